@@ -30,6 +30,9 @@ dist_man_MANS += \
 	man/tutti_comm_ack_failed.3 \
 	man/tutti_comm_agree.3 \
 	man/tutti_comm_create.3 \
+	man/tutti_comm_create_group.3 \
+	man/tutti_comm_get_name.3 \
+	man/tutti_comm_set_name.3 \
 	man/tutti_comm_state.3 \
 	man/tutti_comm_context.3 \
 	man/tutti_comm_dup.3 \
@@ -128,6 +131,7 @@ dist_man_MANS += \
 	man/tutti_scatter_init.3 \
 	man/tutti_scatterv.3 \
 	man/tutti_scatterv_init.3 \
+	man/tutti_self.3 \
 	man/tutti_send.3 \
 	man/tutti_send_init.3 \
 	man/tutti_sendrecv.3 \

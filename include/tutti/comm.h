@@ -65,11 +65,15 @@ int tutti_finalize(struct tutti_context *ctx);
 /** tutti_world - the communicator of all ranks; owned by ctx, not to be freed. */
 struct tutti_comm *tutti_world(struct tutti_context *ctx);
 
+/** tutti_self - a communicator of this rank alone; owned by ctx. NULL: tutti_last_error has why. */
+struct tutti_comm *tutti_self(struct tutti_context *ctx);
+
 int tutti_comm_rank(const struct tutti_comm *comm);
 int tutti_comm_size(const struct tutti_comm *comm);
 struct tutti_context *tutti_comm_context(const struct tutti_comm *comm);
 
-#define TUTTI_UNDEFINED (-1) /* no rank; as color: this rank joins no group */
+#define TUTTI_UNDEFINED (-1) /* no rank; as color, or key of split_host: this rank joins no group  \
+			      */
 
 /** tutti_comm_world_rank - the rank in the world of a rank of comm. */
 int tutti_comm_world_rank(const struct tutti_comm *comm, int rank);
@@ -96,6 +100,8 @@ int tutti_comm_set_timeout(struct tutti_comm *comm, int ms);
  */
 int tutti_comm_dup(struct tutti_comm *comm, struct tutti_comm **newcomm);
 
+#define TUTTI_COMM_NAME_MAX 47 /* longest name of a communicator */
+
 /* Properties of a communicator. dup, split, split_host and shrink keep them. */
 enum tutti_comm_flags {
 	/*
@@ -107,9 +113,15 @@ enum tutti_comm_flags {
 
 /* Zero always means the default. */
 struct tutti_comm_config {
-	size_t size;	/* sizeof(struct tutti_comm_config) */
-	int color, key; /* as in tutti_comm_split */
-	unsigned flags; /* enum tutti_comm_flags; the same on all ranks of a color */
+	size_t size;	  /* sizeof(struct tutti_comm_config) */
+	int color, key;	  /* as in tutti_comm_split */
+	unsigned flags;	  /* enum tutti_comm_flags; the same on all ranks of a color */
+	const char *name; /* as in tutti_comm_set_name; NULL: none */
+	/* tutti_comm_create_group only */
+	int nranks;	   /* how many ranks */
+	const int *ranks;  /* of comm, in the new order; or NULL: first, first + stride, ... */
+	int first, stride; /* stride 0: 1 */
+	int tag;	   /* tells calls of several threads with the same ranks apart */
 };
 
 /**
@@ -126,7 +138,15 @@ int tutti_comm_create(struct tutti_comm *comm, const struct tutti_comm_config *c
 int tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_comm **newcomm);
 
 /**
+ * tutti_comm_create_group - a communicator of some ranks of comm, called by these ranks alone, all
+ * with the same values; color and key are not used. Collective over these ranks.
+ */
+int tutti_comm_create_group(struct tutti_comm *comm, const struct tutti_comm_config *config,
+			    struct tutti_comm **newcomm);
+
+/**
  * tutti_comm_split_host - one communicator per host, as tutti(7) defines it. Collective.
+ * key TUTTI_UNDEFINED: this rank joins no group, *newcomm becomes NULL.
  */
 int tutti_comm_split_host(struct tutti_comm *comm, int key, struct tutti_comm **newcomm);
 
@@ -162,7 +182,16 @@ int tutti_comm_failed(struct tutti_comm *comm, struct tutti_failed *list, int ma
  */
 int tutti_comm_ack_failed(struct tutti_comm *comm, const struct tutti_failed *list, int n);
 
-/* What calls on a communicator would find now, as far as this rank knows. */
+/**
+ * tutti_comm_set_name - a name of up to TUTTI_COMM_NAME_MAX printable characters, shown in this
+ * rank's errors and reports; "" removes it. Local. Any thread.
+ */
+int tutti_comm_set_name(struct tutti_comm *comm, const char *name);
+
+/** tutti_comm_get_name - copies the name, "" if there is none. -ERANGE: it needs more bytes. */
+int tutti_comm_get_name(struct tutti_comm *comm, char *name, size_t size);
+
+/* The state of a communicator, as far as this rank knows. */
 struct tutti_comm_state {
 	size_t size;	/* sizeof(struct tutti_comm_state) */
 	int code;	/* 0, or the error that every operation returns */

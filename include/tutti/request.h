@@ -70,7 +70,7 @@ int tutti_cancel(struct tutti_request *request);
  */
 int tutti_request_set_timeout(struct tutti_request *request, int ms);
 
-/** tutti_request_free - free a persistent request that is not running, else -EBUSY. */
+/** tutti_request_free - free a request; one that is running ends by itself first. */
 int tutti_request_free(struct tutti_request **request);
 
 #ifdef __cplusplus

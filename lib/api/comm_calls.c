@@ -23,6 +23,13 @@ struct tutti_comm *tutti_world(struct tutti_context *ctx)
 	return tt_check_ctx(ctx) ? NULL : ctx->world;
 }
 
+struct tutti_comm *tutti_self(struct tutti_context *ctx)
+{
+	struct tutti_comm *self = NULL;
+
+	return tt_check_ctx(ctx) || tt_comm_self(ctx, &self) ? NULL : self;
+}
+
 int tutti_comm_rank(const struct tutti_comm *comm)
 {
 	int err = tt_check_comm(comm);
@@ -101,6 +108,55 @@ int tutti_comm_set_timeout(struct tutti_comm *comm, int ms)
 	return 0;
 }
 
+static int check_name(const char *call, const char *name)
+{
+	size_t i;
+
+	for (i = 0; name[i]; i++)
+		if (i == TUTTI_COMM_NAME_MAX || name[i] < ' ' || name[i] > '~')
+			return tt_fail(-EINVAL,
+				       "%s: a name has up to %d printable ASCII characters", call,
+				       TUTTI_COMM_NAME_MAX);
+	return 0;
+}
+
+static void set_name(struct tutti_comm *comm, const char *name)
+{
+	tt_wire_lock(comm->ctx->wire);
+	snprintf(comm->name, sizeof(comm->name), "%s", name);
+	tt_wire_unlock(comm->ctx->wire);
+}
+
+int tutti_comm_set_name(struct tutti_comm *comm, const char *name)
+{
+	int err = tt_check_comm(comm);
+
+	if (!err)
+		err = name ? check_name("tutti_comm_set_name", name)
+			   : tt_fail(-EINVAL, "tutti_comm_set_name: name is NULL");
+	if (!err)
+		set_name(comm, name);
+	return err;
+}
+
+int tutti_comm_get_name(struct tutti_comm *comm, char *name, size_t size)
+{
+	int err = tt_check_comm(comm);
+
+	if (err)
+		return err;
+	if (!name)
+		return tt_fail(-EINVAL, "tutti_comm_get_name: name is NULL");
+	tt_wire_lock(comm->ctx->wire);
+	if (strlen(comm->name) < size)
+		memcpy(name, comm->name, strlen(comm->name) + 1);
+	else
+		err = tt_fail(-ERANGE, "tutti_comm_get_name: the name needs %zu bytes, not %zu",
+			      strlen(comm->name) + 1, size);
+	tt_wire_unlock(comm->ctx->wire);
+	return err;
+}
+
 static int split(const char *call, struct tutti_comm *comm, const struct tt_comm_part *part,
 		 struct tutti_comm **newcomm)
 {
@@ -113,8 +169,6 @@ static int split(const char *call, struct tutti_comm *comm, const struct tt_comm
 	if (part->color < TUTTI_UNDEFINED)
 		return tt_fail(-EINVAL, "%s: color is %d; it must be 0 or more, or TUTTI_UNDEFINED",
 			       call, part->color);
-	if (part->flags & ~(unsigned)TUTTI_COMM_TOLERANT)
-		return tt_fail(-EINVAL, "%s: unknown flags %#x", call, part->flags);
 	return tt_comm_split(comm, part, newcomm);
 }
 
@@ -134,24 +188,79 @@ int tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_c
 	return split("tutti_comm_split", comm, &part, newcomm);
 }
 
+static int read_config(const char *call, const struct tutti_comm_config *config,
+		       struct tutti_comm_config *c)
+{
+	memset(c, 0, sizeof(*c));
+	if (config && (config->size < sizeof(size_t) || config->size > 4096))
+		return tt_fail(-EINVAL,
+			       "%s: config.size is %zu; set it to sizeof(struct "
+			       "tutti_comm_config), %zu",
+			       call, config->size, sizeof(*c));
+	if (config)
+		memcpy(c, config, config->size < sizeof(*c) ? config->size : sizeof(*c));
+	if (c->flags & ~(unsigned)TUTTI_COMM_TOLERANT)
+		return tt_fail(-EINVAL, "%s: unknown flags %#x", call, c->flags);
+	return check_name(call, c->name ? c->name : "");
+}
+
 int tutti_comm_create(struct tutti_comm *comm, const struct tutti_comm_config *config,
 		      struct tutti_comm **newcomm)
 {
-	struct tutti_comm_config c = {.size = sizeof(c)};
+	struct tutti_comm *made = NULL;
+	struct tutti_comm_config c;
 	int err = tt_check_comm(comm);
 
 	if (err)
 		return err;
-	if (config && (config->size < sizeof(size_t) || config->size > 4096))
-		return tt_fail(-EINVAL,
-			       "tutti_comm_create: config.size is %zu; set it to sizeof(struct "
-			       "tutti_comm_config), %zu",
-			       config->size, sizeof(c));
-	if (config)
-		memcpy(&c, config, config->size < sizeof(c) ? config->size : sizeof(c));
-	return split("tutti_comm_create", comm,
-		     &(struct tt_comm_part){.color = c.color, .key = c.key, .flags = c.flags},
-		     newcomm);
+	err = read_config("tutti_comm_create", config, &c);
+	if (!err)
+		err = split(
+			"tutti_comm_create", comm,
+			&(struct tt_comm_part){.color = c.color, .key = c.key, .flags = c.flags},
+			newcomm ? &made : NULL);
+	if (err)
+		return err;
+	if (made && c.name)
+		set_name(made, c.name);
+	*newcomm = made;
+	return 0;
+}
+
+int tutti_comm_create_group(struct tutti_comm *comm, const struct tutti_comm_config *config,
+			    struct tutti_comm **newcomm)
+{
+	static const char call[] = "tutti_comm_create_group";
+	struct tutti_comm_config c;
+	struct tutti_comm *made;
+	int err = tt_check_comm(comm);
+
+	if (!err)
+		err = tt_group_refuse(call);
+	if (!err)
+		err = read_config(call, config, &c);
+	if (err)
+		return err;
+	if (!newcomm)
+		return tt_fail(-EINVAL, "%s: newcomm is NULL", call);
+	if (c.nranks < 1 || c.nranks > comm->size || c.tag < 0)
+		return tt_fail(-EINVAL, "%s: %s is %d; it must be %s", call,
+			       c.tag < 0 ? "tag" : "nranks", c.tag < 0 ? c.tag : c.nranks,
+			       c.tag < 0 ? "0 or more" : "from 1 to the size of comm");
+	err = tt_comm_subset(comm,
+			     &(struct tt_comm_subset){.ranks = c.ranks,
+						      .nranks = c.nranks,
+						      .first = c.first,
+						      .stride = c.stride ? c.stride : 1,
+						      .tag = c.tag,
+						      .flags = c.flags},
+			     &made);
+	if (err)
+		return err;
+	if (c.name)
+		set_name(made, c.name);
+	*newcomm = made;
+	return 0;
 }
 
 int tutti_comm_dup(struct tutti_comm *comm, struct tutti_comm **newcomm)
@@ -174,7 +283,7 @@ int tutti_comm_split_host(struct tutti_comm *comm, int key, struct tutti_comm **
 	for (i = 0; i < comm->rank; i++)
 		if (tt_wire_host_key(comm->ctx->wire, comm->world[i]) == mine)
 			break;
-	return tutti_comm_split(comm, i, key, newcomm);
+	return tutti_comm_split(comm, key == TUTTI_UNDEFINED ? key : i, key, newcomm);
 }
 
 int tutti_comm_free(struct tutti_comm *comm)
@@ -183,8 +292,9 @@ int tutti_comm_free(struct tutti_comm *comm)
 
 	if (err)
 		return err;
-	if (comm == comm->ctx->world)
-		return tt_fail(-EINVAL, "the world is freed by tutti_finalize");
+	if (comm == comm->ctx->world || comm == comm->ctx->self)
+		return tt_fail(-EINVAL, "%s is freed by tutti_finalize",
+			       comm == comm->ctx->self ? "self" : "the world");
 	tt_comm_free(comm);
 	return 0;
 }

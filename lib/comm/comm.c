@@ -108,10 +108,12 @@ void tt_comm_free_dead(struct tutti_context *ctx)
 
 const char *tt_comm_name(const struct tutti_comm *comm, char *buf, size_t size)
 {
+	const char *open = comm->name[0] ? " (" : "", *close = comm->name[0] ? ")" : "";
+
 	if (comm == comm->ctx->world)
-		snprintf(buf, size, "the world");
+		snprintf(buf, size, "the world%s%s%s", open, comm->name, close);
 	else
-		snprintf(buf, size, "communicator %u", comm->id);
+		snprintf(buf, size, "communicator %u%s%s%s", comm->id, open, comm->name, close);
 	return buf;
 }
 

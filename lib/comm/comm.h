@@ -24,7 +24,7 @@
 #define TT_DEAD_MAX 64	 /* freed communicators remembered to catch their use */
 #define TT_DOOMED_MAX 64 /* remembered failures of communicators */
 #define TT_LATE_MAX 4	 /* late ranks named per call */
-#define TT_COMM_NAME 32	 /* of a displayed name */
+#define TT_COMM_NAME 80	 /* of a displayed name */
 
 #define TT_CTX_MAGIC 0x54757443u
 #define TT_COMM_MAGIC 0x5475744du
@@ -104,6 +104,7 @@ struct tt_doomed {
 struct tt_vote;	  /* agree.c */
 struct tt_broken; /* lost_link.c */
 struct tt_growth; /* lib/job/grow.c */
+struct tt_subset_use;
 
 /*
  * tutti_comm_grow: the message of the lowest live rank to all ranks, or an error that a rank
@@ -127,6 +128,7 @@ struct tutti_comm {
 	struct tutti_context *ctx;
 	uint32_t id;  /* shown in texts; not always unique */
 	uint64_t uid; /* in keys and reports: a hash of its creation, unique in the job */
+	char name[TUTTI_COMM_NAME_MAX + 1]; /* the caller's; empty: none */
 	int rank, size;
 	int *world;		 /* world ranks, by rank here */
 	uint64_t seq;		 /* of the last call */
@@ -175,12 +177,13 @@ struct tutti_comm {
 	struct tt_node_comm *node; /* NULL: the ranks of a host do not share its memory */
 	struct tt_hosts
 		*hosts; /* NULL: all ranks are on one host, or there are no two-level plans */
-	struct tt_hosts *numa;	   /* the NUMA nodes of that one host; NULL: one or unknown */
-	struct tt_node_comm *near; /* with numa: the ranks of this rank's NUMA node */
-	uint32_t votes;		   /* agreements reached so far */
-	struct tt_vote *vote;	   /* agree.c: under way; NULL: none */
-	struct tt_grown *grown;	   /* lib/job/grow.c: reported by another rank; NULL: none */
-	struct tt_growth *growing; /* the call that has reported; NULL: none */
+	struct tt_hosts *numa;	       /* the NUMA nodes of that one host; NULL: one or unknown */
+	struct tt_node_comm *near;     /* with numa: the ranks of this rank's NUMA node */
+	uint32_t votes;		       /* agreements reached so far */
+	struct tt_vote *vote;	       /* agree.c: under way; NULL: none */
+	struct tt_grown *grown;	       /* lib/job/grow.c: reported by another rank; NULL: none */
+	struct tt_growth *growing;     /* the call that has reported; NULL: none */
+	struct tt_subset_use *subsets; /* lib/job/comm_subset.c */
 };
 
 /* A death in a tolerant communicator; acknowledged: receives from any source go on without it. */
@@ -198,8 +201,9 @@ struct tutti_context {
 	struct tt_wire *wire;
 	struct tt_boot *boot;
 	struct tutti_comm *world;
-	struct tt_list comms; /* live ones */
-	struct tt_list dead;  /* the last freed ones, kept to catch their use */
+	struct tutti_comm *self; /* NULL: not asked for yet */
+	struct tt_list comms;	 /* live ones */
+	struct tt_list dead;	 /* the last freed ones, kept to catch their use */
 	int ndead;
 	struct tt_list ops; /* struct tt_userop */
 	uint32_t next_comm_id;
@@ -268,7 +272,7 @@ static inline uint64_t tt_comm_timeout(const struct tutti_comm *comm)
 
 /* comm.c */
 
-/* What a new communicator is: the same on all its ranks. */
+/* The properties of a new communicator, the same on all its ranks. */
 struct tt_comm_kind {
 	uint32_t id; /* agreed on by the caller */
 	uint64_t uid;
@@ -280,7 +284,7 @@ int tt_comm_new(struct tutti_context *ctx, const int *world, int size,
 /* Frees the contents; the shell stays in ctx->dead for a while. */
 void tt_comm_bury(struct tutti_comm *comm);
 void tt_comm_free_dead(struct tutti_context *ctx);
-/* The displayed name of a communicator: "the world" or "communicator 3". */
+/* The displayed name: "the world", "communicator 3" or "communicator 3 (gradients)". */
 const char *tt_comm_name(const struct tutti_comm *comm, char *buf, size_t size);
 /* Records a call in the history; returns its fingerprint. counts: see struct tt_past. */
 uint64_t tt_comm_called(struct tutti_comm *comm, const struct tt_fields *fields,

@@ -406,7 +406,7 @@ void tt_comm_fail_with(struct tutti_context *ctx, int peer, const struct tutti_e
 	{
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 		struct tutti_error_info info = *cause;
-		char name[32];
+		char name[TT_COMM_NAME];
 
 		if (atomic_load(&comm->failed) || !contains(comm, peer))
 			continue;

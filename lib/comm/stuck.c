@@ -273,7 +273,7 @@ void tt_query_msg(void *arg, int from, const void *data, size_t len)
 static void note_late(struct tutti_context *ctx, const struct stuck_msg *msg)
 {
 	struct tutti_comm *comm = tt_comm_find(ctx, msg->uid);
-	char call[96], name[32];
+	char call[96], name[TT_COMM_NAME];
 	int i;
 
 	if (!comm || comm->seq < msg->seq)
@@ -346,7 +346,7 @@ void tt_pair_differ(struct tutti_comm *comm, const struct tt_past *past, int sen
 static void note_pair(struct tutti_comm *comm, const struct stuck_msg *msg)
 {
 	const char *call = tt_coll_name((enum tt_coll)msg->fields.coll);
-	char name[32];
+	char name[TT_COMM_NAME];
 
 	tt_comm_fail(
 		comm, -TUTTI_EMISMATCH, msg->other, call, msg->seq, "counts",
@@ -361,7 +361,7 @@ static void note_mismatch(struct tutti_context *ctx, const struct stuck_msg *msg
 {
 	const char *field = tt_fields_differ(&msg->fields, &msg->other_fields);
 	struct tutti_comm *comm = tt_comm_find(ctx, msg->uid);
-	char a[96], b[96], name[32];
+	char a[96], b[96], name[TT_COMM_NAME];
 
 	if (!comm || !field)
 		return;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lib/base/hash.h"
 #include "lib/engine/node/node_ops.h"
 #include "lib/job/job.h"
 
@@ -68,6 +69,7 @@ int tt_comm_equip(struct tutti_comm *comm, const struct tt_agreed *agreed)
 void tt_comm_strip(struct tutti_comm *comm)
 {
 	tt_wire_lock(comm->ctx->wire);
+	tt_comm_forget_subsets(comm);
 	tt_plans_free(comm->plans);
 	comm->plans = NULL;
 	tt_node_comm_free(comm);
@@ -127,4 +129,24 @@ int tt_comm_make(struct tutti_context *ctx, const int *world, int n,
 		return err;
 	*out = comm;
 	return 0;
+}
+
+#define UID_SELF 0x73656c66
+
+int tt_comm_self(struct tutti_context *ctx, struct tutti_comm **self)
+{
+	int me = ctx->boot_params.rank, err = 0;
+	struct tt_comm_kind kind = {
+		.uid = tt_hash_add(tt_hash_add(ctx->world->uid, UID_SELF), (uint64_t)me),
+		.tolerant = ctx->world->tolerant};
+
+	tt_wire_lock(ctx->wire);
+	if (!ctx->self) {
+		kind.id = ctx->next_comm_id;
+		err = tt_comm_make(ctx, &me, 1, &kind, "self", &ctx->self);
+	}
+	if (!err)
+		*self = ctx->self;
+	tt_wire_unlock(ctx->wire);
+	return err;
 }

@@ -30,7 +30,18 @@ int tt_comm_make(struct tutti_context *ctx, const int *world, int n,
 int tt_comm_equip(struct tutti_comm *comm, const struct tt_agreed *agreed);
 /* Renews both for a communicator without requests, after a change of agreed or ctx->tune. */
 int tt_comm_choose(struct tutti_comm *comm, const struct tt_agreed *agreed);
+/* The context's communicator of this rank alone, made at the first use. */
+int tt_comm_self(struct tutti_context *ctx, struct tutti_comm **self);
 void tt_comm_strip(struct tutti_comm *comm);
+/* comm_subset.c: ranks of comm, listed, or from first on at distances of stride */
+struct tt_comm_subset {
+	const int *ranks; /* NULL: a range */
+	int nranks, first, stride, tag;
+	unsigned flags;
+};
+int tt_comm_subset(struct tutti_comm *comm, const struct tt_comm_subset *subset,
+		   struct tutti_comm **newcomm);
+void tt_comm_forget_subsets(struct tutti_comm *comm);
 /* Frees comm now, or with its last request and window: calls on it fail from now on. */
 void tt_comm_free(struct tutti_comm *comm);
 /* Frees what has been left to the last use. Under the lock. */

@@ -83,7 +83,7 @@ void tt_comm_state(struct tutti_comm *comm, struct tutti_comm_state *state)
 void tt_comm_revoke(struct tutti_comm *comm)
 {
 	int rank = comm->ctx->boot_params.rank;
-	char name[32];
+	char name[TT_COMM_NAME];
 
 	tt_wire_lock(comm->ctx->wire);
 	tt_comm_fail(comm, -TUTTI_EREVOKED, rank, "", 0, "", "rank %d has revoked %s", rank,

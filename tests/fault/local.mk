@@ -2,9 +2,8 @@
 include tests/fault/security.mk
 # Ranks that die, stop or are cut off, and those that go on.
 TT_FAULT_TESTS = tests/fault/test_survive tests/fault/test_cut_off tests/fault/test_points \
-	tests/fault/test_net \
-	tests/fault/test_fork tests/fault/test_cycle tests/fault/test_grow tests/fault/test_subsets \
-	tests/fault/test_tolerant
+	tests/fault/test_net tests/fault/test_fork tests/fault/test_cycle tests/fault/test_grow \
+	tests/fault/test_subsets tests/fault/test_tolerant
 check_PROGRAMS += $(TT_FAULT_TESTS)
 TESTS += $(TT_FAULT_TESTS)
 tests_fault_test_survive_SOURCES = tests/fault/test_survive.c tests/fault/survive.c \

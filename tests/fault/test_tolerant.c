@@ -148,7 +148,7 @@ static int all_rounds(struct work *w)
 	return 0;
 }
 
-/* What the others have left in this rank's window: all that live have done all their rounds. */
+/* This rank's window: all live ranks have done all their rounds. */
 static int check_window(struct work *w)
 {
 	int r, n = w->set->n;

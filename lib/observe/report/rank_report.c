@@ -59,6 +59,8 @@ static void put_comm(struct tt_json *j, struct tutti_comm *comm, const struct tt
 
 	tt_json_open(j, NULL, '{');
 	tt_json_u64(j, "communicator", comm->id);
+	if (comm->name[0])
+		tt_json_str(j, "name", comm->name);
 	tt_json_i64(j, "rank", comm->rank);
 	tt_json_i64(j, "size", comm->size);
 	tt_json_u64(j, "calls", comm->seq);

@@ -223,6 +223,106 @@ static void test_out_of_credits(void)
 		 0);
 }
 
+/* ---- self, names, groups made by their members alone ---- */
+
+static int sum_is(struct mp_job *job, struct tutti_comm *comm, int expected)
+{
+	int32_t sum = job->rank;
+
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &sum, 1, TUTTI_INT32, TUTTI_SUM, comm));
+	TT_EXPECT(sum == expected);
+	return 0;
+}
+
+static int self_and_names(struct mp_job *job)
+{
+	struct tutti_comm_config how = {.size = sizeof(how), .name = "gradients"};
+	struct tutti_comm *self = tutti_self(job->ctx), *comm, *host = (void *)job;
+	char name[TUTTI_COMM_NAME_MAX + 1], longest[64];
+	int32_t v = 7;
+
+	TT_EXPECT(self && self == tutti_self(job->ctx) && tutti_comm_size(self) == 1);
+	TT_EXPECT(!sum_is(job, self, job->rank));
+	MP_OK(tutti_send(&v, 0, TUTTI_INT32, 0, 0, self));
+	MP_OK(tutti_recv(&v, 1, TUTTI_INT32, 0, 0, self, NULL));
+	MP_ERR(tutti_comm_free(self), -EINVAL);
+	MP_OK(tutti_comm_create(job->world, &how, &comm));
+	MP_OK(tutti_comm_get_name(comm, name, sizeof(name)));
+	TT_EXPECT(!strcmp(name, "gradients"));
+	MP_ERR(tutti_comm_get_name(comm, name, 9), -ERANGE);
+	memset(longest, 'x', sizeof(longest));
+	longest[TUTTI_COMM_NAME_MAX + 1] = 0;
+	MP_ERR(tutti_comm_set_name(comm, longest), -EINVAL);
+	MP_ERR(tutti_comm_set_name(comm, "a\nb"), -EINVAL);
+	longest[TUTTI_COMM_NAME_MAX] = 0;
+	MP_OK(tutti_comm_set_name(comm, longest));
+	MP_OK(tutti_comm_get_name(comm, name, sizeof(name)));
+	TT_EXPECT(!strcmp(name, longest));
+	MP_OK(tutti_comm_set_name(comm, "weights"));
+	MP_OK(tutti_comm_split_host(comm, job->rank ? job->rank : TUTTI_UNDEFINED, &host));
+	TT_EXPECT(job->rank ? tutti_comm_size(host) == job->n - 1 : !host);
+	mp_meet(job);
+	MP_OK(tutti_comm_revoke(comm));
+	MP_ERR(tutti_barrier(comm), -TUTTI_EREVOKED);
+	MP_SAID("(weights)");
+	return 0;
+}
+
+static void test_self_and_names(void)
+{
+	int n;
+
+	for (n = 1; n < 4; n++)
+		TT_CHECK(MP_RUN(.n = n, .fn = self_and_names) == 0);
+}
+
+/* Ranks 0, 2, 4 ... while the others do something else; then the odd ones, in reverse. */
+static int groups(struct mp_job *job)
+{
+	int list[MP_MAX], odd = job->n / 2, even = job->n - odd, i, round;
+	struct tutti_comm_config how = {.size = sizeof(how), .nranks = even, .stride = 2};
+	struct tutti_comm *comm, *again;
+
+	for (i = 0; i < odd; i++)
+		list[i] = 2 * (odd - i) - 1;
+	if (job->rank % 2) {
+		how.nranks = odd;
+		how.ranks = list;
+	}
+	for (round = 0; round < 3; round++) {
+		MP_OK(tutti_comm_create_group(job->world, &how, &comm));
+		MP_OK(tutti_comm_create_group(job->world, &how, &again));
+		TT_EXPECT(tutti_comm_size(comm) == how.nranks);
+		TT_EXPECT(tutti_comm_rank(comm) ==
+			  (job->rank % 2 ? odd - 1 - job->rank / 2 : job->rank / 2));
+		TT_EXPECT(!sum_is(job, again, job->rank % 2 ? odd * odd : even * (even - 1)));
+		TT_EXPECT(!sum_is(job, comm, job->rank % 2 ? odd * odd : even * (even - 1)));
+		MP_OK(tutti_comm_free(comm));
+		MP_OK(tutti_comm_free(again));
+	}
+	how.ranks = list;
+	how.nranks = 2;
+	list[0] = list[1] = job->rank;
+	MP_ERR(tutti_comm_create_group(job->world, &how, &comm), -EINVAL);
+	list[0] = job->n;
+	MP_ERR(tutti_comm_create_group(job->world, &how, &comm), -EINVAL);
+	how.nranks = 1;
+	list[0] = (job->rank + 1) % job->n;
+	MP_ERR(job->n > 1 ? tutti_comm_create_group(job->world, &how, &comm) : -EINVAL, -EINVAL);
+	return 0;
+}
+
+static void test_groups(void)
+{
+	static const char *const env[] = {"", "TUTTI_TRANSPORT=shm",
+					  "TUTTI_TRANSPORT=ofi TUTTI_IF=lo"};
+	int n, i;
+
+	for (i = 0; i < 3; i++)
+		for (n = 1; n < 6 && !(i == 2 && mp_no_ofi()); n++)
+			TT_CHECK(MP_RUN(.n = n, .env = env[i], .fn = groups) == 0);
+}
+
 /* ---- objects freed while they are in use ---- */
 
 #define FREED 50000
@@ -298,6 +398,8 @@ int main(int argc, char **argv)
 		{"threads_dup", test_threads_dup},
 		{"out_of_credits", test_out_of_credits},
 		{"freed_in_use", test_freed_in_use},
+		{"self_and_names", test_self_and_names},
+		{"groups", test_groups},
 		{NULL, NULL},
 	};
 

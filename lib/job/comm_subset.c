@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A communicator of some ranks of another one, made by these ranks alone. Its unique id follows
+ * from the ranks, the tag and how often these have been used before, which all members know, so
+ * the members need no exchange to agree on it. One reduction over the new communicator follows: it
+ * agrees on the number shown in texts, and ends when all members have made their part.
+ */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "lib/base/hash.h"
+#include "lib/job/job.h"
+
+#define SALT 0x737562736574
+
+struct tt_subset_use {
+	struct tt_subset_use *next;
+	uint64_t key, times;
+};
+
+static int64_t member_of(const struct tt_comm_subset *s, int i)
+{
+	return s->ranks ? s->ranks[i] : s->first + (int64_t)i * s->stride;
+}
+
+/* Also translates to ranks of the world. */
+static int check(const struct tutti_comm *comm, const struct tt_comm_subset *s, int *world)
+{
+	bool *seen = calloc((size_t)comm->size, sizeof(*seen));
+	int i, err = 0;
+	int64_t r;
+
+	if (!seen)
+		return tt_fail(-ENOMEM, "no memory for a communicator");
+	for (i = 0; i < s->nranks && !err; i++) {
+		r = member_of(s, i);
+		if (r < 0 || r >= comm->size || seen[r])
+			err = tt_fail(-EINVAL, "tutti_comm_create_group: rank %lld is %s (0 to %d)",
+				      (long long)r,
+				      r < 0 || r >= comm->size ? "not one of the communicator"
+							       : "listed twice",
+				      comm->size - 1);
+		else
+			seen[r] = true;
+		if (!err)
+			world[i] = comm->world[r];
+	}
+	if (!err && !seen[comm->rank])
+		err = tt_fail(-EINVAL,
+			      "tutti_comm_create_group: this rank, %d, is not among the ranks",
+			      comm->rank);
+	free(seen);
+	return err;
+}
+
+/* How often this group of comm has been made before; counts this time. */
+static int count_use(struct tutti_comm *comm, uint64_t key, uint64_t *times)
+{
+	struct tt_subset_use *use;
+
+	for (use = comm->subsets; use && use->key != key; use = use->next)
+		;
+	if (!use) {
+		use = calloc(1, sizeof(*use));
+		if (!use)
+			return tt_fail(-ENOMEM, "no memory for a communicator");
+		use->key = key;
+		use->next = comm->subsets;
+		comm->subsets = use;
+	}
+	*times = use->times++;
+	return 0;
+}
+
+void tt_comm_forget_subsets(struct tutti_comm *comm)
+{
+	struct tt_subset_use *use;
+
+	while ((use = comm->subsets)) {
+		comm->subsets = use->next;
+		free(use);
+	}
+}
+
+static int meet(struct tutti_comm *comm)
+{
+	uint64_t id;
+	int err;
+
+	tt_wire_lock(comm->ctx->wire);
+	id = comm->id;
+	tt_wire_unlock(comm->ctx->wire);
+	err = tutti_allreduce(TUTTI_IN_PLACE, &id, 1, TUTTI_UINT64, TUTTI_MAX, comm);
+	if (err)
+		return err;
+	tt_wire_lock(comm->ctx->wire);
+	comm->id = (uint32_t)id;
+	if (id >= comm->ctx->next_comm_id)
+		comm->ctx->next_comm_id = (uint32_t)id + 1;
+	tt_wire_unlock(comm->ctx->wire);
+	return 0;
+}
+
+static int make(struct tutti_comm *comm, const struct tt_comm_subset *s, const int *world,
+		struct tutti_comm **out)
+{
+	struct tt_comm_kind kind = {.tolerant = s->flags & TUTTI_COMM_TOLERANT};
+	uint64_t key = tt_hash_add(tt_hash_add(comm->uid, SALT), (uint64_t)s->tag), times = 0;
+	struct tutti_comm *made;
+	int i, err;
+
+	for (i = 0; i < s->nranks; i++)
+		key = tt_hash_add(key, (uint64_t)world[i]);
+	tt_wire_lock(comm->ctx->wire);
+	err = count_use(comm, key, &times);
+	kind.id = comm->ctx->next_comm_id;
+	tt_wire_unlock(comm->ctx->wire);
+	if (err)
+		return err;
+	kind.uid = tt_hash_add(tt_hash_add(key, times), s->flags);
+	err = tt_comm_make(comm->ctx, world, s->nranks, &kind, "comm_create_group", &made);
+	if (err)
+		return err;
+	err = meet(made);
+	if (err) {
+		tt_comm_free(made);
+		return err;
+	}
+	*out = made;
+	return 0;
+}
+
+int tt_comm_subset(struct tutti_comm *comm, const struct tt_comm_subset *s, struct tutti_comm **out)
+{
+	int *world = malloc((size_t)s->nranks * sizeof(*world));
+	int err = world ? check(comm, s, world) : tt_fail(-ENOMEM, "no memory for a communicator");
+
+	if (!err)
+		err = make(comm, s, world, out);
+	free(world);
+	return err;
+}
