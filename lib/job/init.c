@@ -586,13 +586,23 @@ static bool no_orphans(void *arg)
 	return !ctx->orphans;
 }
 
+static void take_back(struct tutti_comm *comm, enum tt_active which)
+{
+	struct tutti_request *req;
+
+	while (comm->ctx->orphans && !tt_list_empty(&comm->active[which])) {
+		req = tt_container(comm->active[which].next, struct tutti_request, link);
+		req->ops->cancel(req);
+		tt_request_end(req, -ECANCELED);
+	}
+}
+
 /*
  * Requests that were freed while they ran: sends end soon, as all ranks have made their receives;
  * the rest is taken back.
  */
 static void end_orphans(struct tutti_context *ctx)
 {
-	struct tutti_request *req;
 	struct tt_list *l, *tmp;
 
 	if (ctx->orphans)
@@ -602,12 +612,8 @@ static void end_orphans(struct tutti_context *ctx)
 	{
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
-		while (ctx->orphans && !tt_list_empty(&comm->active[TT_ACTIVE_OTHER])) {
-			req = tt_container(comm->active[TT_ACTIVE_OTHER].next, struct tutti_request,
-					   link);
-			req->ops->cancel(req);
-			tt_request_end(req, -ECANCELED);
-		}
+		take_back(comm, TT_ACTIVE_RECV);
+		take_back(comm, TT_ACTIVE_OTHER);
 	}
 	tt_wire_unlock(ctx->wire);
 }
