@@ -117,6 +117,7 @@ dist_man_MANS += \
 	man/tutti_recv_init.3 \
 	man/tutti_reduce.3 \
 	man/tutti_reduce_init.3 \
+	man/tutti_reduce_local.3 \
 	man/tutti_reduce_scatter.3 \
 	man/tutti_reduce_scatter_block.3 \
 	man/tutti_reduce_scatter_block_init.3 \

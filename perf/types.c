@@ -4,10 +4,13 @@
 
 #include <string.h>
 
-const char *const perf_type_names[] = {"int8", "uint8",	   "int32", "uint32", "int64", "uint64",
-				       "half", "bfloat16", "float", "double", NULL};
-const char *const perf_op_names[] = {"sum",  "prod", "min",  "max", "avg",
-				     "band", "bor",  "bxor", NULL};
+const char *const perf_type_names[] = {
+	"int8",	       "uint8",	      "int16",	       "uint16",	"int32",
+	"uint32",      "int64",	      "uint64",	       "bool",		"half",
+	"bfloat16",    "float",	      "double",	       "complex64",	"complex128",
+	"int32_index", "int64_index", "float32_index", "float64_index", NULL};
+const char *const perf_op_names[] = {"sum",  "prod", "min", "max",  "avg",    "band",	"bor",
+				     "bxor", "land", "lor", "lxor", "minloc", "maxloc", NULL};
 
 const char *const perf_atomic_names[] = {"fetch_add", "compare_swap", NULL};
 
@@ -21,11 +24,12 @@ static const struct {
 	const char *name;
 	int datatype;
 } aliases[] = {
-	{"i8", TUTTI_INT8},	  {"u8", TUTTI_UINT8},	      {"i32", TUTTI_INT32},
-	{"u32", TUTTI_UINT32},	  {"i64", TUTTI_INT64},	      {"u64", TUTTI_UINT64},
-	{"f16", TUTTI_FLOAT16},	  {"fp16", TUTTI_FLOAT16},    {"float16", TUTTI_FLOAT16},
-	{"bf16", TUTTI_BFLOAT16}, {"f32", TUTTI_FLOAT32},     {"float32", TUTTI_FLOAT32},
-	{"f64", TUTTI_FLOAT64},	  {"float64", TUTTI_FLOAT64},
+	{"i8", TUTTI_INT8},	    {"u8", TUTTI_UINT8},	{"i16", TUTTI_INT16},
+	{"u16", TUTTI_UINT16},	    {"i32", TUTTI_INT32},	{"u32", TUTTI_UINT32},
+	{"i64", TUTTI_INT64},	    {"u64", TUTTI_UINT64},	{"f16", TUTTI_FLOAT16},
+	{"fp16", TUTTI_FLOAT16},    {"float16", TUTTI_FLOAT16}, {"bf16", TUTTI_BFLOAT16},
+	{"f32", TUTTI_FLOAT32},	    {"float32", TUTTI_FLOAT32}, {"f64", TUTTI_FLOAT64},
+	{"float64", TUTTI_FLOAT64},
 };
 
 int perf_name_find(const char *name, const char *const *names)
@@ -70,9 +74,26 @@ int perf_atomic_find(const char *name)
 
 bool perf_op_fits(int datatype, int op)
 {
-	bool bitwise = op == TUTTI_BAND || op == TUTTI_BOR || op == TUTTI_BXOR;
-	bool floating = datatype == TUTTI_FLOAT16 || datatype == TUTTI_BFLOAT16 ||
-			datatype == TUTTI_FLOAT32 || datatype == TUTTI_FLOAT64;
+	bool logical = op == TUTTI_LAND || op == TUTTI_LOR || op == TUTTI_LXOR;
+	bool index = op == TUTTI_MINLOC || op == TUTTI_MAXLOC;
 
-	return !(bitwise && floating);
+	switch (datatype) {
+	case TUTTI_FLOAT16:
+	case TUTTI_BFLOAT16:
+	case TUTTI_FLOAT32:
+	case TUTTI_FLOAT64:
+		return op <= TUTTI_AVG;
+	case TUTTI_COMPLEX64:
+	case TUTTI_COMPLEX128:
+		return op == TUTTI_SUM || op == TUTTI_PROD || op == TUTTI_AVG;
+	case TUTTI_BOOL:
+		return logical;
+	case TUTTI_INT32_INDEX:
+	case TUTTI_INT64_INDEX:
+	case TUTTI_FLOAT32_INDEX:
+	case TUTTI_FLOAT64_INDEX:
+		return index;
+	default:
+		return !index;
+	}
 }

@@ -20,10 +20,13 @@ extern "C" {
 enum tutti_datatype {
 	TUTTI_INT8 = 0,
 	TUTTI_UINT8,
+	TUTTI_INT16,
+	TUTTI_UINT16,
 	TUTTI_INT32,
 	TUTTI_UINT32,
 	TUTTI_INT64,
 	TUTTI_UINT64,
+	TUTTI_BOOL, /* one byte; any value but 0 is true */
 	/*
 	 * Each operation on the two 16-bit floats is made in float32 and its result rounded to 16
 	 * bits.
@@ -32,8 +35,39 @@ enum tutti_datatype {
 	TUTTI_BFLOAT16, /* upper half of a float32 */
 	TUTTI_FLOAT32,
 	TUTTI_FLOAT64,
-	TUTTI_NUM_DATATYPES
+	TUTTI_COMPLEX64,  /* C's float complex, 8 bytes */
+	TUTTI_COMPLEX128, /* C's double complex, 16 bytes */
+	/* A value and the index it is from, for TUTTI_MINLOC and TUTTI_MAXLOC. */
+	TUTTI_INT32_INDEX,   /* struct tutti_int32_index */
+	TUTTI_INT64_INDEX,   /* struct tutti_int64_index */
+	TUTTI_FLOAT32_INDEX, /* struct tutti_float32_index */
+	TUTTI_FLOAT64_INDEX, /* struct tutti_float64_index */
+	TUTTI_NUM_DATATYPES,
+	TUTTI_OPAQUE_FLAG = 1 << 28, /* TUTTI_OPAQUE's values are from here on */
+	TUTTI_DATATYPE_LIMIT = 0x7fffffff
 };
+
+struct tutti_int32_index {
+	int32_t value, index;
+};
+struct tutti_int64_index {
+	int64_t value, index;
+};
+struct tutti_float32_index {
+	float value;
+	int32_t index;
+};
+struct tutti_float64_index {
+	double value;
+	int64_t index;
+};
+
+/*
+ * Elements of bytes bytes, 1 to TUTTI_OPAQUE_MAX, that the library moves but does not understand.
+ * Reductions need an operator of tutti_op_create.
+ */
+#define TUTTI_OPAQUE_MAX ((size_t)1 << 20)
+#define TUTTI_OPAQUE(bytes) ((enum tutti_datatype)(TUTTI_OPAQUE_FLAG | (int)(bytes)))
 
 enum tutti_op {
 	TUTTI_SUM = 0,
@@ -44,6 +78,11 @@ enum tutti_op {
 	TUTTI_BAND, /* the bitwise three: integer types only */
 	TUTTI_BOR,
 	TUTTI_BXOR,
+	TUTTI_LAND, /* the logical three: integers and bool; the result is 1 or 0 */
+	TUTTI_LOR,
+	TUTTI_LXOR,
+	TUTTI_MINLOC, /* value-index pairs only: the lowest value, with the lowest index it has */
+	TUTTI_MAXLOC, /* the highest value, with the lowest index it has */
 	TUTTI_NUM_OPS,
 	TUTTI_OP_LIMIT = 0x7fffffff /* values of tutti_op_create are less */
 };
@@ -79,6 +118,12 @@ int tutti_op_create(struct tutti_context *ctx, tutti_op_fn *fn, void *arg, int c
  */
 int tutti_op_create_premul_sum(struct tutti_context *ctx, const void *scalar,
 			       enum tutti_datatype datatype, enum tutti_op *op);
+/**
+ * tutti_reduce_local - inout[i] = in[i] op inout[i] for i < count, in the memory of this process;
+ * in is of the lower ranks. op: one of the built-in operators but avg, or one of ctx.
+ */
+int tutti_reduce_local(struct tutti_context *ctx, const void *in, void *inout, size_t count,
+		       enum tutti_datatype datatype, enum tutti_op op);
 /** tutti_op_free - requests with it keep it. *op becomes TUTTI_OP_LIMIT. */
 int tutti_op_free(struct tutti_context *ctx, enum tutti_op *op);
 

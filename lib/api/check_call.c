@@ -8,13 +8,6 @@
 
 #include "lib/api/api.h"
 
-size_t tutti_datatype_size(enum tutti_datatype datatype)
-{
-	static const unsigned char size[TUTTI_NUM_DATATYPES] = {1, 1, 4, 4, 8, 8, 2, 2, 4, 8};
-
-	return (unsigned)datatype < TUTTI_NUM_DATATYPES ? size[datatype] : 0;
-}
-
 int tt_check_data(const char *name, const void *buf, size_t count, enum tutti_datatype datatype)
 {
 	size_t size = tutti_datatype_size(datatype);
@@ -38,7 +31,15 @@ static bool one_of(enum tt_coll coll, enum tt_coll a, enum tt_coll b)
 /* The engine looks up user-defined operators. */
 static int check_op(const struct tt_call *call, const char *name)
 {
-	if (!tt_coll_reduces(call->coll) || (call->op > TUTTI_NUM_OPS && call->op < TUTTI_OP_LIMIT))
+	bool own = call->op > TUTTI_NUM_OPS && call->op < TUTTI_OP_LIMIT;
+
+	if (!tt_coll_reduces(call->coll))
+		return 0;
+	if (own && tutti_datatype_size(call->datatype) > TT_REDUCE_ELEM_MAX)
+		return tt_fail(-EINVAL,
+			       "%s: an operator takes elements of at most %d bytes, not %zu", name,
+			       TT_REDUCE_ELEM_MAX, tutti_datatype_size(call->datatype));
+	if (own)
 		return 0;
 	if ((unsigned)call->op >= TUTTI_NUM_OPS)
 		return tt_fail(-EINVAL, "%s: %d is not an operator", name, (int)call->op);

@@ -66,7 +66,7 @@ struct tt_userop {
 	tutti_op_fn *fn;
 	void *arg;
 	enum tutti_datatype datatype; /* premul sum: of scalar */
-	_Alignas(8) unsigned char scalar[8];
+	_Alignas(16) unsigned char scalar[16];
 	int users;  /* requests */
 	bool freed; /* by its maker: goes with its last user */
 };
@@ -307,6 +307,9 @@ int tt_userop_free(struct tutti_context *ctx, enum tutti_op id);
 void tt_userop_put(struct tt_userop *op);
 /* Under the lock; NULL: there is none, and the thread's last error (-EINVAL) says why. */
 struct tt_userop *tt_userop_find(struct tutti_context *ctx, enum tutti_op id);
+/* On memory of this process, at once. */
+int tt_userop_apply(struct tutti_context *ctx, const void *in, void *inout, size_t count,
+		    enum tutti_datatype datatype, enum tutti_op id);
 void tt_userop_free_all(struct tutti_context *ctx);
 
 /* pair.c: blocks whose length only two ranks know */

@@ -53,6 +53,27 @@ struct tt_userop *tt_userop_find(struct tutti_context *ctx, enum tutti_op id)
 	return NULL;
 }
 
+int tt_userop_apply(struct tutti_context *ctx, const void *in, void *inout, size_t count,
+		    enum tutti_datatype datatype, enum tutti_op id)
+{
+	const struct tt_userop *op;
+	struct tt_userop copy;
+
+	tt_wire_lock(ctx->wire);
+	op = tt_userop_find(ctx, id);
+	if (op)
+		copy = *op;
+	tt_wire_unlock(ctx->wire);
+	if (!op)
+		return -EINVAL;
+	if (copy.kind == TT_OP_PREMUL_SUM)
+		return tt_fail(-EINVAL,
+			       "tutti_reduce_local: a premultiplied sum has no meaning here");
+	if (count)
+		copy.fn(in, inout, count, datatype, copy.arg);
+	return 0;
+}
+
 static void unlink_and_free(struct tt_userop *op)
 {
 	tt_list_del(&op->link);

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/datatype.h"
 #include "lib/comm/comm.h"
 #include "lib/plan/plan.h"
 
@@ -84,19 +85,18 @@ const char *tt_fields_differ(const struct tt_fields *a, const struct tt_fields *
 
 const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, size_t size)
 {
-	static const char *const types[] = {"int8",   "uint8",	 "int32",    "uint32",	"int64",
-					    "uint64", "float16", "bfloat16", "float32", "float64"};
-	static const char *const ops[] = {"sum",  "prod",	   "min",	"max",
-					  "avg",  "band",	   "bor",	"bxor",
-					  "user", "user, ordered", "premul_sum"};
+	static const char *const user[] = {"user", "user, ordered", "premul_sum"};
 	enum tt_coll coll = (enum tt_coll)f->coll;
-	const char *type = f->datatype < TUTTI_NUM_DATATYPES ? types[f->datatype] : "?";
 	const char *place = f->in_place ? ", in place" : "";
-	char count[40] = "", op[32] = "", root[32] = "";
+	char count[40] = "", op[32] = "", root[32] = "", type[32];
+	uint32_t own = f->op - TUTTI_NUM_OPS;
 
 	if (tt_coll_reduces(coll))
 		snprintf(op, sizeof(op), ", %s",
-			 f->op < sizeof(ops) / sizeof(*ops) ? ops[f->op] : "?");
+			 f->op < TUTTI_NUM_OPS			? tt_op_name((enum tutti_op)f->op)
+			 : own < sizeof(user) / sizeof(user[0]) ? user[own]
+								: "?");
+	tt_datatype_text((enum tutti_datatype)f->datatype, type, sizeof(type));
 	if (!tt_coll_own_counts(coll))
 		snprintf(count, sizeof(count), "count %llu%s, ", (unsigned long long)f->count,
 			 f->counts ? " in all" : "");

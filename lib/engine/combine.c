@@ -4,7 +4,7 @@
 
 #include "lib/engine/engine.h"
 
-#define PIECE 8192 /* bytes on the stack; whole elements of every type */
+#define PIECE TT_REDUCE_ELEM_MAX /* bytes on the stack: an element at least */
 
 static void count_copy(struct tt_plan_req *req, size_t bytes)
 {
@@ -16,7 +16,7 @@ static void apply(struct tt_plan_req *req, char *dst, const char *a, const char 
 {
 	const struct tt_userop *user = req->user;
 	_Alignas(64) char copy[PIECE];
-	size_t bytes = count * req->elem, done, len;
+	size_t bytes = count * req->elem, most = PIECE - PIECE % req->elem, done, len;
 
 	if (dst != a) {
 		if (dst != b) {
@@ -31,7 +31,7 @@ static void apply(struct tt_plan_req *req, char *dst, const char *a, const char 
 		return;
 	}
 	for (done = 0; done < bytes; done += len) {
-		len = bytes - done < PIECE ? bytes - done : PIECE;
+		len = bytes - done < most ? bytes - done : most;
 		memcpy(copy, b + done, len);
 		user->fn(a + done, copy, len / req->elem, req->datatype, user->arg);
 		memcpy(dst + done, copy, len);

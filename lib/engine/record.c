@@ -24,7 +24,7 @@ struct tt_recorder {
 	struct tt_list link;
 	struct tt_flight flight;
 	bool inherited;
-	uint8_t type[TUTTI_NUM_DATATYPES], op[TUTTI_NUM_OPS + TT_OP_PREMUL_SUM + 1];
+	uint8_t type[TUTTI_NUM_DATATYPES + 1], op[TUTTI_NUM_OPS + TT_OP_PREMUL_SUM + 1];
 	/* Names of calls are constants: found by their address. */
 	struct {
 		const char *text;
@@ -96,6 +96,7 @@ static void fill_names(struct tt_recorder *r)
 
 	for (i = 0; i < TUTTI_NUM_DATATYPES; i++)
 		r->type[i] = tt_flight_name(&r->flight, tt_datatype_name((enum tutti_datatype)i));
+	r->type[TUTTI_NUM_DATATYPES] = tt_flight_name(&r->flight, "opaque");
 	for (i = 0; i < TUTTI_NUM_OPS; i++)
 		r->op[i] = tt_flight_name(&r->flight, tt_op_name((enum tutti_op)i));
 	for (i = 0; i < 3; i++)
@@ -163,6 +164,12 @@ void tt_record_close(struct tutti_context *ctx)
 	free(r);
 }
 
+/* All opaque datatypes have one name. */
+static uint8_t type_name(const struct tt_recorder *r, uint32_t datatype)
+{
+	return r->type[datatype < TUTTI_NUM_DATATYPES ? datatype : TUTTI_NUM_DATATYPES];
+}
+
 /* What its fields say about a collective. */
 static struct tt_flight_op op_of(struct tt_recorder *r, const struct tutti_comm *comm,
 				 const struct tt_fields *f)
@@ -175,7 +182,7 @@ static struct tt_flight_op op_of(struct tt_recorder *r, const struct tutti_comm 
 	if (f->coll == TT_COLL_BARRIER)
 		op.count = TT_FLIGHT_NO_COUNT;
 	else
-		op.type = r->type[f->datatype];
+		op.type = type_name(r, f->datatype);
 	if (tt_coll_reduces((enum tt_coll)f->coll))
 		op.op = r->op[f->op];
 	return op;
@@ -219,8 +226,8 @@ void tt_record_other(struct tutti_request *req)
 	op.call = name_of(r, req->ops->call(req));
 	if (req->ops->record)
 		req->ops->record(req, &op, &type);
-	if (type < TUTTI_NUM_DATATYPES)
-		op.type = r->type[type];
+	if (type != TUTTI_NUM_DATATYPES)
+		op.type = type_name(r, type);
 	req->flight = tt_flight_begin(&r->flight, &op, 0);
 }
 

@@ -197,7 +197,7 @@ static int reduce_all(struct pull *p, size_t len)
 	if (places) {
 		room = TMP_BYTES / (size_t)places;
 		room = room < PIECE_MIN ? PIECE_MIN : room > PIECE_MAX ? PIECE_MAX : room;
-		room -= room % p->r->elem;
+		room = room < p->r->elem ? p->r->elem : room - room % p->r->elem;
 		tmp = tmp_of(p->g, room * (size_t)places);
 		if (!tmp)
 			return tt_fail(-ENOMEM, "no memory for pieces of other ranks' vectors");

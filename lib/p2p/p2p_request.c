@@ -82,16 +82,16 @@ static const char *type_name(enum tutti_datatype type)
 static const char *p2p_text(const struct tutti_request *r, char *buf, size_t size)
 {
 	const struct tt_p2p_call *call = &p2p_req(r)->call;
-	char who[32] = "any rank", tag[32] = "any tag", count[48] = "";
+	char who[32] = "any rank", tag[32] = "any tag", count[80] = "", type[32];
 
 	if (call->rank >= 0)
 		snprintf(who, sizeof(who), "rank %d", call->rank);
 	if (call->tag >= 0)
 		snprintf(tag, sizeof(tag), "tag %d", call->tag);
+	tt_datatype_text(call->datatype, type, sizeof(type));
 	if (call->kind != TT_P2P_PROBE)
 		snprintf(count, sizeof(count), ", %s%zu %s",
-			 call->kind == TT_P2P_RECV ? "up to " : "", call->count,
-			 tt_datatype_name(call->datatype));
+			 call->kind == TT_P2P_RECV ? "up to " : "", call->count, type);
 	snprintf(buf, size, "%s %s %s (%s%s)", p2p_call(r),
 		 call->kind == TT_P2P_SEND ? "to" : "from", who, tag, count);
 	return buf;

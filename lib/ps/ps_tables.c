@@ -34,6 +34,11 @@ static bool is_float(enum tutti_datatype type)
 	       type == TUTTI_FLOAT64;
 }
 
+static bool is_integer(enum tutti_datatype type)
+{
+	return type < TUTTI_BOOL && type != TUTTI_INT16 && type != TUTTI_UINT16;
+}
+
 /* ---- a rule's numbers: 0 selects the default ---- */
 
 /* The largest number that a rule of this type computes with, or that a value can be. */
@@ -244,6 +249,11 @@ static int check_table(struct tutti_ps *ps, const char *name, const struct tutti
 	if (!like->elem)
 		return tt_fail(-EINVAL, "table '%s': %d is not a datatype", name,
 			       (int)like->datatype);
+	if (!is_float(like->datatype) && !is_integer(like->datatype))
+		return tt_fail(-EINVAL,
+			       "table '%s': tables hold floats and integers of 8, 32 and 64 bits, "
+			       "not %s",
+			       name, tt_datatype_name(like->datatype));
 	if (!like->count || !like->width ||
 	    like->count > (uint64_t)INT64_MAX / like->elem / like->width)
 		return tt_fail(-EINVAL, "table '%s': its size is %s", name,

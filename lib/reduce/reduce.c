@@ -157,11 +157,24 @@ void tt_reduce_scale(void *dst, const void *src, size_t count, enum tutti_dataty
 
 bool tt_reduce_valid(enum tutti_datatype datatype, enum tutti_op op)
 {
-	bool bitwise = op == TUTTI_BAND || op == TUTTI_BOR || op == TUTTI_BXOR;
+	static const unsigned order = 1u << TUTTI_MIN | 1u << TUTTI_MAX;
+	static const unsigned sums = 1u << TUTTI_SUM | 1u << TUTTI_PROD | 1u << TUTTI_AVG;
+	static const unsigned bits = 1u << TUTTI_BAND | 1u << TUTTI_BOR | 1u << TUTTI_BXOR;
+	static const unsigned logic = 1u << TUTTI_LAND | 1u << TUTTI_LOR | 1u << TUTTI_LXOR;
+	static const unsigned index = 1u << TUTTI_MINLOC | 1u << TUTTI_MAXLOC;
+	unsigned has;
 
 	if ((unsigned)datatype >= TUTTI_NUM_DATATYPES || (unsigned)op >= TUTTI_NUM_OPS)
 		return false;
-	return !bitwise || datatype < TUTTI_FLOAT16;
+	if (datatype < TUTTI_BOOL)
+		has = sums | order | bits | logic;
+	else if (datatype == TUTTI_BOOL)
+		has = logic;
+	else if (datatype < TUTTI_COMPLEX64)
+		has = sums | order;
+	else
+		has = datatype < TUTTI_INT32_INDEX ? sums : index;
+	return has >> op & 1;
 }
 
 const char *tt_reduce_level_name(enum tt_reduce_level level)
@@ -189,20 +202,4 @@ float tt_bf16_to_f32(uint16_t h)
 uint16_t tt_f32_to_bf16(float f)
 {
 	return tt_bfloat_narrow(f);
-}
-
-const char *tt_datatype_name(enum tutti_datatype datatype)
-{
-	static const char *const names[] = {"int8",   "uint8",	 "int32",    "uint32",	"int64",
-					    "uint64", "float16", "bfloat16", "float32", "float64"};
-
-	return (unsigned)datatype < TUTTI_NUM_DATATYPES ? names[datatype] : "invalid";
-}
-
-const char *tt_op_name(enum tutti_op op)
-{
-	static const char *const names[] = {"sum", "prod", "min", "max",
-					    "avg", "band", "bor", "bxor"};
-
-	return (unsigned)op < TUTTI_NUM_OPS ? names[op] : "invalid";
 }

@@ -14,6 +14,8 @@
 #include <stddef.h>
 #include <tutti/coll.h>
 
+#include "lib/base/datatype.h"
+
 /*
  * Every dst[j] = src[0] op src[1] op ... op src[nsrc - 1]; then, unless divide_by is 0, divided by
  * it: as floats (16-bit ones in float32, before they are rounded), integers cut off toward zero.
@@ -26,6 +28,7 @@
  * the result is ordered for other threads as if it had been stored plainly.
  */
 enum { TT_REDUCE_STREAM = 1 };
+#define TT_REDUCE_ELEM_MAX 8192 /* bytes of an opaque element that operators take */
 void tt_reduce_multi(void *const *dst, int ndst, const void *const *src, int nsrc, size_t count,
 		     enum tutti_datatype datatype, enum tutti_op op, int divide_by, unsigned flags);
 /*
@@ -57,8 +60,5 @@ float tt_f16_to_f32(uint16_t h);
 uint16_t tt_f32_to_f16(float f);
 float tt_bf16_to_f32(uint16_t h);
 uint16_t tt_f32_to_bf16(float f);
-
-const char *tt_datatype_name(enum tutti_datatype datatype); /* "float32" */
-const char *tt_op_name(enum tutti_op op);		    /* "sum" */
 
 #endif

@@ -415,9 +415,9 @@ static void late_files(void)
 static void verbs_files(void)
 {
 	static const char *const env[] = {
-		"TUTTI_TRANSPORT=verbs TUTTI_TIMEOUT=2s TUTTI_INIT_TIMEOUT=2s",
+		"TUTTI_TRANSPORT=verbs TUTTI_TIMEOUT=8s TUTTI_INIT_TIMEOUT=8s",
 		"TUTTI_TRANSPORT=verbs TUTTI_VERBS_CM=rdmacm TUTTI_TIMEOUT=2s "
-		"TUTTI_INIT_TIMEOUT=2s"};
+		"TUTTI_INIT_TIMEOUT=8s"};
 	struct limit l = {RLIMIT_NOFILE, 0, "", true};
 	unsigned long long first = 8, last = 63, step = step_of(56, 4);
 	const char *range = getenv("TT_FILES");

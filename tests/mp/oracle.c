@@ -5,6 +5,7 @@
  * divided at the end, which is one step with the last sum where 16-bit floats are rounded. The
  * arithmetic here shares nothing with lib/reduce.
  */
+#include <complex.h>
 #include <math.h>
 
 #include "tests/mp/job.h"
@@ -87,9 +88,44 @@ static uint16_t bf_of(float f)
 	for (i = 0; i < count; i++) {                                                              \
 		uint64_t h = draw(seed, rank, from + i);                                           \
                                                                                                    \
-		((type *)buf)[i] = (type)(expr);                                                   \
+		type value = expr;                                                                 \
+                                                                                                   \
+		((type *)buf)[i] = value;                                                          \
 	}                                                                                          \
 	break
+
+static double draw_exact(uint64_t h)
+{
+	static const double value[] = {-2, -1, 1, 2};
+
+	return value[h >> 20 & 3];
+}
+
+/* A pair of few values, so that many are equal and the index decides. */
+#define DRAW_PAIR(h) (int)((h) % 3) - 1, (int)((h) >> 16 & 1023)
+
+static void fill_two(enum tutti_datatype type, unsigned seed, int rank, size_t from, size_t count,
+		     void *buf)
+{
+	size_t i;
+
+	switch (type) {
+	case TUTTI_COMPLEX64:
+		FILL(float complex, CMPLXF((float)draw_exact(h), (float)draw_exact(h >> 7)));
+	case TUTTI_COMPLEX128:
+		FILL(double complex, CMPLX(draw_exact(h), draw_exact(h >> 7)));
+	case TUTTI_INT32_INDEX:
+		FILL(struct tutti_int32_index, ((struct tutti_int32_index){DRAW_PAIR(h)}));
+	case TUTTI_INT64_INDEX:
+		FILL(struct tutti_int64_index, ((struct tutti_int64_index){DRAW_PAIR(h)}));
+	case TUTTI_FLOAT32_INDEX:
+		FILL(struct tutti_float32_index, ((struct tutti_float32_index){DRAW_PAIR(h)}));
+	case TUTTI_FLOAT64_INDEX:
+		FILL(struct tutti_float64_index, ((struct tutti_float64_index){DRAW_PAIR(h)}));
+	default:
+		break;
+	}
+}
 
 /* Elements from .. from + count of rank's input. */
 static void fill_part(enum tutti_datatype type, unsigned seed, int rank, size_t from, size_t count,
@@ -101,6 +137,11 @@ static void fill_part(enum tutti_datatype type, unsigned seed, int rank, size_t 
 	case TUTTI_INT8:
 	case TUTTI_UINT8:
 		FILL(uint8_t, h);
+	case TUTTI_BOOL:
+		FILL(uint8_t, h & 3 ? 0 : h >> 8);
+	case TUTTI_INT16:
+	case TUTTI_UINT16:
+		FILL(uint16_t, h);
 	case TUTTI_INT32:
 	case TUTTI_UINT32:
 		FILL(uint32_t, h);
@@ -116,7 +157,7 @@ static void fill_part(enum tutti_datatype type, unsigned seed, int rank, size_t 
 	case TUTTI_FLOAT64:
 		FILL(double, draw_real(h));
 	default:
-		break;
+		fill_two(type, seed, rank, from, count, buf);
 	}
 }
 
@@ -154,12 +195,20 @@ void mp_fill(enum tutti_datatype type, unsigned seed, int rank, size_t count, vo
 			EACH(type, x | y);                                                         \
 		case TUTTI_BXOR:                                                                   \
 			EACH(type, x ^ y);                                                         \
+		case TUTTI_LAND:                                                                   \
+			EACH(type, x &&y);                                                         \
+		case TUTTI_LOR:                                                                    \
+			EACH(type, x || y);                                                        \
+		case TUTTI_LXOR:                                                                   \
+			EACH(type, !x != !y);                                                      \
 		default:                                                                           \
 			EACH(type, (w)x + (w)y);                                                   \
 		}                                                                                  \
 	}
 INT_COMBINE(i8_combine, int8_t, unsigned)
 INT_COMBINE(u8_combine, uint8_t, unsigned)
+INT_COMBINE(i16_combine, int16_t, unsigned)
+INT_COMBINE(u16_combine, uint16_t, unsigned)
 INT_COMBINE(i32_combine, int32_t, uint32_t)
 INT_COMBINE(u32_combine, uint32_t, uint32_t)
 INT_COMBINE(i64_combine, int64_t, uint64_t)
@@ -186,10 +235,45 @@ FLOAT_COMBINE(bf16_combine, uint16_t, float, bf_value, bf_of)
 FLOAT_COMBINE(f32_combine, float, float, , )
 FLOAT_COMBINE(f64_combine, double, double, , )
 
+/* Sums and products of complex numbers. The values are small: every result is exact. */
+#define COMPLEX_COMBINE(name, type)                                                                \
+	static void name(void *a, const void *b, enum tutti_op op, size_t count)                   \
+	{                                                                                          \
+		size_t i;                                                                          \
+                                                                                                   \
+		if (op == TUTTI_PROD)                                                              \
+			EACH(type, x *y);                                                          \
+		EACH(type, x + y);                                                                 \
+	}
+COMPLEX_COMBINE(c64_combine, float complex)
+COMPLEX_COMBINE(c128_combine, double complex)
+
+#define PAIR_COMBINE(name, type)                                                                   \
+	static void name(void *a, const void *b, enum tutti_op op, size_t count)                   \
+	{                                                                                          \
+		const type *y = b;                                                                 \
+		type *x = a;                                                                       \
+		size_t i;                                                                          \
+		bool take;                                                                         \
+                                                                                                   \
+		for (i = 0; i < count; i++) {                                                      \
+			take = op == TUTTI_MINLOC ? y[i].value < x[i].value                        \
+						  : y[i].value > x[i].value;                       \
+			if (take || (y[i].value == x[i].value && y[i].index < x[i].index))         \
+				x[i] = y[i];                                                       \
+		}                                                                                  \
+	}
+PAIR_COMBINE(i32x_combine, struct tutti_int32_index)
+PAIR_COMBINE(i64x_combine, struct tutti_int64_index)
+PAIR_COMBINE(f32x_combine, struct tutti_float32_index)
+PAIR_COMBINE(f64x_combine, struct tutti_float64_index)
+
 typedef void combine_fn(void *a, const void *b, enum tutti_op op, size_t count);
 static combine_fn *const combine[TUTTI_NUM_DATATYPES] = {
-	i8_combine,  u8_combine,  i32_combine,	u32_combine, i64_combine,
-	u64_combine, f16_combine, bf16_combine, f32_combine, f64_combine,
+	i8_combine,   u8_combine,   i16_combine,  u16_combine,	i32_combine,
+	u32_combine,  i64_combine,  u64_combine,  u8_combine,	f16_combine,
+	bf16_combine, f32_combine,  f64_combine,  c64_combine,	c128_combine,
+	i32x_combine, i64x_combine, f32x_combine, f64x_combine,
 };
 
 #define DIVIDE(type, expr)                                                                         \
@@ -209,6 +293,14 @@ static void divide(void *a, enum tutti_datatype type, int n, size_t count)
 		DIVIDE(int8_t, x / n);
 	case TUTTI_UINT8:
 		DIVIDE(uint8_t, x / n);
+	case TUTTI_INT16:
+		DIVIDE(int16_t, x / n);
+	case TUTTI_UINT16:
+		DIVIDE(uint16_t, x / n);
+	case TUTTI_COMPLEX64:
+		DIVIDE(float complex, CMPLXF(crealf(x) / (float)n, cimagf(x) / (float)n));
+	case TUTTI_COMPLEX128:
+		DIVIDE(double complex, CMPLX(creal(x) / n, cimag(x) / n));
 	case TUTTI_INT32:
 		DIVIDE(int32_t, x / n);
 	case TUTTI_UINT32:
@@ -246,7 +338,15 @@ static bool last_of_average(void *a, const void *b, enum tutti_datatype type, in
 
 bool mp_op_valid(enum tutti_datatype type, enum tutti_op op)
 {
-	return op < TUTTI_BAND || type < TUTTI_FLOAT16;
+	if (op == TUTTI_MINLOC || op == TUTTI_MAXLOC)
+		return type >= TUTTI_INT32_INDEX;
+	if (type < TUTTI_BOOL)
+		return true;
+	if (type == TUTTI_BOOL)
+		return op >= TUTTI_LAND && op <= TUTTI_LXOR;
+	if (type < TUTTI_COMPLEX64)
+		return op <= TUTTI_AVG;
+	return type < TUTTI_INT32_INDEX && (op == TUTTI_SUM || op == TUTTI_PROD || op == TUTTI_AVG);
 }
 
 /* Blocks are as even as whole elements allow, the longer ones first. */
@@ -281,13 +381,6 @@ void mp_allreduce_expect(enum tutti_datatype type, enum tutti_op op, unsigned se
 		}
 	}
 	free(x);
-}
-
-static double draw_exact(uint64_t h)
-{
-	static const double value[] = {-2, -1, 1, 2};
-
-	return value[h >> 20 & 3];
 }
 
 void mp_fill_exact(enum tutti_datatype type, unsigned seed, int rank, size_t from, size_t count,

@@ -162,9 +162,10 @@ bool tt_node_may_move(struct tutti_context *ctx, size_t n)
  * How much of len bytes may be moved now: long work is split, and the lock is released in between.
  * The rest keeps whole elements.
  */
-static size_t spend(struct tutti_context *ctx, size_t len)
+static size_t spend(struct tutti_context *ctx, size_t len, size_t elem)
 {
-	size_t n = len <= ctx->node_left ? len : ctx->node_left & ~(size_t)4095;
+	size_t unit = 4096 % elem ? elem : 4096;
+	size_t n = len <= ctx->node_left ? len : ctx->node_left - ctx->node_left % unit;
 
 	ctx->node_left -= n;
 	return n;
@@ -177,7 +178,7 @@ static size_t spend(struct tutti_context *ctx, size_t len)
 static bool copy_piece(struct tt_op_run *run, char *dst, const char *src, size_t len)
 {
 	struct tutti_context *ctx = run->lane->req->r.comm->ctx;
-	size_t n = spend(ctx, len - run->at);
+	size_t n = spend(ctx, len - run->at, 1);
 
 	memmove(dst + run->at, src + run->at, n);
 	tt_wire_stats(ctx->wire)->copied_bytes += n;
@@ -349,7 +350,7 @@ static int pull_op(struct tt_op_run *run, int *gone)
 	struct tt_plan_req *req = run->lane->req;
 	struct tt_node_group *g = req->node->group;
 	const struct tt_op *op = run->op;
-	size_t len = spend(req->r.comm->ctx, op->len - run->at);
+	size_t len = spend(req->r.comm->ctx, op->len - run->at, req->elem);
 	struct tt_node_ref src = tt_node_ref_of(op->a),
 			   dst = {TT_NODE_RESULT, op->dst.off + run->at};
 	int err, peer = place_of(req, op->peer);

@@ -4,6 +4,7 @@
  * forms of each call, operators of the caller's, on shm, ofi and under fault. test_coll.c goes
  * deeper for all-reduce, broadcast and barrier.
  */
+#include <complex.h>
 #include "config.h"
 
 #include "tests/mp/coll/colls.h"
@@ -213,27 +214,33 @@ static void element(enum tutti_datatype type, int value, void *out)
 	float f = (float)value;
 	double d = value;
 	int64_t i = value;
+	float complex c = f;
+	double complex z = d;
 	uint32_t u;
 
 	memcpy(&u, &f, 4);
 	u >>= 16;
 	memcpy(out,
-	       type == TUTTI_FLOAT16	? (void *)&half[value - 1]
-	       : type == TUTTI_BFLOAT16 ? (void *)&u
-	       : type == TUTTI_FLOAT32	? (void *)&f
-	       : type == TUTTI_FLOAT64	? (void *)&d
-					: (void *)&i,
+	       type == TUTTI_FLOAT16	  ? (void *)&half[value - 1]
+	       : type == TUTTI_BFLOAT16	  ? (void *)&u
+	       : type == TUTTI_FLOAT32	  ? (void *)&f
+	       : type == TUTTI_FLOAT64	  ? (void *)&d
+	       : type == TUTTI_COMPLEX64  ? (void *)&c
+	       : type == TUTTI_COMPLEX128 ? (void *)&z
+					  : (void *)&i,
 	       tutti_datatype_size(type));
 }
 
 static int premultiplied(struct mp_job *job, const struct amount *a)
 {
 	size_t counts[] = {1, 3000, 17, a->big, 0};
-	unsigned char scalar[8];
+	unsigned char scalar[16];
 	enum tutti_op op;
 	int type, kind, turn = 0;
 
 	for (type = 0; type < TUTTI_NUM_DATATYPES; type++) {
+		if (!mp_op_valid((enum tutti_datatype)type, TUTTI_PROD))
+			continue;
 		element(type, job->rank + 1, scalar);
 		MP_OK(tutti_op_create_premul_sum(job->ctx, scalar, type, &op));
 		memset(scalar, 0xff, sizeof(scalar)); /* copied */
