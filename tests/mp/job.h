@@ -139,6 +139,8 @@ void mp_fill(enum tutti_datatype type, unsigned seed, int rank, size_t count, vo
 void mp_allreduce_expect(enum tutti_datatype type, enum tutti_op op, unsigned seed, int n,
 			 size_t count, void *out);
 bool mp_op_valid(enum tutti_datatype type, enum tutti_op op);
+/* op, or another that the type has */
+enum tutti_op mp_op_of(enum tutti_datatype type, enum tutti_op op);
 /*
  * The same of values of which any order of the operands gives the same bits; and what ranks first
  * to last of them combine to, divided by n for an average. Elements from .. from + count.

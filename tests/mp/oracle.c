@@ -241,9 +241,7 @@ FLOAT_COMBINE(f64_combine, double, double, , )
 	{                                                                                          \
 		size_t i;                                                                          \
                                                                                                    \
-		if (op == TUTTI_PROD)                                                              \
-			EACH(type, x *y);                                                          \
-		EACH(type, x + y);                                                                 \
+		EACH(type, op == TUTTI_PROD ? x * y : x + y);                                      \
 	}
 COMPLEX_COMBINE(c64_combine, float complex)
 COMPLEX_COMBINE(c128_combine, double complex)
@@ -347,6 +345,15 @@ bool mp_op_valid(enum tutti_datatype type, enum tutti_op op)
 	if (type < TUTTI_COMPLEX64)
 		return op <= TUTTI_AVG;
 	return type < TUTTI_INT32_INDEX && (op == TUTTI_SUM || op == TUTTI_PROD || op == TUTTI_AVG);
+}
+
+enum tutti_op mp_op_of(enum tutti_datatype type, enum tutti_op op)
+{
+	if (mp_op_valid(type, op))
+		return op;
+	if (mp_op_valid(type, TUTTI_SUM))
+		return TUTTI_SUM;
+	return type == TUTTI_BOOL ? TUTTI_LOR : TUTTI_MAXLOC;
 }
 
 /* Blocks are as even as whole elements allow, the longer ones first. */

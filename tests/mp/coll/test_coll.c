@@ -215,7 +215,8 @@ static int nonblocking(struct mp_job *job, const struct amount *a, enum finish_b
 
 	for (i = 0; i < n; i++) {
 		v[i] = (struct vec){.type = (enum tutti_datatype)(i % TUTTI_NUM_DATATYPES),
-				    .op = i % 3 ? TUTTI_SUM : TUTTI_MIN,
+				    .op = mp_op_of((enum tutti_datatype)(i % TUTTI_NUM_DATATYPES),
+						   i % 3 ? TUTTI_SUM : TUTTI_MIN),
 				    .count = i % 5 == 4 ? 30000 + (size_t)i : (size_t)(i * 13),
 				    .in_place = i % 2};
 		TT_EXPECT(!vec_new(job, &v[i], i % MP_KINDS));

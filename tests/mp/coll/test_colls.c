@@ -110,6 +110,7 @@ static int overlap(struct mp_job *job, const struct amount *a)
 				     .in_place = i % 2,
 				     .displs = i / 2 % 2,
 				     .memory = i % MP_KINDS};
+		c[i].op = c[i].base_op = mp_op_of(c[i].type, TUTTI_SUM);
 		TT_EXPECT(!colls_new(job, &c[i]));
 		colls_fill(job, &c[i], (unsigned)i + 5000);
 	}

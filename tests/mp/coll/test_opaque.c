@@ -147,7 +147,7 @@ static void test_self(void)
 static void test_shm(void)
 {
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_IF=lo", .fn = all_sizes));
-	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_IF=lo TUTTI_NODE=0", .fn = all_sizes));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_IF=lo TUTTI_NODE=off", .fn = all_sizes));
 }
 
 static void test_ofi(void)
