@@ -72,8 +72,9 @@ int tutti_comm_rank(const struct tutti_comm *comm);
 int tutti_comm_size(const struct tutti_comm *comm);
 struct tutti_context *tutti_comm_context(const struct tutti_comm *comm);
 
-#define TUTTI_UNDEFINED (-1) /* no rank; as color, or key of split_host: this rank joins no group  \
-			      */
+#define TUTTI_UNDEFINED                                                                            \
+	(-1) /* no rank; as color, or key of split_host: this rank joins no group                  \
+	      */
 
 /** tutti_comm_world_rank - the rank in the world of a rank of comm. */
 int tutti_comm_world_rank(const struct tutti_comm *comm, int rank);

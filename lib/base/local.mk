@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 libtt_la_SOURCES += \
-	lib/base/clock.h lib/base/copy.c lib/base/copy.h lib/base/datatype.c lib/base/datatype.h lib/base/distance.h lib/base/env.c \
+	lib/base/clock.h lib/base/copy.c lib/base/copy.h lib/base/datatype.c \
+	lib/base/datatype.h lib/base/distance.h lib/base/env.c \
 	lib/base/env.def lib/base/env.h lib/base/error.c lib/base/error.h lib/base/faults.c \
 	lib/base/faults.h lib/base/hash.h lib/base/hash_map.c lib/base/hash_map.h \
 	lib/base/heap.h lib/base/inject.c lib/base/inject.h lib/base/library.c \

@@ -7,7 +7,8 @@ libtt_reduce_la_CFLAGS = $(AM_CFLAGS) $(TT_KERNEL_CFLAGS)
 libtt_reduce_la_LIBADD = libtt_reduce_base.la
 
 tt_kernel_sources = lib/reduce/vector.c lib/reduce/vector_run.h lib/reduce/vector_int.h \
-	lib/reduce/vector_float.h lib/reduce/vector_pair.h lib/reduce/isa.h lib/reduce/half.h lib/reduce/kernels.h
+	lib/reduce/vector_float.h lib/reduce/vector_pair.h lib/reduce/isa.h \
+	lib/reduce/half.h lib/reduce/kernels.h
 
 noinst_LTLIBRARIES += libtt_reduce_base.la
 libtt_reduce_base_la_SOURCES = $(tt_kernel_sources)

@@ -165,7 +165,7 @@ uint64_t tt_topo_memory(void)
 	return max && max < all ? max : all;
 }
 
-/* What RLIMIT_AS leaves. */
+/* The address space that RLIMIT_AS leaves. */
 static uint64_t address_space_left(void)
 {
 	FILE *f = fopen("/proc/self/statm", "re");
