@@ -94,6 +94,19 @@ static int64_t draw(const struct perf_oracle *o, int rank, uint64_t hash)
 	}
 }
 
+/*
+ * A factor of a complex product: 2 + i, turned by some right angles, of the first ranks, else 1. No
+ * product of these has a part of 0, whose sign would depend on the order.
+ */
+static struct element factor(int rank, uint64_t hash)
+{
+	static const int64_t part[] = {2, 1, -2, -1};
+
+	if (rank >= MAX_TWOS)
+		return (struct element){1, 0};
+	return (struct element){part[hash & 3], part[(hash + 1) & 3]};
+}
+
 /* The contribution of rank at index i. */
 static struct element contribution(const struct perf_oracle *o, int rank, size_t i)
 {
@@ -104,8 +117,8 @@ static struct element contribution(const struct perf_oracle *o, int rank, size_t
 		e.second = (int64_t)(mix(hash) % 1000);
 	else if (is_complex(o->datatype) && o->op != TUTTI_PROD)
 		e.second = draw(o, rank, mix(hash));
-	else if (is_complex(o->datatype) && mix(hash) & 1) /* a turn by a right angle */
-		e = (struct element){0, e.value};
+	else if (is_complex(o->datatype))
+		e = factor(rank, mix(hash));
 	return e;
 }
 

@@ -83,12 +83,12 @@ run allreduce_empty clean 1 allreduce -b 0 -e 0 -n 2
 run allreduce_stat clean 2 allreduce -b 1K -e 2K -i 1K -n 5 -w 1 --stat
 run csv_header_stat sh -c 'head -n 1 "$1" | grep -q oop_p50_us,oop_min_us,oop_p99_us' sh "$tmp/c"
 run allreduce_malloc clean 1 allreduce -b 300001 -e 300001 -n 2 -w 0 --malloc -d uint8 -o max
-# 6 integer types with 8 operations each, 4 floating types with 5
-run allreduce_all clean 68 allreduce -b 5000 -e 5000 -n 1 -w 0 -d all -o all
+# 8 integer types with 11 operators each, bool 3, 4 floats 5, 2 complex 3, 4 pairs 2
+run allreduce_all clean 125 allreduce -b 5000 -e 5000 -n 1 -w 0 -d all -o all
 run bcast clean 4 bcast -b 8 -e 64K -f 20 -n 3 -w 1 -r 1
 run bcast_all_roots clean 2 bcast -b 1M -e 1M -n 2 -w 0 -r all
-# all types and all operations that a scan has: 6 times 7 and 4 times 4
-run scan_all clean 58 scan -b 5000 -e 5000 -n 1 -w 0 -d all -o all
+# all types and all operations that a scan has: 8 times 10, 3, 4 times 4, 2 times 2, 4 times 2
+run scan_all clean 111 scan -b 5000 -e 5000 -n 1 -w 0 -d all -o all
 run exscan clean 3 exscan -b 8 -e 64K -f 64 -n 2 -w 1 -o prod -d half
 run sendrecv clean 4 sendrecv -b 8 -e 2M -f 64 -n 2 -w 1
 run sendrecv_alone perf 1 sendrecv -b 8K -e 8K -n 2
@@ -131,7 +131,7 @@ run get_ofi clean 1 get -T ofi -n 20 -w 2
 levels=2
 ! grep -qw avx2 /proc/cpuinfo || levels=3
 ! grep -qw avx512bw /proc/cpuinfo || levels=4
-run kernel_all clean $((68 * levels)) kernel -b 1003 -n 1 -w 0 -d all -o all --sources 3 --level all
+run kernel_all clean $((125 * levels)) kernel -b 1003 -n 1 -w 0 -d all -o all --sources 3 --level all
 run kernel_stream clean 2 kernel -b 40001 -e 40003 -i 2 -n 2 -w 0 -d half -o avg --stores stream \
 	--sources 5
 run rules clean $((7 * levels)) rules -b 1003 -n 1 -w 0 -d bfloat16 --level all
