@@ -68,6 +68,42 @@ bool mp_await(atomic_int *word, int value, int ms)
 	return true;
 }
 
+static bool all_stopped(int pid)
+{
+	char path[64], line[512], *state;
+	struct dirent *task;
+	bool all = true;
+	FILE *f;
+	DIR *d;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	d = opendir(path);
+	while (d && all && (task = readdir(d))) {
+		if (task->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "/proc/%d/task/%.16s/stat", pid, task->d_name);
+		f = fopen(path, "re");
+		state = f && fgets(line, sizeof(line), f) ? strrchr(line, ')') : NULL;
+		all = state && state[1] && state[2] == 'T';
+		if (f)
+			fclose(f);
+	}
+	if (d)
+		closedir(d);
+	return d && all;
+}
+
+int mp_stop(int pid)
+{
+	double until = mp_now() + 10;
+
+	TT_EXPECT(!kill(pid, SIGSTOP));
+	while (!all_stopped(pid) && mp_now() < until)
+		usleep(1000);
+	TT_EXPECT(all_stopped(pid));
+	return 0;
+}
+
 void mp_meet(struct mp_job *job)
 {
 	int ticket = atomic_fetch_add(&job->shared->arrived, 1);

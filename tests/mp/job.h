@@ -75,6 +75,8 @@ int mp_leave(struct mp_job *job);
 void mp_meet(struct mp_job *job);
 /* Wait until *word >= value, at most ms; false: it never was. */
 bool mp_await(atomic_int *word, int value, int ms);
+/* Stops the process and waits until all its threads have stopped, as kill does not. */
+int mp_stop(int pid);
 double mp_now(void); /* seconds */
 void mp_sleep_ms(int ms);
 void mp_log_level(struct mp_job *job,

@@ -89,7 +89,7 @@ static int window_fails(struct mp_job *job)
 		if (job->rank == 2)
 			_exit(0);
 	} else {
-		TT_EXPECT(!kill(atomic_load(&job->shared->pid[1]), SIGSTOP));
+		TT_EXPECT(!mp_stop(atomic_load(&job->shared->pid[1])));
 		for (i = 0; i < 16; i++)
 			MP_OK(tutti_get(win, 1, mine, size, 0));
 		atomic_store(&job->shared->word[2], 1);

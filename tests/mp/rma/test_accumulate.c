@@ -339,7 +339,7 @@ static int stopped_body(struct mp_job *job)
 	}
 	local = calloc(WORDS, 8);
 	old = calloc(WORDS, 8);
-	kill(atomic_load(&job->shared->pid[0]), SIGSTOP);
+	TT_EXPECT(!mp_stop(atomic_load(&job->shared->pid[0])));
 	err = tutti_get_accumulate(win, 0, local, old, WORDS, TUTTI_FLOAT64, TUTTI_SUM, 0);
 	if (!err)
 		err = tutti_win_flush(win, 0);
