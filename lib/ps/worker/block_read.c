@@ -145,11 +145,12 @@ static void read_data(struct tt_ps_unit *u)
 		read_items(u, at);
 }
 
-static void read_stamp(struct tt_ps_unit *u)
+/* Not inlined: there gcc would warn that ThreadSanitizer does not know fences. */
+static __attribute__((noinline)) void read_stamp(struct tt_ps_unit *u)
 {
 	u->state = TT_PS_READ_CHECK;
-	atomic_thread_fence(
-		memory_order_acquire); /* head and data have been read before the stamp */
+	/* Head and data have been read before the stamp. */
+	atomic_thread_fence(memory_order_acquire);
 	get(u, &u->landing->word, sizeof(uint64_t),
 	    tt_ps_slot_at(u->pull->task.table, u->server, u->block, u->word & 0xff) +
 		    offsetof(struct tt_ps_head, stamp));
