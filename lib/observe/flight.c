@@ -317,6 +317,9 @@ bool tt_flight_read_comm(const struct tt_flight *f, int i, struct tt_flight_comm
 	if (!uid)
 		return false;
 	memcpy(comm, from, sizeof(*comm));
+	/* Another process may have written anything. */
+	comm->call[sizeof(comm->call) - 1] = comm->field[sizeof(comm->field) - 1] = 0;
+	comm->text[sizeof(comm->text) - 1] = 0;
 	atomic_thread_fence(memory_order_acquire);
 	return atomic_load_explicit(&from->uid, memory_order_relaxed) == uid;
 }

@@ -288,7 +288,7 @@ static void keep(struct tt_chan *chan, const struct conn_msg *msg)
 static void request(struct tt_chan *chan)
 {
 	struct tt_wire *wire = chan->wire;
-	char why[200] = "";
+	char why[400] = "";
 	int places[TT_TP_MAX], n, tp, err = 0;
 	struct conn_msg msg;
 
@@ -311,7 +311,7 @@ static void request(struct tt_chan *chan)
 	}
 	if (!err && wire->left_out[0])
 		snprintf(chan->reason, sizeof(chan->reason), "%s", wire->left_out);
-	snprintf(why + strlen(why), sizeof(why) - strlen(why), "%s%.120s",
+	snprintf(why + strlen(why), sizeof(why) - strlen(why), "%s%.255s",
 		 chan->reason[0] ? "; " : "", chan->reason);
 	tt_err("no transport to rank %d (%s): %s", chan->peer, tt_boot_host(wire->boot, chan->peer),
 	       why);
