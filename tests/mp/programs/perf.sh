@@ -131,7 +131,8 @@ run get_ofi clean 1 get -T ofi -n 20 -w 2
 levels=2
 ! grep -qw avx2 /proc/cpuinfo || levels=3
 ! grep -qw avx512bw /proc/cpuinfo || levels=4
-run kernel_all clean $((125 * levels)) kernel -b 1003 -n 1 -w 0 -d all -o all --sources 3 --level all
+run kernel_all clean $((125 * levels)) kernel -b 1003 -n 1 -w 0 -d all -o all --sources 3 \
+	--level all
 run kernel_stream clean 2 kernel -b 40001 -e 40003 -i 2 -n 2 -w 0 -d half -o avg --stores stream \
 	--sources 5
 run rules clean $((7 * levels)) rules -b 1003 -n 1 -w 0 -d bfloat16 --level all
