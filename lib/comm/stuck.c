@@ -227,7 +227,8 @@ void tt_stuck_msg(void *arg, int from, const void *data, size_t len)
 	struct tt_stuck_entry *e;
 	struct stuck_msg msg;
 
-	if (!read_msg(data, len, &msg) || msg.rank < 0 || msg.rank >= ctx->boot_params.nranks)
+	if (!read_msg(data, len, &msg) || msg.rank < 0 || msg.rank >= ctx->boot_params.nranks ||
+	    msg.other < -ctx->boot_params.nranks)
 		return;
 	tt_ctx_lock(ctx);
 	e = ctx->boot ? entry_of(ctx, &msg) : NULL;
