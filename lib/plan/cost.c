@@ -264,7 +264,7 @@ void tt_cost_rounds(struct tt_cost *c, struct tt_rounds r)
 	c->tail = time - busiest(&busy);
 }
 
-void tt_cost_flow(struct tt_cost *c, struct tt_flow f)
+void tt_cost_flow(struct tt_cost *c, struct tt_cost_flow f)
 {
 	struct message m = message_of(c, f.len, f.out, f.in, f.all, f.reduces, f.to, f.dist);
 	struct tt_busy busy;

@@ -340,13 +340,13 @@ void tt_cost_rounds(struct tt_cost *c, struct tt_rounds r);
  * after another; out, in and all are messages of a whole slice. waits: rounds of a slice in which
  * the busiest rank posts a receive and waits for it. early: receives are posted long before.
  */
-struct tt_flow {
+struct tt_cost_flow {
 	double hops, len, out, in, all, waits;
 	bool reduces, early;
 	enum tt_reach to;
 	int dist;
 };
-void tt_cost_flow(struct tt_cost *c, struct tt_flow f);
+void tt_cost_flow(struct tt_cost *c, struct tt_cost_flow f);
 /* Further messages of a flow after the first that its receiver (or sender) must handle. */
 void tt_cost_queue(struct tt_cost *c, double messages, double len, bool reduces, enum tt_reach to);
 /* So many bytes copied by one rank, once, not for each slice. */

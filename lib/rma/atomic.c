@@ -66,7 +66,7 @@ static void atomic_done(struct tt_atomic *at, int status)
 	struct tt_win_amo *a = tt_container(at, struct tt_win_amo, at);
 
 	give_word(a);
-	a->status = tt_win_status(status);
+	a->status = at->device ? tt_win_lost_status(status) : tt_win_status(status);
 	a->over = true;
 	tt_win_end(a->win, a->rank, a->age);
 	if (a->done)

@@ -55,6 +55,11 @@ int tt_win_status(int status)
 	}
 }
 
+int tt_win_lost_status(int status)
+{
+	return status == -EACCES ? -TUTTI_EPEER : tt_win_status(status);
+}
+
 static void op_over(struct tt_win_op *op, int status)
 {
 	struct tutti_win *win = op->win;
@@ -204,7 +209,7 @@ static void op_done(struct tt_wr *wr, int status)
 		status = tt_wire_ring(op->win->comm->ctx->wire, op->win->comm->world[a->rank],
 				      op->token, a->offset, a->len, op->sum);
 	if (status || op->sent == op->access.len)
-		op_over(op, status);
+		op_over(op, tt_win_lost_status(status));
 	else /* not started here: a transport may have finished this piece within the call */
 		stall(op);
 }

@@ -158,6 +158,11 @@ void tt_win_forget(const struct tutti_context *ctx);
 
 /* Translates a transport's code for a lost connection to tutti's. A refusal keeps its text. */
 int tt_win_status(int status);
+/*
+ * The same for an operation that a transport had begun. A refusal then broke the connection: the
+ * memory of a rank that ends is unregistered before its death is known.
+ */
+int tt_win_lost_status(int status);
 
 /* put_get.c: a put or get; waits for connection and room. Without the lock. */
 int tt_win_op(struct tutti_win *win, const struct tt_win_access *access);

@@ -10,7 +10,7 @@ export TUTTI_LOG
 unset TUTTI_TRANSPORT
 launcher=
 
-# begin WHAT RANK [options]: a job in the background; rank 0's process is in $pid0
+# begin WHAT RANK [options]: a job in the background; a rank that answers is process $pid0
 begin()
 {
 	what=$1 bad=$2
@@ -87,7 +87,7 @@ test_stopped()
 {
 	begin busy 0
 	look -i 0 -w 10000
-	last=$(pgrep -P $launcher | tail -n 1)
+	last=$(pgrep -P $launcher | grep -vx "$pid0" | tail -n 1) # not the one that is asked
 	rank=$(sed -n "s/^rank \([0-9]*\) on .*, process $last,.*/\1/p" "$tmp/look")
 	[ -n "$rank" ] || die "process $last is no rank: $(cat "$tmp/look")"
 	kill -STOP "$last"

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The wire distinguishes notes of the current connection from those of earlier ones. */
+/*
+ * The wire distinguishes notes of the current connection from those of earlier ones. Window
+ * operations distinguish a peer that ends from one that refuses.
+ */
+#include <errno.h>
 #include <stdlib.h>
 
+#include "lib/rma/rma.h"
 #include "lib/wire/wire_internal.h"
 #include "tests/test.h"
 
@@ -133,8 +138,22 @@ static void stale_note(void)
 	tt_env_free(&env);
 }
 
+/*
+ * A device answers -EACCES for a rank that ends, if the rank's memory is unregistered before its
+ * queue pair is destroyed. When that happens cannot be chosen.
+ */
+static void refusals(void)
+{
+	TT_CHECK(tt_win_lost_status(0) == 0);
+	TT_CHECK(tt_win_lost_status(-EACCES) == -TUTTI_EPEER);
+	TT_CHECK(tt_win_lost_status(-EPIPE) == -TUTTI_EPEER);
+	TT_CHECK(tt_win_lost_status(-EFAULT) == -EFAULT);
+	TT_CHECK(tt_win_lost_status(-TUTTI_EABORTED) == -TUTTI_EABORTED);
+	TT_CHECK(tt_win_status(-EACCES) == -EACCES);
+}
+
 static const struct tt_test tests[] = {
-	{"tokens", tokens}, {"stale_note", stale_note}, {NULL, NULL}};
+	{"tokens", tokens}, {"stale_note", stale_note}, {"refusals", refusals}, {NULL, NULL}};
 
 int main(int argc, char **argv)
 {

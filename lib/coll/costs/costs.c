@@ -32,12 +32,12 @@ void tt_cost_bcast_binomial(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	double q = tt_log2_up(a->nranks), len = tt_cost_cut(c, a, tt_cost_bytes(a), a->chunk);
 
-	tt_cost_flow(c, (struct tt_flow){.hops = tt_cost_depth(a->nranks),
-					 .len = len,
-					 .out = q,
-					 .all = a->nranks - 1,
-					 .to = TT_TREE,
-					 .early = true});
+	tt_cost_flow(c, (struct tt_cost_flow){.hops = tt_cost_depth(a->nranks),
+					      .len = len,
+					      .out = q,
+					      .all = a->nranks - 1,
+					      .to = TT_TREE,
+					      .early = true});
 	tt_cost_queue(c, q - tt_cost_depth(a->nranks), len, false, TT_TREE);
 }
 
@@ -45,14 +45,14 @@ void tt_cost_bcast_chain(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	double len = tt_cost_cut(c, a, tt_cost_bytes(a), a->chunk);
 
-	tt_cost_flow(c, (struct tt_flow){.hops = a->nranks - 1,
-					 .len = len,
-					 .out = 1,
-					 .in = a->nranks > 2,
-					 .all = a->nranks - 1,
-					 .waits = a->nranks > 2,
-					 .to = TT_CHAIN,
-					 .early = true});
+	tt_cost_flow(c, (struct tt_cost_flow){.hops = a->nranks - 1,
+					      .len = len,
+					      .out = 1,
+					      .in = a->nranks > 2,
+					      .all = a->nranks - 1,
+					      .waits = a->nranks > 2,
+					      .to = TT_CHAIN,
+					      .early = true});
 }
 
 /* Slices of both trees and their lanes, the bytes of one. */
@@ -71,15 +71,15 @@ void tt_cost_bcast_dbt(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	double len = cut_for_trees(c, a);
 
-	tt_cost_flow(c, (struct tt_flow){.hops = tt_log2_up(a->nranks),
-					 .len = len,
-					 .out = a->lanes > 1 ? 1 : 2,
-					 .in = 1,
-					 .all = a->nranks - 1,
-					 .to = TT_TREE,
-					 .dist = 1,
-					 .waits = 1,
-					 .early = true});
+	tt_cost_flow(c, (struct tt_cost_flow){.hops = tt_log2_up(a->nranks),
+					      .len = len,
+					      .out = a->lanes > 1 ? 1 : 2,
+					      .in = 1,
+					      .all = a->nranks - 1,
+					      .to = TT_TREE,
+					      .dist = 1,
+					      .waits = 1,
+					      .early = true});
 	tt_cost_queue(c, tt_log2_up(a->nranks) - 1, len, false, TT_TREE); /* the other kid's */
 }
 
@@ -105,13 +105,13 @@ void tt_cost_reduce_linear(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	double others = a->nranks - 1, len = tt_cost_cut(c, a, tt_cost_bytes(a), a->chunk);
 
-	tt_cost_flow(c, (struct tt_flow){.hops = 1,
-					 .len = len,
-					 .in = others,
-					 .all = others,
-					 .to = TT_ROOT,
-					 .waits = others,
-					 .reduces = true});
+	tt_cost_flow(c, (struct tt_cost_flow){.hops = 1,
+					      .len = len,
+					      .in = others,
+					      .all = others,
+					      .to = TT_ROOT,
+					      .waits = others,
+					      .reduces = true});
 	tt_cost_queue(c, others - 1, len, true, TT_ROOT);
 }
 
@@ -119,13 +119,13 @@ void tt_cost_reduce_binomial(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	double q = tt_log2_up(a->nranks), len = tt_cost_cut(c, a, tt_cost_bytes(a), a->chunk);
 
-	tt_cost_flow(c, (struct tt_flow){.hops = tt_cost_depth(a->nranks),
-					 .len = len,
-					 .in = q,
-					 .all = a->nranks - 1,
-					 .to = TT_TREE,
-					 .waits = q,
-					 .reduces = true});
+	tt_cost_flow(c, (struct tt_cost_flow){.hops = tt_cost_depth(a->nranks),
+					      .len = len,
+					      .in = q,
+					      .all = a->nranks - 1,
+					      .to = TT_TREE,
+					      .waits = q,
+					      .reduces = true});
 	tt_cost_queue(c, q - tt_cost_depth(a->nranks), len, true, TT_TREE);
 	if (a->ordered && a->root)
 		tt_cost_pairs(c, 1, len, false);
@@ -136,14 +136,14 @@ void tt_cost_reduce_chain(struct tt_cost *c, const struct tt_plan_args *a)
 	double n = a->nranks, len = tt_cost_cut(c, a, tt_cost_bytes(a), a->chunk);
 	bool two = a->ordered && a->root && a->root < a->nranks - 1;
 
-	tt_cost_flow(c, (struct tt_flow){.hops = n - 1,
-					 .len = len,
-					 .out = n > 2,
-					 .in = two ? 2 : 1,
-					 .all = n - 1,
-					 .waits = two ? 2 : 1,
-					 .reduces = true,
-					 .to = TT_CHAIN});
+	tt_cost_flow(c, (struct tt_cost_flow){.hops = n - 1,
+					      .len = len,
+					      .out = n > 2,
+					      .in = two ? 2 : 1,
+					      .all = n - 1,
+					      .waits = two ? 2 : 1,
+					      .reduces = true,
+					      .to = TT_CHAIN});
 }
 
 /* Each level takes two or three rounds a slice, but for the first. */
@@ -151,15 +151,15 @@ void tt_cost_reduce_dbt(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	double len = cut_for_trees(c, a), q = tt_log2_up(a->nranks);
 
-	tt_cost_flow(c, (struct tt_flow){.hops = tt_cost_turns(c) > 1 ? 2.5 * q - 1.5 : q,
-					 .len = len,
-					 .out = 1,
-					 .in = a->lanes > 1 ? 1 : 2,
-					 .all = a->nranks - 1,
-					 .to = TT_TREE,
-					 .dist = 1,
-					 .waits = 1,
-					 .reduces = true});
+	tt_cost_flow(c, (struct tt_cost_flow){.hops = tt_cost_turns(c) > 1 ? 2.5 * q - 1.5 : q,
+					      .len = len,
+					      .out = 1,
+					      .in = a->lanes > 1 ? 1 : 2,
+					      .all = a->nranks - 1,
+					      .to = TT_TREE,
+					      .dist = 1,
+					      .waits = 1,
+					      .reduces = true});
 }
 
 void tt_cost_reduce_halving_gather(struct tt_cost *c, const struct tt_plan_args *a)
@@ -292,12 +292,12 @@ void tt_cost_gather_linear(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	double others = a->nranks - 1, len = tt_cost_cut(c, a, tt_cost_bytes(a), a->chunk);
 
-	tt_cost_flow(c, (struct tt_flow){.hops = 1,
-					 .len = len,
-					 .in = others,
-					 .all = others,
-					 .to = TT_ROOT,
-					 .waits = (others + GATHER_WIDTH - 1) / GATHER_WIDTH});
+	tt_cost_flow(c, (struct tt_cost_flow){.hops = 1,
+					      .len = len,
+					      .in = others,
+					      .all = others,
+					      .to = TT_ROOT,
+					      .waits = (others + GATHER_WIDTH - 1) / GATHER_WIDTH});
 	tt_cost_queue(c, others - 1, len, false, TT_ROOT);
 	tt_cost_once(c, tt_cost_bytes(a)); /* the root's own */
 }
@@ -306,12 +306,12 @@ void tt_cost_scatter_linear(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	double others = a->nranks - 1, len = tt_cost_cut(c, a, tt_cost_bytes(a), a->chunk);
 
-	tt_cost_flow(c, (struct tt_flow){.hops = 1,
-					 .len = len,
-					 .out = others,
-					 .all = others,
-					 .to = TT_ROOT,
-					 .early = true});
+	tt_cost_flow(c, (struct tt_cost_flow){.hops = 1,
+					      .len = len,
+					      .out = others,
+					      .all = others,
+					      .to = TT_ROOT,
+					      .early = true});
 	tt_cost_queue(c, others - 1, len, false, TT_ROOT);
 	tt_cost_once(c, tt_cost_bytes(a)); /* the root's own */
 }
@@ -398,14 +398,14 @@ void tt_cost_scan_chain(struct tt_cost *c, const struct tt_plan_args *a)
 	double n = a->nranks, len = tt_cost_cut(c, a, tt_cost_bytes(a), a->chunk);
 	bool three = a->coll == TT_COLL_EXSCAN && tt_cost_turns(c) > 1; /* rounds of a slice */
 
-	tt_cost_flow(c, (struct tt_flow){.hops = three ? 2 * n - 3 : n - 1,
-					 .len = len,
-					 .out = n > 2,
-					 .in = 1,
-					 .all = n - 1,
-					 .waits = 1,
-					 .reduces = true,
-					 .to = TT_CHAIN});
+	tt_cost_flow(c, (struct tt_cost_flow){.hops = three ? 2 * n - 3 : n - 1,
+					      .len = len,
+					      .out = n > 2,
+					      .in = 1,
+					      .all = n - 1,
+					      .waits = 1,
+					      .reduces = true,
+					      .to = TT_CHAIN});
 }
 
 void tt_cost_scan_doubling(struct tt_cost *c, const struct tt_plan_args *a)

@@ -132,16 +132,16 @@ void tt_cost_dbt(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	size_t slices = tt_num_pieces((size_t)tt_cost_part(a, 2), a->elem, a->chunk);
 	double n = a->nranks, len = slices ? tt_cost_bytes(a) / (2 * (double)slices) : 0;
-	struct tt_flow up = {.hops = tt_log2_up(a->nranks),
-			     .len = len,
-			     .out = (n - 1) / n,
-			     .in = (n - 1) / n,
-			     .all = n - 1,
-			     .to = TT_TREE,
-			     .dist = 1,
-			     .waits = n > 2 ? 2 : 1,
-			     .reduces = true},
-		       down = up;
+	struct tt_cost_flow up = {.hops = tt_log2_up(a->nranks),
+				  .len = len,
+				  .out = (n - 1) / n,
+				  .in = (n - 1) / n,
+				  .all = n - 1,
+				  .to = TT_TREE,
+				  .dist = 1,
+				  .waits = n > 2 ? 2 : 1,
+				  .reduces = true},
+			    down = up;
 
 	tt_cost_slices(c, 2 * slices, a->lanes);
 	if (tt_cost_turns(c) > 1) /* three rounds a level, up and down together */
