@@ -259,7 +259,7 @@ static int read_steps(struct tt_ps_store *s, const struct tt_ps_file *file,
 	int err;
 
 	if (!pair)
-		return tt_fail(-ENOMEM, "no memory to restore table '%s'", s->t->name);
+		return tt_ps_no_memory(s->t, (n + 1) * sizeof(*pair), 0);
 	err = tt_ps_file_read(file, pair, n * sizeof(*pair), tensor->at);
 	pair[n][0] = s->t->count;
 	for (i = 0; i < n && !err; i++) {
@@ -363,7 +363,7 @@ static int read_rows(struct tt_ps_store *s, const struct tt_ps_file *file,
 	       size = s->t->width * tt_ps_state_size(s->t->datatype);
 	uint64_t rows = tensor[TT_PS_ROW_KEYS].shape[0], at, n;
 	char *buf = malloc(CHUNK * (row + 2 * size));
-	int err = buf ? 0 : tt_fail(-ENOMEM, "no memory to restore table '%s'", s->t->name);
+	int err = buf ? 0 : tt_ps_no_memory(s->t, CHUNK * (row + 2 * size), 0);
 
 	for (at = 0; at < rows && !err; at += n) {
 		n = rows - at < CHUNK ? rows - at : CHUNK;

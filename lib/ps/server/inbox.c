@@ -3,6 +3,7 @@
  * A worker's messages to this server, taken in the order of their numbers, whatever order they
  * arrived in. A message whose turn has not come is copied aside, up to HELD bytes in all, so that
  * its sender goes on; beyond that it stays in its slot, and its sender waits for a free slot.
+ * Without memory a push is refused. A clock cannot be refused: it stays in its slot.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -133,8 +134,10 @@ bool tt_ps_take_in(struct tt_ps_client *c, const struct tt_ps_msg *m, const char
 	else if (m->kind == TT_PS_BYE) { /* the last answer that can report a refused push */
 		tt_ps_leaves(c);
 		return false;
-	} else if ((credit->status = hold(c, m, payload)))
+	} else if ((credit->status = hold(c, m, payload)) &&
+		   (credit->status != -ENOMEM || m->kind == TT_PS_CLOCK)) {
 		return false;
+	}
 	if (!credit->status && !at_once) {
 		credit->status = c->late;
 		c->late = 0;

@@ -131,8 +131,8 @@ bool tt_ps_inbox_any(const struct tt_ps_server *srv);
 void tt_ps_inbox_free(struct tt_ps_server *srv);
 
 /*
- * Take a message in its turn, or put it aside. false: it must stay in its slot; status -ENOMEM: no
- * memory to put it aside.
+ * Take a message in its turn, or put it aside. false: it must stay in its slot. Status -ENOMEM: no
+ * memory to put it aside; a push is refused then, any other message stays.
  */
 bool tt_ps_take_in(struct tt_ps_client *c, const struct tt_ps_msg *m, const char *payload,
 		   struct tt_ps_credit *credit);

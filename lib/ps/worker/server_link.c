@@ -246,6 +246,15 @@ int tt_ps_refusal(struct tutti_ps *ps)
 	return status ? tt_fail_rank(status, ps->refuser, NULL, "%s", ps->why) : 0;
 }
 
+/* A push that came before its turn, which the server could not put aside. */
+static void say_not_held(const struct tt_ps_msg *msg, uint64_t room, char *buf, size_t size)
+{
+	snprintf(buf, size,
+		 "it has no memory to keep the push until its turn (the push needs %u bytes, %llu "
+		 "are left); use more servers, or raise its limit",
+		 msg->len, (unsigned long long)room);
+}
+
 /* The rows of one server, with the states of the rule. */
 static void say_no_memory(const struct tutti_ps_table *t, int server, uint64_t room, char *buf,
 			  size_t size)
@@ -283,6 +292,8 @@ static void say_refused(const struct tt_ps_out *out, const struct tt_ps_msg *msg
 			 "with more (tutti_ps_rows)",
 			 (unsigned long long)(t->part[out->link->index].elems / t->width),
 			 (unsigned long long)t->count);
+	else if (status == -ENOMEM && (msg->kind == TT_PS_PUSH || msg->kind == TT_PS_PUSH_ROWS))
+		say_not_held(msg, room, buf + n, size - (size_t)n);
 	else if (t && status == -ENOMEM)
 		say_no_memory(t, out->link->index, room, buf + n, size - (size_t)n);
 	else

@@ -270,12 +270,75 @@ static __attribute__((unused)) int rows_memory_body(struct mp_job *job)
 	return 0;
 }
 
+/*
+ * Under BSP the pushes of rank 2 wait for rank 1's clock. Where the server has no memory to keep
+ * them, the worker gets an error; it waited for rank 1 until its time-out before.
+ */
+static __attribute__((unused)) int kept_memory_body(struct mp_job *job)
+{
+	enum { ELEMS = 1 << 18, TIMES = 200 };
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	static float ones[ELEMS], got[ELEMS];
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	int err = 0, pushes, i;
+
+	MP_OK(mp_ps_open(job, 1, 0, &ps));
+	MP_OK(tutti_ps_dense(ps, "kept", ELEMS, TUTTI_FLOAT32, &opt, &t));
+	for (i = 0; i < ELEMS; i++)
+		ones[i] = 1;
+	if (job->rank) {
+		MP_OK(tutti_ps_push(t, ones, 0, ELEMS, TUTTI_FLOAT32)); /* connects */
+		MP_OK(tutti_ps_clock(ps));
+		MP_OK(tutti_ps_pull(t, got, 0, ELEMS, TUTTI_FLOAT32));
+		TT_EXPECT(got[0] == 2 && got[ELEMS - 1] == 2);
+	}
+	if (job->rank == 2) {
+		TT_EXPECT(!limit_server(job, 4 << 20));
+		for (pushes = 0; pushes < TIMES && !err; pushes++)
+			err = tutti_ps_push(t, ones, 0, ELEMS, TUTTI_FLOAT32);
+		TT_EXPECT(!limit_server(job, 0));
+		MP_ERR(err, -ENOMEM);
+		MP_SAID("rank 0 refused what was pushed to table 'kept'");
+		MP_SAID("the push needs 262144 bytes, ");
+		MP_SAID(" are left)");
+		job->shared->word[0] = pushes;
+		err = tutti_ps_clock(ps); /* reports other refused pushes */
+		TT_EXPECT(!err || err == -ENOMEM);
+	} else if (job->rank) {
+		TT_EXPECT(mp_await(&job->shared->word[0], 1, 30000));
+		MP_OK(tutti_ps_clock(ps));
+	}
+	if (job->rank) {
+		err = tutti_ps_pull(t, got, 0, ELEMS, TUTTI_FLOAT32);
+		if (err == -ENOMEM && job->rank == 2)
+			err = tutti_ps_pull(t, got, 0, ELEMS, TUTTI_FLOAT32);
+		MP_OK(err);
+		for (i = 0; i < ELEMS; i++)
+			TT_EXPECT(got[i] >= 2 && got[i] <= (float)job->shared->word[0] + 1 &&
+				  got[i] == got[i & ~0xffff]);
+		TT_EXPECT(got[0] + got[1 << 16] + got[2 << 16] + got[3 << 16] <
+			  4 * (float)(job->shared->word[0] + 1));
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
 static void rows_memory(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 	TT_SKIP("a sanitizer needs more address space than the server is left");
 #else
 	TT_CHECK(!MP_RUN(.n = 2, .fn = rows_memory_body));
+#endif
+}
+
+static void kept_memory(void)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	TT_SKIP("a sanitizer needs more address space than the server is left");
+#else
+	TT_CHECK(!MP_RUN(.n = 3, .fn = kept_memory_body, .env = "TUTTI_TIMEOUT=8s"));
 #endif
 }
 
@@ -349,9 +412,13 @@ static void saves(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"options", options}, {"config", config},
-					       {"memory", memory},   {"rows_memory", rows_memory},
-					       {"saves", saves},     {NULL, NULL}};
+	static const struct tt_test tests[] = {{"options", options},
+					       {"config", config},
+					       {"memory", memory},
+					       {"rows_memory", rows_memory},
+					       {"kept_memory", kept_memory},
+					       {"saves", saves},
+					       {NULL, NULL}};
 
 	return tt_test_main("ps_refuse", tests, argc, argv);
 }
