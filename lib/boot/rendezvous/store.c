@@ -214,9 +214,10 @@ void tt_store_lost(struct tt_boot *b, struct tt_link *link)
 	b->njoined++; /* needs no answer */
 }
 
+/* Rank 0 itself joins when its transports are open. */
 static bool missing(const struct tt_boot *b, int rank)
 {
-	return rank && !b->ranks[rank].joined;
+	return rank ? !b->ranks[rank].joined : !b->entered;
 }
 
 static bool not_ready(const struct tt_boot *b, int rank)
