@@ -28,7 +28,7 @@ asan_tests="tests/unit/* tests/plan/test_check tests/plan/test_choose tests/plan
 	tests/conform/conform_fault_ofi_tcp tests/mp/*/test_[!bc]* tests/mp/coll/test_colls
 	tests/mp/comm/test_comm tests/mp/comm/test_core
 	tests/diag/test_flight tests/fault/test_nth tests/fault/test_strangers"
-tsan_tests="tests/unit/test_lock tests/unit/test_boot tests/unit/test_mem tests/unit/test_self
+tsan_tests="tests/unit/test_lock tests/unit/test_boot_[!f]* tests/unit/test_mem tests/unit/test_self
 	tests/unit/test_shm
 	tests/mp/comm/test_comm tests/mp/p2p/test_threads tests/mp/coll/test_ways
 	tests/mp/coll/test_group tests/mp/coll/test_random tests/mp/coll/test_rings

@@ -10,7 +10,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "lib/base/clock.h"
 #include "lib/base/error.h"
+#include "tests/test.h"
 
 void *bt_shared(size_t size)
 {
@@ -131,6 +133,79 @@ int bt_received(struct bt_seen *seen)
 	return n;
 }
 
+struct bt_job *bt_job_new(void)
+{
+	struct bt_job *j = bt_shared(sizeof(*j));
+
+	j->port = bt_free_port();
+	j->victim = -1;
+	return j;
+}
+
+void bt_job_run(int n, tt_rank_fn *fn, unsigned killed)
+{
+	struct bt_job *j = bt_job_new();
+
+	TT_CHECK(!tt_run_ranks(n, fn, j, BT_BOUND_MS, killed));
+	munmap(j, sizeof(*j));
+}
+
+static void fill_card(unsigned char *card, size_t len, int rank)
+{
+	size_t i;
+
+	for (i = 0; i < len; i++)
+		card[i] = (unsigned char)(rank * 7 + (int)i);
+}
+
+static int check_cards(struct tt_boot *boot, int n)
+{
+	unsigned char want[TT_CARD_MAX];
+	const void *card;
+	size_t len;
+	int r;
+
+	for (r = 0; r < n; r++) {
+		card = tt_boot_card(boot, r, &len);
+		fill_card(want, sizeof(want), r);
+		TT_EXPECT(len == (r % 3 ? sizeof(want) : 0));
+		TT_EXPECT(!memcmp(card, want, len));
+		TT_EXPECT(tt_boot_host(boot, r)[0]);
+	}
+	return 0;
+}
+
+int bt_start(struct tt_boot_params *p, struct bt_seen *seen, struct tt_boot **boot)
+{
+	struct tt_boot_handlers h = bt_handlers(seen);
+	unsigned char card[TT_CARD_MAX];
+
+	fill_card(card, sizeof(card), p->rank);
+	return tt_boot_start(p, &h, card, p->rank % 3 ? sizeof(card) : 0, boot);
+}
+
+int bt_rank_start_stop(int rank, int n, void *arg)
+{
+	struct bt_job *j = arg;
+	struct tt_boot_params p = bt_params(rank, n, j->port);
+	struct tt_boot *boot = NULL;
+	struct bt_seen seen;
+
+	/*
+	 * No heartbeat wakes a control thread that sleeps with work left, such as a part of the
+	 * table.
+	 */
+	p.heartbeat = 60000;
+	p.heartbeat_limit = 240000;
+	bt_seen_init(&seen);
+	TT_EXPECT(!bt_start(&p, &seen, &boot));
+	TT_EXPECT(tt_boot_rank(boot) == rank && tt_boot_size(boot) == n);
+	TT_EXPECT(!check_cards(boot, n));
+	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(10000)));
+	TT_EXPECT(bt_gone_count(&seen) == 0);
+	return 0;
+}
+
 bool bt_error_has(const char *s)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};
@@ -140,4 +215,16 @@ bool bt_error_has(const char *s)
 	if (!strstr(info.text, s))
 		fprintf(stderr, "the error is '%s', without '%s'\n", info.text, s);
 	return strstr(info.text, s) != NULL;
+}
+
+int bt_expect_failure(struct tt_boot_params *p, int code, const char *text)
+{
+	struct tt_boot *boot = NULL;
+	struct bt_seen seen;
+
+	bt_seen_init(&seen);
+	TT_EXPECT(bt_start(p, &seen, &boot) == code);
+	TT_EXPECT(bt_error_has(text));
+	TT_EXPECT(!boot);
+	return 0;
 }

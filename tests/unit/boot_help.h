@@ -9,8 +9,10 @@
 #include <sys/types.h>
 
 #include "lib/boot/boot.h"
+#include "tests/test.h"
 
 #define BT_RANKS 64
+#define BT_BOUND_MS 30000 /* a hang, not a slow machine */
 
 /* Events of one rank's handlers. */
 struct bt_seen {
@@ -21,6 +23,16 @@ struct bt_seen {
 	bool gone[BT_RANKS];
 	int ngone, twice;
 	char why[BT_RANKS][160];
+};
+
+/* Known to all ranks of a test. */
+struct bt_job {
+	int port;
+	int victim;
+	int64_t limit;
+	atomic_int here, saw;
+	atomic_int pid[BT_RANKS];
+	char text[160];
 };
 
 /* Anonymous shared memory, zeroed: for ranks that are forked later. */
@@ -36,6 +48,16 @@ bool bt_gone(struct bt_seen *seen, int rank, char *why, size_t size);
 int bt_received(struct bt_seen *seen);
 /* The last error's text contains s; prints it if not. */
 bool bt_error_has(const char *s);
+/* A job without a victim, in shared memory: munmap it. */
+struct bt_job *bt_job_new(void);
+/* A job of n ranks that must all succeed, except killed ones. */
+void bt_job_run(int n, tt_rank_fn *fn, unsigned killed);
+/* tt_boot_start with a card that bt_rank_start_stop checks. */
+int bt_start(struct tt_boot_params *p, struct bt_seen *seen, struct tt_boot **boot);
+/* A rank that starts, checks all cards, and stops; arg: struct bt_job. */
+int bt_rank_start_stop(int rank, int n, void *arg);
+/* In a rank: bt_start fails with this code and a text that contains text. */
+int bt_expect_failure(struct tt_boot_params *p, int code, const char *text);
 /* Wait until cond or ms have passed. */
 #define BT_WAIT(cond, ms)                                                                          \
 	do {                                                                                       \

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Heartbeats: silent ranks are evicted; busy ranks, late judges and unread heartbeats cost no rank.
+ */
+#include <netinet/in.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lib/base/clock.h"
+#include "lib/boot/control/control.h"
+#include "tests/test.h"
+#include "tests/unit/boot_help.h"
+
+/* Rank 1 is stopped; when all others know, rank 0 lets it go on, and it learns what happened. */
+static int rank_stopped(int rank, int n, void *arg)
+{
+	struct bt_job *j = arg;
+	struct tt_boot_params p = bt_params(rank, n, j->port);
+	struct tt_boot *boot = NULL;
+	struct bt_seen seen;
+	char why[160] = "";
+
+	p.heartbeat_limit = 600;
+	p.heartbeat = 1000;
+	bt_seen_init(&seen);
+	TT_EXPECT(!bt_start(&p, &seen, &boot));
+	j->pid[rank] = getpid();
+	j->here++;
+	BT_WAIT(j->here == n, 10000);
+	if (rank == j->victim) {
+		raise(SIGSTOP);
+		BT_WAIT(bt_gone(&seen, rank, why, sizeof(why)), 10000);
+		TT_EXPECT(bt_gone(&seen, rank, why, sizeof(why)));
+	} else {
+		BT_WAIT(bt_gone(&seen, j->victim, why, sizeof(why)), 10000);
+		TT_EXPECT(strstr(why, "silent"));
+		TT_EXPECT(bt_gone_count(&seen) == 1);
+		j->saw++;
+		if (!rank) {
+			BT_WAIT(j->saw == n - 1, 10000);
+			kill(j->pid[j->victim], SIGCONT);
+		}
+	}
+	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(10000)));
+	return 0;
+}
+
+static void test_stopped_rank(void)
+{
+	struct bt_job *j = bt_job_new();
+
+	j->victim = 1;
+	TT_CHECK(!tt_run_ranks(11, rank_stopped, j, BT_BOUND_MS, 0));
+	munmap(j, sizeof(*j));
+}
+
+/* A caller that is busy for longer than the limit still counts as alive. */
+static int rank_busy(int rank, int n, void *arg)
+{
+	struct bt_job *j = arg;
+	struct tt_boot_params p = bt_params(rank, n, j->port);
+	struct tt_boot *boot = NULL;
+	struct bt_seen seen;
+
+	p.heartbeat_limit = 600;
+	bt_seen_init(&seen);
+	TT_EXPECT(!bt_start(&p, &seen, &boot));
+	usleep(1500000);
+	TT_EXPECT(bt_gone_count(&seen) == 0);
+	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(10000)));
+	return 0;
+}
+
+static void test_busy_is_alive(void)
+{
+	bt_job_run(3, rank_busy, 0);
+}
+
+/* A control thread that came late does not count that time against its peers. */
+static void test_late_judge(void)
+{
+	const uint64_t limit = 1000;
+
+	TT_CHECK(tt_ctl_excused(250, 250, limit) == 0);
+	TT_CHECK(tt_ctl_excused(10, 250, limit) == 0); /* woken by an event */
+	TT_CHECK(tt_ctl_excused(300, 250, limit) == 0);
+	TT_CHECK(tt_ctl_excused(450, 250, limit) == 200);
+	TT_CHECK(tt_ctl_excused(450, 0, limit) == 450);
+	TT_CHECK(tt_ctl_excused(501, 500, limit) == UINT64_MAX);
+	TT_CHECK(tt_ctl_excuse(5000, 6000, 200) == 5200);
+	TT_CHECK(tt_ctl_excuse(5000, 6000, 0) == 5000);
+	TT_CHECK(tt_ctl_excuse(5900, 6000, 200) == 6000);
+	TT_CHECK(tt_ctl_excuse(5900, 6000, UINT64_MAX) == 6000);
+	TT_CHECK(tt_ctl_excuse(6100, 6000, 200) == 6100);
+	/* Starved for 450 of every 500 ms: one that speaks every 700 ms stays alive. */
+	TT_CHECK(6000 - tt_ctl_excuse(tt_ctl_excuse(4900, 5500, 400), 6000, 400) < limit);
+}
+
+/* A heartbeat that waits in the socket is one, although the control thread has not read it. */
+static void test_unread_heartbeat(void)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET};
+	struct tt_link *link = NULL;
+	struct tt_self self = {0};
+	int fd[2];
+
+	TT_REQUIRE(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fd));
+	TT_REQUIRE(!tt_link_accept(fd[0], (struct sockaddr *)&in, &self, &tt_ctl_link_ops, NULL,
+				   TT_NEVER, &link));
+	TT_CHECK(!tt_link_has_input(link));
+	TT_CHECK(write(fd[1], "x", 1) == 1);
+	TT_CHECK(tt_link_has_input(link));
+	tt_link_free(link);
+	close(fd[1]);
+}
+
+static const struct tt_test tests[] = {{"stopped_rank", test_stopped_rank},
+				       {"busy_is_alive", test_busy_is_alive},
+				       {"late_judge", test_late_judge},
+				       {"unread_heartbeat", test_unread_heartbeat},
+				       {NULL, NULL}};
+
+int main(int argc, char **argv)
+{
+	return tt_test_main("boot_alive", tests, argc, argv);
+}
