@@ -4,6 +4,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <numa.h>
 #include <numaif.h>
 #include <sched.h>
@@ -30,11 +31,28 @@ static bool read_line(const char *path, char *buf, size_t size)
 	return ok;
 }
 
+/*
+ * libnuma is there and can read /sys, without which (perhaps as no descriptor is left) it writes to
+ * stderr and takes all CPUs to be on one node for good.
+ */
+static bool can_ask_numa(void)
+{
+	int fd;
+
+	if (numa_available() < 0)
+		return false;
+	fd = open("/sys/devices/system/node/node0/cpumap", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return false;
+	close(fd);
+	return true;
+}
+
 int tt_topo_node(void)
 {
 	int cpu;
 
-	if (numa_available() < 0 || numa_num_configured_nodes() < 2)
+	if (numa_available() < 0 || numa_num_configured_nodes() < 2 || !can_ask_numa())
 		return -1;
 	cpu = sched_getcpu();
 	return cpu < 0 ? -1 : numa_node_of_cpu(cpu);
@@ -45,7 +63,7 @@ int tt_topo_home(void)
 	struct bitmask *may;
 	int node, home = -1;
 
-	may = numa_available() < 0 ? NULL : numa_get_run_node_mask();
+	may = can_ask_numa() ? numa_get_run_node_mask() : NULL;
 	if (!may)
 		return -1;
 	for (node = 0; numa_bitmask_weight(may) == 1 && home < 0; node++)

@@ -7,7 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/topo/topo.h"
@@ -49,6 +51,29 @@ static void put(const char *path, const char *text)
 	TT_REQUIRE(f != NULL);
 	fputs(text, f);
 	fclose(f);
+}
+
+/* Without descriptors, in a process that has not used libnuma yet: nothing is written. */
+static void test_no_files(void)
+{
+	struct rlimit none = {3, 3};
+	int fd[2], status;
+	char text[160] = "";
+	pid_t pid;
+
+	TT_REQUIRE(!pipe(fd));
+	pid = fork();
+	if (!pid) {
+		if (dup2(fd[1], 2) != 2 || setrlimit(RLIMIT_NOFILE, &none))
+			_exit(1);
+		_exit(tt_topo_home() == -1 && tt_topo_node() == -1 ? 0 : 2);
+	}
+	close(fd[1]);
+	TT_CHECK(waitpid(pid, &status, 0) == pid && WIFEXITED(status) && !WEXITSTATUS(status));
+	TT_CHECK(read(fd[0], text, sizeof(text) - 1) == 0);
+	if (text[0])
+		printf("  written: %s\n", text);
+	close(fd[0]);
 }
 
 static void test_interface_node(void)
@@ -233,7 +258,8 @@ static void test_namespace(void)
 	TT_CHECK(tt_run_ranks(1, in_namespace, &host, 10000, 0) == 0);
 }
 
-static const struct tt_test tests[] = {{"interface_node", test_interface_node},
+static const struct tt_test tests[] = {{"no_files", test_no_files}, /* first */
+				       {"interface_node", test_interface_node},
 				       {"cgroup", test_cgroup},
 				       {"cpus", test_cpus},
 				       {"spread", test_spread},
