@@ -48,7 +48,6 @@ int tt_win_status(int status)
 	case ENOMEM:
 	case EOPNOTSUPP:
 	case ERANGE:
-	case ESTALE:
 		return status;
 	default:
 		return -status >= TUTTI_EPEER ? status : -TUTTI_EPEER;
@@ -57,7 +56,7 @@ int tt_win_status(int status)
 
 int tt_win_lost_status(int status)
 {
-	return status == -EACCES ? -TUTTI_EPEER : tt_win_status(status);
+	return status == -EACCES || status == -EINVAL ? -TUTTI_EPEER : tt_win_status(status);
 }
 
 static void op_over(struct tt_win_op *op, int status)

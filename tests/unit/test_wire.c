@@ -139,17 +139,23 @@ static void stale_note(void)
 }
 
 /*
- * A device answers -EACCES for a rank that ends, if the rank's memory is unregistered before its
- * queue pair is destroyed. When that happens cannot be chosen.
+ * A device answers -EACCES or -EINVAL for a rank that ends, if the rank's memory is unregistered
+ * before its queue pair is destroyed; shared memory answers -ESTALE. When that happens cannot be
+ * chosen.
  */
 static void refusals(void)
 {
 	TT_CHECK(tt_win_lost_status(0) == 0);
 	TT_CHECK(tt_win_lost_status(-EACCES) == -TUTTI_EPEER);
+	TT_CHECK(tt_win_lost_status(-EINVAL) == -TUTTI_EPEER);
+	TT_CHECK(tt_win_lost_status(-ESTALE) == -TUTTI_EPEER);
+	TT_CHECK(tt_win_lost_status(-EIO) == -TUTTI_EPEER);
 	TT_CHECK(tt_win_lost_status(-EPIPE) == -TUTTI_EPEER);
 	TT_CHECK(tt_win_lost_status(-EFAULT) == -EFAULT);
 	TT_CHECK(tt_win_lost_status(-TUTTI_EABORTED) == -TUTTI_EABORTED);
 	TT_CHECK(tt_win_status(-EACCES) == -EACCES);
+	TT_CHECK(tt_win_status(-EINVAL) == -EINVAL);
+	TT_CHECK(tt_win_status(-ESTALE) == -TUTTI_EPEER);
 }
 
 static const struct tt_test tests[] = {
