@@ -87,9 +87,11 @@ test_stopped()
 {
 	begin busy 0
 	look -i 0 -w 10000
-	last=$(pgrep -P $launcher | grep -vx "$pid0" | tail -n 1) # not the one that is asked
-	rank=$(sed -n "s/^rank \([0-9]*\) on .*, process $last,.*/\1/p" "$tmp/look")
-	[ -n "$rank" ] || die "process $last is no rank: $(cat "$tmp/look")"
+	# a leaf of the control tree, and not the rank that is asked
+	set -- $(sed -n 's/^rank \([23]\) on .*, process \([0-9]*\),.*/\1 \2/p' "$tmp/look" |
+		grep -v " $pid0\$" | head -n 1)
+	[ $# = 2 ] || die "ranks 2 and 3 were not seen: $(cat "$tmp/look")"
+	rank=$1 last=$2
 	kill -STOP "$last"
 	for ms in 500 1000 2000 4000; do
 		look -i 0 -w $ms

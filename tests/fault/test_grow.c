@@ -502,7 +502,7 @@ static int stop_inner(struct mp_job *job, bool come)
 {
 	TT_EXPECT(mp_await(&job->shared->word[0], BELOW, 30000));
 	mp_sleep_ms(300); /* they have agreed */
-	kill(atomic_load(&job->shared->pid[INNER]), SIGSTOP);
+	TT_EXPECT(!mp_stop(atomic_load(&job->shared->pid[INNER])));
 	if (come)
 		MP_OK(mp_join_later(job));
 	else

@@ -184,8 +184,7 @@ static int get_body(struct mp_job *job)
 	MP_OK(tutti_win_flush(win, 1));
 	TT_EXPECT((unsigned char)local[7] == 0xaa);
 	memset(local, 0, BYTES);
-	kill(atomic_load(&job->shared->pid[1]), SIGSTOP);
-	mp_sleep_ms(20);
+	TT_EXPECT(!mp_stop(atomic_load(&job->shared->pid[1])));
 	MP_OK(tutti_get(win, 1, local, BYTES, 0));
 	close_connection(job, job->world);
 	TT_EXPECT(tutti_win_flush(win, 1) < 0 && !local[BYTES - 1]);

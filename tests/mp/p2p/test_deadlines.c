@@ -150,7 +150,7 @@ static int idle_body(struct mp_job *job)
 		MP_ERR(tutti_recv(&v, 1, TUTTI_INT32, 1, 5, job->world, NULL), -ETIMEDOUT);
 		MP_SAID("it has nothing under way; its last call, barrier, ended");
 		MP_OK(tutti_comm_set_timeout(job->world, 0));
-		kill(job->shared->pid[1], SIGSTOP);
+		TT_EXPECT(!mp_stop(job->shared->pid[1]));
 		MP_ERR(tutti_recv(&v, 1, TUTTI_INT32, 1, 5, job->world, NULL), -ETIMEDOUT);
 		kill(job->shared->pid[1], SIGCONT);
 		MP_SAID("it does not answer when asked what it is doing");
