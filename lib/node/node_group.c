@@ -3,11 +3,9 @@
 #include <errno.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -78,33 +76,6 @@ static int free_home(struct tt_node *node)
 	return -1;
 }
 
-static int map_area(struct tt_node_group *g, int fd)
-{
-	void *p = mmap(NULL, g->area_len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-
-	if (p == MAP_FAILED)
-		return tt_fail(-errno, "mapping the area of a communicator: %s", strerror(errno));
-	g->area = p;
-	return 0;
-}
-
-static int open_area(struct tt_node_group *g, uint64_t *ino)
-{
-	int fd = memfd_create(AREA_NAME, MFD_CLOEXEC), err = 0;
-	struct stat st;
-
-	if (fd < 0 || fchmod(fd, 0600) || ftruncate(fd, (off_t)g->area_len) || fstat(fd, &st))
-		err = tt_fail(-errno, "the area of a communicator: %s", strerror(errno));
-	if (!err)
-		err = map_area(g, fd);
-	if (err && fd >= 0)
-		close(fd);
-	if (err)
-		return err;
-	*ino = st.st_ino;
-	return fd;
-}
-
 /*
  * With ranks on several NUMA nodes, before the first touch of the area: the part that a rank
  * writes, and its peers poll, is near that rank, whichever process touches it first.
@@ -125,16 +96,18 @@ static int make_home(struct tt_node_group *g, const struct tt_node_params *p)
 {
 	struct tt_node *node = g->node;
 	struct node_home *h;
-	uint64_t ino = 0;
+	uint64_t ino;
+	void *area;
 	int i, fd;
 
 	hand_out(node);
 	i = free_home(node);
 	if (i < 0)
 		return tt_fail(-EMFILE, "%d communicators are being made at once", SEG_AREAS);
-	fd = open_area(g, &ino);
+	fd = tt_shm_create(AREA_NAME, g->area_len, &area, &ino);
 	if (fd < 0)
 		return fd;
+	g->area = area;
 	place_parts(g, p->numa);
 	g->area->uid = p->uid;
 	g->area->size = g->size;
@@ -174,6 +147,7 @@ static int find_area(struct tt_node_group *g, uint64_t uid)
 	const struct node_peer *peer = g->peer[0];
 	const struct node_home *h;
 	int i, fd, err;
+	void *p;
 
 	for (i = 0; i < SEG_AREAS; i++)
 		if (atomic_load(&peer->seg->home[i].uid) == uid)
@@ -187,14 +161,20 @@ static int find_area(struct tt_node_group *g, uint64_t uid)
 		return -EAGAIN;
 	if (fd < 0)
 		return tt_fail(fd, "the area of a communicator can't be opened: %s", strerror(-fd));
-	err = map_area(g, fd);
+	p = mmap(NULL, g->area_len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	err = p == MAP_FAILED
+		      ? tt_fail(-errno, "mapping the area of a communicator: %s", strerror(errno))
+		      : 0;
 	close(fd);
-	if (!err && (g->area->uid != uid || g->area->size != g->size)) {
+	if (err)
+		return err;
+	g->area = p;
+	if (g->area->uid != uid || g->area->size != g->size) {
 		munmap(g->area, g->area_len);
 		g->area = NULL;
-		err = tt_fail(-EPROTO, "the area belongs to another communicator");
+		return tt_fail(-EPROTO, "the area belongs to another communicator");
 	}
-	return err;
+	return 0;
 }
 
 static int wait_for_area(struct tt_node_group *g, const struct tt_node_params *p)
@@ -367,7 +347,7 @@ void tt_node_wake_all(struct tt_node_group *g)
 	for (i = 0; i < g->size; i++)
 		if (g->peer[i] &&
 		    atomic_load_explicit(&g->peer[i]->seg->sleeping, memory_order_relaxed))
-			tt_node_wake(g->peer[i]);
+			tt_shm_wake(&g->peer[i]->seg->sleeping, g->peer[i]->wake_fd);
 }
 
 /*

@@ -8,10 +8,11 @@
 
 #include "lib/mem/mem.h"
 #include "lib/node/node.h"
+#include "lib/shm/segment.h"
 
 #define SEG_NAME "tutti-node"
 #define AREA_NAME "tutti-area"
-#define SEG_MAGIC 0x3630444e54545454ull /* includes the layout version */
+#define SEG_MAGIC 0x3730444e54545454ull /* includes the layout version */
 #define SEG_AREAS 256			/* areas being distributed at once */
 #define SEG_SLABS 4096
 #define SLOT_SKIP                                                                                  \
@@ -25,22 +26,12 @@ struct node_home {
 	int32_t fd, pad;
 };
 
-/* Pool memory of a process. id is never reused; 0: none. */
-struct node_slab {
-	_Atomic uint64_t id;
-	uint64_t base, len, memfd_off, ino;
-	int32_t memfd;
-	uint32_t align; /* page size of the memfd */
-	uint64_t pad[2];
-};
-
 struct node_seg {
-	uint64_t magic, cookie[2], wake_ino;
-	int32_t pid, wake_fd;
+	struct tt_shm_head head;
 	_Alignas(LINE) _Atomic uint32_t sleeping;
 	_Atomic uint32_t given_up; /* slabs so far */
 	_Alignas(LINE) struct node_home home[SEG_AREAS];
-	_Alignas(4096) struct node_slab slab[SEG_SLABS];
+	_Alignas(4096) struct tt_shm_entry slab[SEG_SLABS]; /* its pool memory */
 };
 
 enum node_kind { NODE_NONE, NODE_POOL, NODE_PLAIN, NODE_SLOT };
@@ -83,21 +74,12 @@ struct node_area {
 	struct node_rank rank[];
 };
 
-/* A slab of a peer, mapped here. */
-struct node_map {
-	uint64_t id; /* 0: none */
-	void *addr;
-	size_t len;
-	char *ptr; /* start of the slab */
-};
-
 struct node_peer {
 	struct node_seg *seg;
 	pid_t pid;
-	int wake_fd;	   /* the write end of its pipe */
-	uint32_t given_up; /* seen so far */
-	uint32_t nmaps;
-	struct node_map *maps; /* by slab */
+	int wake_fd;		  /* the write end of its pipe */
+	uint32_t given_up;	  /* seen so far */
+	struct tt_shm_maps slabs; /* its pool memory, mapped here */
 };
 
 /* An area that some ranks have not mapped yet. */
@@ -109,11 +91,9 @@ struct node_handing {
 
 struct tt_node {
 	struct tt_tp keeper; /* first */
-	struct node_seg *seg;
-	int seg_fd, wake[2];
-	uint64_t ino, next_id;
-	uint32_t nslabs, nfree;
-	uint32_t *free_slabs;
+	struct tt_shm_seg own;
+	struct node_seg *seg; /* own, mapped */
+	struct tt_shm_table slabs;
 	struct node_peer **peer; /* by rank in the world */
 	int npeers;
 	/* several threads may create and free communicators at once */
@@ -145,7 +125,6 @@ const struct tt_mr *tt_node_mr(const struct tt_node_group *g, const struct tt_re
 struct node_buf tt_node_pool_buf(const struct tt_mr *mr, const void *addr, size_t len);
 
 /* node_segment.c */
-void tt_node_wake(struct node_peer *peer);
 size_t tt_node_area_bytes(int size);
 /* Closes the descriptors of areas that all ranks have mapped. */
 void tt_node_hand_out(struct tt_node *node);
@@ -158,7 +137,6 @@ int tt_node_dereg(struct tt_mr *mr);
 /* The local address of a byte of a peer's slab. */
 int tt_node_map(struct node_peer *peer, const struct node_buf *buf, char **ptr);
 void tt_node_unmap_stale(struct node_peer *peer);
-void tt_node_unmap_all(struct node_peer *peer);
 
 /*
  * Publishes a buffer unless it is the same as two turns ago, as peers then still have the line.

@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#include "lib/base/proc.h"
 #include "lib/node/node_internal.h"
 
 #define TMP_BYTES ((size_t)512 << 10) /* of all pieces: much of a second-level cache */
@@ -95,29 +94,13 @@ static void release(struct tt_node_group *g)
 	atomic_store_explicit(&g->area->rank[g->rank].busy, 0, memory_order_release);
 }
 
-/* process_vm_* moves at most 2 GiB per call and stops at inaccessible pages. */
 static int plain_copy(const struct part *p, size_t off, char *local, size_t len, bool write)
 {
-	struct iovec l, r;
-	ssize_t n;
+	int err = tt_shm_vm_copy(p->peer->pid, local, p->addr + off, len, write);
 
-	while (len) {
-		l = (struct iovec){local, len};
-		r = (struct iovec){(void *)(uintptr_t)(p->addr + off), len};
-		n = write ? process_vm_writev(p->peer->pid, &l, 1, &r, 1, 0)
-			  : process_vm_readv(p->peer->pid, &l, 1, &r, 1, 0);
-		if (n <= 0) {
-			int err = n ? errno : EFAULT;
-
-			return tt_fail(-err, "%s memory of process %d: %s",
-				       write ? "writing" : "reading", (int)p->peer->pid,
-				       strerror(err));
-		}
-		local += n;
-		off += (size_t)n;
-		len -= (size_t)n;
-	}
-	return 0;
+	return err ? tt_fail(err, "%s memory of process %d: %s", write ? "writing" : "reading",
+			     (int)p->peer->pid, strerror(-err))
+		   : 0;
 }
 
 static char *tmp_of(struct tt_node_group *g, size_t len)

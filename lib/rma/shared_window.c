@@ -7,71 +7,57 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "lib/base/proc.h"
 #include "lib/engine/vote.h"
 #include "lib/rma/rma.h"
+#include "lib/shm/segment.h"
 
 struct tt_win_map {
-	void *addr; /* NULL: no mapping */
-	size_t len;
+	struct tt_shm_map part;
 	char *base; /* of the part */
 };
 
 /* Where a rank's part is: told to the ranks of its host, in whole 64-bit words. */
 struct place {
-	uint64_t pid, memfd, ino, off, page;
+	uint64_t pid;
+	struct tt_shm_place at;
 };
 
 static int find_place(const struct tutti_win *win, struct place *place)
 {
 	struct tt_region *region =
 		tt_mem_find(tt_wire_memory(win->comm->ctx->wire), win->owned, win->size);
-	struct stat st;
+	unsigned access = win->part[win->comm->rank].flags & TUTTI_WIN_READ_ONLY
+				  ? TT_ACCESS_READ
+				  : TT_ACCESS_READ | TT_ACCESS_WRITE;
+	struct tt_mem part;
 
 	memset(place, 0, sizeof(*place));
 	if (!win->size)
 		return 0;
-	if (!region || region->mem.memfd < 0 || fstat(region->mem.memfd, &st))
+	if (!region || region->mem.memfd < 0)
 		return tt_fail(-EOPNOTSUPP,
 			       "the pool's memory cannot be mapped by other processes");
-	*place = (struct place){.pid = (uint64_t)getpid(),
-				.memfd = (uint64_t)region->mem.memfd,
-				.ino = st.st_ino,
-				.off = region->mem.memfd_off +
-				       (uint64_t)((char *)win->owned - (char *)region->mem.addr),
-				.page = (uint64_t)st.st_blksize};
-	return 0;
+	part = region->mem;
+	part.memfd_off += (uint64_t)((char *)win->owned - (char *)part.addr);
+	part.len = win->size;
+	place->pid = (uint64_t)getpid();
+	return tt_shm_place(&part, access, &place->at);
 }
 
 static int map_part(struct tutti_win *win, int rank, const struct place *place)
 {
-	const struct tt_win_part *part = &win->part[rank];
-	int prot = part->flags & TUTTI_WIN_READ_ONLY ? PROT_READ : PROT_READ | PROT_WRITE;
-	uint64_t skip = place->off & (place->page - 1);
 	struct tt_win_map *map = &win->maps[rank];
-	int fd = tt_proc_open_fd((pid_t)place->pid, (int)place->memfd, "/memfd:", place->ino), err;
+	int err = tt_shm_map((pid_t)place->pid, &place->at, &map->part);
 
-	if (fd < 0)
-		return tt_fail_rank(
-			fd, rank, NULL,
-			"rank %d's memory cannot be opened through /proc/%d/fd: %s; run "
-			"the ranks as one user in one process namespace",
-			rank, (int)place->pid, strerror(-fd));
-	map->len = (part->size + skip + place->page - 1) / place->page * place->page;
-	map->addr = mmap(NULL, map->len, prot, MAP_SHARED, fd, (off_t)(place->off - skip));
-	err = map->addr == MAP_FAILED ? -errno : 0;
-	close(fd);
-	if (err) {
-		map->addr = NULL;
-		return tt_fail_rank(err, rank, NULL, "%zu bytes of rank %d cannot be mapped: %s",
-				    map->len, rank, strerror(-err));
-	}
-	madvise(map->addr, map->len, MADV_HUGEPAGE); /* as its owner may have done; a hint */
-	map->base = (char *)map->addr + skip;
-	return 0;
+	map->base = map->part.ptr;
+	if (!err)
+		return 0;
+	return tt_fail_rank(err, rank, NULL,
+			    "%zu bytes of rank %d's memory cannot be mapped through /proc/%d/fd: "
+			    "%s; run the ranks as one user in one process namespace",
+			    (size_t)place->at.len, rank, (int)place->pid, strerror(-err));
 }
 
 static int check_host(const struct tutti_win *win)
@@ -120,8 +106,8 @@ void tt_win_unshare(struct tutti_win *win)
 	int i;
 
 	for (i = 0; win->maps && i < win->comm->size; i++)
-		if (win->maps[i].addr)
-			munmap(win->maps[i].addr, win->maps[i].len);
+		if (win->maps[i].part.addr)
+			munmap(win->maps[i].part.addr, win->maps[i].part.len);
 	free(win->maps);
 	win->maps = NULL;
 }

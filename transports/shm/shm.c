@@ -59,8 +59,7 @@ static int shm_tp_open(const struct tt_tp_params *params, struct tt_tp **tpp)
 	if (!tp)
 		return tt_fail(err, "shm: out of memory");
 	tp->eps = calloc(SHM_RINGS, sizeof(struct shm_ep *));
-	tp->free_regs = calloc(SHM_REGS, sizeof(*tp->free_regs));
-	if (!tp->eps || !tp->free_regs) {
+	if (!tp->eps) {
 		tt_fail(err, "shm: out of memory");
 		goto free_tp;
 	}
@@ -68,9 +67,15 @@ static int shm_tp_open(const struct tt_tp_params *params, struct tt_tp **tpp)
 	memcpy(tp->probe, params->cookie, sizeof(tp->probe));
 	tp->alive = params->alive;
 	tp->alive_arg = params->alive_arg;
-	err = shm_seg_create(tp, params->cookie);
+	err = tt_shm_seg_create(&tp->own, SHM_SEG_NAME, SHM_SEG_SIZE, SHM_MAGIC, params->cookie);
 	if (err)
 		goto free_tp;
+	tp->seg = (char *)tp->own.head;
+	tp->head = (struct shm_head *)tp->seg;
+	err = tt_shm_table_init(&tp->regs, (struct tt_shm_entry *)(tp->seg + SHM_OFF_REGS),
+				SHM_REGS);
+	if (err)
+		goto free_seg;
 	tp->tp.ops = &tt_shm_tp;
 	tp->tp.caps =
 		TT_CAP_LOCAL_ANY | TT_CAP_AUTO_PROGRESS | TT_CAP_AMO | TT_CAP_MAP | TT_CAP_GET_HEAD;
@@ -80,9 +85,10 @@ static int shm_tp_open(const struct tt_tp_params *params, struct tt_tp **tpp)
 		 tp->tp.caps & TT_CAP_REG_ANY ? " and process_vm" : "");
 	*tpp = &tp->tp;
 	return 0;
+free_seg:
+	tt_shm_seg_free(&tp->own);
 free_tp:
 	free(tp->eps);
-	free(tp->free_regs);
 	free(tp);
 	return err;
 }
@@ -91,9 +97,9 @@ static void shm_tp_close(struct tt_tp *base)
 {
 	struct shm_tp *tp = (struct shm_tp *)base;
 
-	shm_seg_destroy(tp);
+	tt_shm_seg_free(&tp->own);
+	tt_shm_table_free(&tp->regs);
 	free(tp->eps);
-	free(tp->free_regs);
 	free(tp);
 }
 
@@ -115,11 +121,11 @@ static int shm_ep_open(struct tt_tp *base, struct tt_ep **epp, void *blob, size_
 	ep->ep.tp = base;
 	ep->in = shm_ring_at(tp->seg, ep->index);
 	tp->eps[ep->index] = ep;
-	memcpy(b.cookie, tp->head->cookie, sizeof(b.cookie));
+	memcpy(b.cookie, tp->head->id.cookie, sizeof(b.cookie));
 	b.probe = base->caps & TT_CAP_REG_ANY ? (uint64_t)(uintptr_t)tp->probe : 0;
 	b.pid = tp->pid;
 	b.uid = (uint32_t)geteuid();
-	b.seg_fd = tp->seg_fd;
+	b.seg_fd = tp->own.fd;
 	b.ring = ep->index;
 	b.gen = ep->gen;
 	memcpy(blob, &b, sizeof(b));
@@ -173,7 +179,7 @@ static void shm_ep_close(struct tt_ep *base)
 
 	set_state(ep, SHM_EP_DOWN);
 	shm_ring_close(ep);
-	shm_maps_free(ep);
+	tt_shm_maps_free(&ep->maps);
 	if (ep->out)
 		shm_peer_detach(ep);
 	clear_ready(tp, ep->index);
@@ -277,7 +283,7 @@ static int serve(struct shm_ep *ep, uint8_t (*msgs)[TT_TP_MSG_MAX], struct tt_ev
 		n += drain(ep, msgs + n, ev + n, max - n, more);
 	if (ep->out && atomic_load_explicit(&ep->in->sweep, memory_order_relaxed) &&
 	    atomic_exchange(&ep->in->sweep, 0))
-		shm_maps_sweep(ep);
+		tt_shm_maps_sweep(&ep->maps, ep->regs);
 	if (*more || !(ep->failed || state == SHM_LEFT) || ep->state == SHM_EP_NEW ||
 	    ep->state == SHM_EP_DOWN)
 		return n;
@@ -293,11 +299,8 @@ static int serve(struct shm_ep *ep, uint8_t (*msgs)[TT_TP_MSG_MAX], struct tt_ev
 
 static void disarm(struct shm_tp *tp)
 {
-	char byte[16];
-
 	atomic_store(&tp->head->sleeping, 0);
-	while (read(tp->wake[0], byte, sizeof(byte)) == (ssize_t)sizeof(byte))
-		;
+	tt_shm_drain(&tp->own);
 	tp->armed = false;
 }
 
@@ -346,7 +349,7 @@ static int shm_arm(struct tt_tp *base, int *fd)
 		disarm(tp);
 		return -EAGAIN;
 	}
-	*fd = tp->wake[0];
+	*fd = tp->own.wake[0];
 	return 0;
 }
 
@@ -354,7 +357,7 @@ static int shm_arm(struct tt_tp *base, int *fd)
 static size_t shm_peer_bytes(const struct tt_env *env)
 {
 	(void)env;
-	return SHM_RING_SIZE + sizeof(struct shm_ep) + 16 * sizeof(struct shm_map);
+	return SHM_RING_SIZE + sizeof(struct shm_ep) + 16 * sizeof(struct tt_shm_map);
 }
 
 const struct tt_tp_ops tt_shm_tp = {

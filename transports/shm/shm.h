@@ -2,9 +2,8 @@
 /*
  * Transport shm: declarations for its files, and the layout of the shared memory.
  *
- * Each process has one segment, an unnamed memfd. Peers of the same user open it as /proc/PID/fd/N
- * and accept it only if it carries the cookie they were told over the authenticated link. It is
- * sparse: untouched pages cost nothing, so it is laid out once for the largest case.
+ * Each process has one segment (lib/shm/segment.h). It is sparse: untouched pages cost nothing, so
+ * it is laid out once for the largest case.
  *
  *	head	identity of the owner, the bell, whether the owner sleeps	peers write
  *	regs	table of the owner's registrations				peers read
@@ -35,10 +34,10 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-#include "lib/base/list.h"
-#include "lib/wire/transport.h"
+#include "lib/shm/segment.h"
 
 #define SHM_MAGIC 0x3130485355545454ull /* "TTTUSH01": layout version included */
+#define SHM_SEG_NAME "tutti-shm"
 #define SHM_LINE 64
 #define SHM_RINGS 4096 /* endpoints of a process */
 #define SHM_SLOTS 64   /* entries of a ring */
@@ -49,28 +48,12 @@
 
 /* The probe, the bell and the sleeper's flag. */
 struct shm_head {
-	uint64_t magic;
-	uint64_t cookie[2];
-	uint32_t pid;
-	int32_t wake_fd; /* write end of the pipe its owner sleeps on, in its owner */
-	uint64_t wake_ino;
+	struct tt_shm_head id;
 
 	/* The line an idle poll reads: which words of bell have a bit, and the first words. */
 	_Alignas(SHM_LINE) _Atomic uint64_t sum;
 	_Atomic uint32_t sleeping;
 	_Atomic uint64_t bell[SHM_RINGS / 64]; /* one bit a ring */
-};
-
-/* A registration. id is never used again; 0: none. The rest is stable while a peer is busy with id.
- */
-struct shm_reg {
-	_Atomic uint64_t id;
-	uint64_t base, len;
-	uint64_t memfd_off, ino;
-	uint32_t access;
-	int32_t memfd;	/* < 0: ordinary memory, reached by process_vm_writev */
-	uint32_t align; /* page size of the memfd */
-	uint32_t pad[3];
 };
 
 enum shm_kind { SHM_NOTE = 1, SHM_MSG };
@@ -94,11 +77,10 @@ struct shm_ring {
 };
 
 _Static_assert(sizeof(struct shm_ring) <= SHM_RING_SIZE, "a ring outgrew its place");
-_Static_assert(sizeof(struct shm_reg) == SHM_LINE, "a registration should be a cache line");
 _Static_assert(sizeof(struct shm_head) <= 4096, "the head outgrew its page");
 
 #define SHM_OFF_REGS 4096
-#define SHM_LEN_REGS (SHM_REGS * sizeof(struct shm_reg))
+#define SHM_LEN_REGS (SHM_REGS * sizeof(struct tt_shm_entry))
 #define SHM_OFF_RINGS (SHM_OFF_REGS + SHM_LEN_REGS)
 #define SHM_SEG_SIZE (SHM_OFF_RINGS + (size_t)SHM_RINGS * SHM_RING_SIZE)
 
@@ -121,30 +103,17 @@ struct shm_tp {
 	void (*alive)(void *arg); /* as in struct tt_tp_params */
 	void *alive_arg;
 	uint32_t pid;
-	int seg_fd;
-	int wake[2]; /* the pipe to sleep on; peers write */
 	bool armed;
-	char *seg;
+	struct tt_shm_seg own;
+	char *seg; /* own, mapped */
 	struct shm_head *head;
-	struct shm_reg *regs;
-	uint64_t next_id;
-	uint32_t nregs, nfree; /* slots ever used; slots to use again */
-	uint32_t *free_regs;
+	struct tt_shm_table regs;
 	uint32_t cursor;			   /* ring to be served next */
 	uint64_t ready_sum, ready[SHM_RINGS / 64]; /* bells taken but not served to the end */
 	uint32_t nconnecting, polls;
 	uint32_t neps;	     /* highest ring in use + 1 */
 	struct shm_ep **eps; /* by inbound ring */
 	uint8_t msgs[SHM_BATCH][TT_TP_MSG_MAX];
-};
-
-/* A region of the peer mapped here. */
-struct shm_map {
-	uint64_t id; /* 0: none */
-	void *addr;  /* as mapped: starts at a page of the memfd */
-	size_t len;
-	char *ptr; /* where the region starts */
-	bool kept; /* handed out by map(): stays until ep_close */
 };
 
 enum shm_ep_state { SHM_EP_NEW, SHM_EP_CONNECTING, SHM_EP_UP, SHM_EP_DOWN };
@@ -161,26 +130,15 @@ struct shm_ep {
 	uint64_t attached; /* what out->state is while we may push */
 	struct shm_ring *out;
 	struct shm_head *peer;
-	const struct shm_reg *regs;
+	const struct tt_shm_entry *regs;
 	int wake_fd;
 	pid_t pid;
 	unsigned full; /* pushes refused in a row */
-	uint32_t nmaps;
-	struct shm_map *maps; /* by slot of the peer's table */
-	uint32_t nkept;
-	struct shm_map *kept; /* stale ones whose slot another region took */
-	char closed[80];      /* in words, should the peer's end be */
+	struct tt_shm_maps maps;
+	char closed[80]; /* in words, should the peer's end be */
 };
 
-struct shm_mr {
-	struct tt_mr mr;
-	uint32_t slot;
-	bool mappable;
-};
-
-/* shm_segment.c: segments, rings, bells */
-int shm_seg_create(struct shm_tp *tp, const uint64_t cookie[2]);
-void shm_seg_destroy(struct shm_tp *tp);
+/* shm_segment.c: peers' segments, rings, bells */
 int shm_ring_open(struct shm_tp *tp, uint32_t *index, uint32_t *gen);
 void shm_ring_close(struct shm_ep *ep); /* inbound, waits for a copy under way */
 int shm_peer_attach(struct shm_ep *ep, const struct shm_blob *blob);
@@ -199,8 +157,6 @@ int shm_vm_probe(const struct shm_blob *blob);
 extern const struct tt_ep_ops shm_ep_ops;
 int shm_not_up(struct shm_ep *ep);
 int shm_broken(struct shm_ep *ep); /* the peer closed its end: DOWN will follow */
-void shm_maps_sweep(struct shm_ep *ep);
-void shm_maps_free(struct shm_ep *ep);
 
 /* shm.c */
 void shm_mark_ready(struct shm_tp *tp, uint32_t ring);

@@ -15,9 +15,7 @@
 #include <errno.h>
 #include <linux/capability.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -65,44 +63,26 @@ bool shm_vm_allowed(void)
 int shm_vm_probe(const struct shm_blob *b)
 {
 	uint64_t got[2] = {0, 0};
-	struct iovec local = {got, sizeof(got)};
-	struct iovec remote = {(void *)(uintptr_t)b->probe, sizeof(got)};
-	ssize_t n;
+	int err;
 
 	if (!b->probe)
 		return 0;
-	n = process_vm_readv((pid_t)b->pid, &local, 1, &remote, 1, 0);
-	if (n < 0)
-		return tt_fail(-errno,
+	err = tt_shm_vm_copy((pid_t)b->pid, got, b->probe, sizeof(got), false);
+	if (err)
+		return tt_fail(err,
 			       "shm: cannot read the memory of process %u: process_vm_readv: %s; "
 			       "ptrace restrictions (Yama, seccomp) differ between the two",
-			       b->pid, strerror(errno));
-	if (n != sizeof(got) || memcmp(got, b->cookie, sizeof(got)))
+			       b->pid, strerror(-err));
+	if (memcmp(got, b->cookie, sizeof(got)))
 		return tt_fail(-ESTALE,
 			       "shm: process %u is not the peer: wrong cookie in its memory",
 			       b->pid);
 	return 0;
 }
 
-/* A place in the table, or negative. */
-static int take_slot(struct shm_tp *tp)
-{
-	if (tp->nfree)
-		return (int)tp->free_regs[--tp->nfree];
-	if (tp->nregs < SHM_REGS)
-		return (int)tp->nregs++;
-	return tt_fail(-ENOMEM,
-		       "shm: more than %d registrations in one process; register larger pieces",
-		       SHM_REGS);
-}
-
-int shm_reg(struct tt_tp *base, const struct tt_mem *mem, unsigned access, struct tt_mr **mrp)
+int shm_reg(struct tt_tp *base, const struct tt_mem *mem, unsigned access, struct tt_mr **mr)
 {
 	struct shm_tp *tp = (struct shm_tp *)base;
-	struct stat st = {0};
-	struct shm_reg *r;
-	struct shm_mr *mr;
-	int slot;
 
 	if (!mem->len || (uint64_t)(uintptr_t)mem->addr + mem->len < mem->len)
 		return tt_fail(-EINVAL, "shm: a region of %zu bytes cannot be registered",
@@ -112,47 +92,24 @@ int shm_reg(struct tt_tp *base, const struct tt_mem *mem, unsigned access, struc
 			-EOPNOTSUPP,
 			"shm: processes cannot access each other's memory on this system "
 			"(ptrace_scope or seccomp): only memory from tutti_alloc is reachable");
-	if (mem->memfd >= 0 && fstat(mem->memfd, &st))
-		return tt_fail(-errno, "shm: the memory's memfd %d: %s", mem->memfd,
-			       strerror(errno));
-	if (mem->memfd >= 0 && (uint64_t)st.st_size < mem->memfd_off + mem->len)
-		return tt_fail(-EINVAL, "shm: the memory's memfd has only %lld bytes",
-			       (long long)st.st_size);
-	mr = malloc(sizeof(*mr));
-	if (!mr)
-		return tt_fail(-ENOMEM, "shm: out of memory");
-	slot = take_slot(tp);
-	if (slot < 0) {
-		free(mr);
-		return slot;
-	}
-	r = &tp->regs[slot];
-	r->base = (uint64_t)(uintptr_t)mem->addr;
-	r->len = mem->len;
-	r->access = access;
-	r->memfd = mem->memfd;
-	r->memfd_off = mem->memfd_off;
-	r->ino = st.st_ino;
-	r->align = mem->memfd >= 0 ? (uint32_t)st.st_blksize : 0; /* of a memfd: its page size */
-	mr->mr.tp = base;
-	mr->mr.rkey = (struct tt_rkey){{++tp->next_id, (uint64_t)slot, r->base, r->len}};
-	mr->slot = (uint32_t)slot;
-	mr->mappable = mem->memfd >= 0;
-	atomic_store_explicit(&r->id, tp->next_id, memory_order_release);
-	*mrp = &mr->mr;
-	return 0;
+	if (tt_shm_table_full(&tp->regs))
+		return tt_fail(
+			-ENOMEM,
+			"shm: more than %d registrations in one process; register larger pieces",
+			SHM_REGS);
+	return tt_shm_list(&tp->regs, base, mem, access, mr);
 }
 
-int shm_dereg(struct tt_mr *base)
+int shm_dereg(struct tt_mr *mr)
 {
-	struct shm_tp *tp = (struct shm_tp *)base->tp;
-	struct shm_mr *mr = (struct shm_mr *)base;
-	uint64_t id = base->rkey.word[0];
+	struct shm_tp *tp = (struct shm_tp *)mr->tp;
+	uint64_t id = mr->rkey.word[0];
+	bool mappable = tp->regs.entry[mr->rkey.word[1]].at.memfd >= 0;
 	struct shm_ep *ep;
 	int err = 0;
 	uint32_t i;
 
-	atomic_store(&tp->regs[mr->slot].id, 0);
+	tt_shm_unlist(&tp->regs, mr);
 	for (i = 0; i < tp->neps; i++) {
 		ep = tp->eps[i];
 		if (!ep)
@@ -163,13 +120,11 @@ int shm_dereg(struct tt_mr *base)
 				      "a region that is being deregistered",
 				      (int)shm_producer(ep->in));
 		/* So that the peer unmaps it and the pages can be given back. */
-		if (mr->mappable && ep->out) {
+		if (mappable && ep->out) {
 			atomic_store(&ep->out->sweep, 1);
 			shm_ring_bell(ep);
 		}
 	}
-	if (!err) /* else a peer may still read the entry */
-		tp->free_regs[tp->nfree++] = mr->slot;
-	free(mr);
+	tt_shm_mr_free(&tp->regs, mr, !err); /* after an error a peer may still read the entry */
 	return err;
 }

@@ -5,74 +5,15 @@
 #include "transports/shm/shm.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 #include "lib/base/proc.h"
 
 /* A checked range of the peer's memory, while `busy` holds it. */
 struct span {
 	char *ptr; /* NULL: ordinary memory */
-	struct shm_map *map;
+	struct tt_shm_map *map;
 };
-
-static void unmap(struct shm_map *m)
-{
-	munmap(m->addr, m->len);
-	memset(m, 0, sizeof(*m));
-}
-
-void shm_maps_sweep(struct shm_ep *ep)
-{
-	uint32_t i;
-
-	for (i = 0; i < ep->nmaps; i++)
-		if (ep->maps[i].id && !ep->maps[i].kept &&
-		    atomic_load_explicit(&ep->regs[i].id, memory_order_acquire) != ep->maps[i].id)
-			unmap(&ep->maps[i]);
-}
-
-void shm_maps_free(struct shm_ep *ep)
-{
-	uint32_t i;
-
-	for (i = 0; i < ep->nmaps; i++)
-		if (ep->maps[i].id)
-			unmap(&ep->maps[i]);
-	for (i = 0; i < ep->nkept; i++)
-		unmap(&ep->kept[i]);
-	free(ep->maps);
-	free(ep->kept);
-}
-
-/* Pointers from map() stay valid until ep_close, even when another region has taken the slot. */
-static int put_aside(struct shm_ep *ep, struct shm_map *m)
-{
-	struct shm_map *kept = realloc(ep->kept, (ep->nkept + 1) * sizeof(*kept));
-
-	if (!kept)
-		return -ENOMEM;
-	ep->kept = kept;
-	kept[ep->nkept++] = *m;
-	memset(m, 0, sizeof(*m));
-	return 0;
-}
-
-static int grow_maps(struct shm_ep *ep, uint32_t slot)
-{
-	uint32_t n = slot + 1 > 2 * ep->nmaps ? slot + 1 : 2 * ep->nmaps;
-	struct shm_map *maps = realloc(ep->maps, n * sizeof(*maps));
-
-	if (!maps)
-		return -ENOMEM;
-	memset(maps + ep->nmaps, 0, (n - ep->nmaps) * sizeof(*maps));
-	ep->maps = maps;
-	ep->nmaps = n;
-	return 0;
-}
 
 /*
  * An exiting process loses its descriptors, and refuses accesses that it allowed before, while its
@@ -85,35 +26,16 @@ static bool is_dying(const struct shm_ep *ep, int err)
 }
 
 /* First sight of a region. Called while busy with id, so its entry in the table is stable. */
-static int map_region(struct shm_ep *ep, const struct shm_reg *r, uint32_t slot, uint64_t id)
+static int map_region(struct shm_ep *ep, uint32_t slot, uint64_t id)
 {
-	int prot = r->access & TT_ACCESS_WRITE ? PROT_READ | PROT_WRITE : PROT_READ, fd, err;
-	uint64_t skip = r->memfd_off & (r->align - 1);
-	size_t len = (r->len + skip + r->align - 1) & ~(size_t)(r->align - 1);
-	struct shm_map *m;
-	void *addr;
+	int err = tt_shm_maps_add(&ep->maps, ep->pid, ep->regs, slot, id);
 
-	if (slot >= ep->nmaps && grow_maps(ep, slot))
-		return tt_fail(-ENOMEM, "shm: out of memory");
-	m = &ep->maps[slot];
-	if (m->kept && put_aside(ep, m))
-		return tt_fail(-ENOMEM, "shm: out of memory");
-	if (m->id)
-		unmap(m);
-	fd = tt_proc_open_fd(ep->pid, r->memfd, "/memfd:", r->ino);
-	if (fd < 0 && is_dying(ep, -fd))
+	if (!err)
+		return 0;
+	if (is_dying(ep, -err))
 		return shm_broken(ep);
-	if (fd < 0)
-		return tt_fail(fd, "shm: a region of process %d cannot be opened: %s", (int)ep->pid,
-			       strerror(-fd));
-	addr = mmap(NULL, len, prot, MAP_SHARED, fd, (off_t)(r->memfd_off - skip));
-	err = addr == MAP_FAILED ? -errno : 0;
-	close(fd);
-	if (err)
-		return tt_fail(err, "shm: a region of %zu bytes of process %d cannot be mapped: %s",
-			       (size_t)r->len, (int)ep->pid, strerror(-err));
-	*m = (struct shm_map){id, addr, len, (char *)addr + skip, false};
-	return 0;
+	return tt_fail(err, "shm: a region of %zu bytes of process %d cannot be mapped: %s",
+		       (size_t)ep->regs[slot].at.len, (int)ep->pid, strerror(-err));
 }
 
 int shm_not_up(struct shm_ep *ep)
@@ -159,7 +81,7 @@ static int begin(struct shm_ep *ep, uint64_t remote, size_t len, const struct tt
 		 unsigned access, struct span *span)
 {
 	uint64_t id = rkey->word[0], slot = rkey->word[1];
-	const struct shm_reg *r;
+	const struct tt_shm_entry *r;
 	int err = 0;
 
 	if (!id || slot >= SHM_REGS)
@@ -170,15 +92,16 @@ static int begin(struct shm_ep *ep, uint64_t remote, size_t len, const struct tt
 		err = shm_broken(ep);
 	else if (atomic_load(&r->id) != id)
 		err = bad_range(-ESTALE, ep, remote, len);
-	else if (!(r->access & access))
+	else if (!(r->at.access & access))
 		err = bad_range(-EACCES, ep, remote, len);
-	else if (remote < r->base || remote - r->base > r->len || len > r->len - (remote - r->base))
+	else if (remote < r->base || remote - r->base > r->at.len ||
+		 len > r->at.len - (remote - r->base))
 		err = bad_range(-EFAULT, ep, remote, len);
-	else if (r->memfd < 0)
+	else if (r->at.memfd < 0)
 		span->ptr = NULL;
-	else if ((slot < ep->nmaps && ep->maps[slot].id == id) ||
-		 !(err = map_region(ep, r, (uint32_t)slot, id))) {
-		span->map = &ep->maps[slot];
+	else if (tt_shm_maps_has(&ep->maps, slot, id) ||
+		 !(err = map_region(ep, (uint32_t)slot, id))) {
+		span->map = &ep->maps.map[slot];
 		span->ptr = span->map->ptr + (remote - r->base);
 	}
 	if (err)
@@ -186,30 +109,15 @@ static int begin(struct shm_ep *ep, uint64_t remote, size_t len, const struct tt
 	return err;
 }
 
-/* process_vm_* moves at most 2 GiB a call and stops at pages it cannot reach. */
 static int vm_copy(struct shm_ep *ep, char *local, uint64_t remote, size_t len, bool write)
 {
-	struct iovec l, r;
-	ssize_t n;
-	int err;
+	int err = tt_shm_vm_copy(ep->pid, local, remote, len, write);
 
-	while (len) {
-		l = (struct iovec){local, len};
-		r = (struct iovec){(void *)(uintptr_t)remote, len};
-		n = write ? process_vm_writev(ep->pid, &l, 1, &r, 1, 0)
-			  : process_vm_readv(ep->pid, &l, 1, &r, 1, 0);
-		if (n <= 0) {
-			err = n ? errno : EFAULT;
-			if (is_dying(ep, err))
-				return shm_broken(ep);
-			return tt_fail(-err, "shm: %s memory of process %d: %s",
-				       write ? "writing" : "reading", (int)ep->pid, strerror(err));
-		}
-		local += n;
-		remote += (uint64_t)n;
-		len -= (size_t)n;
-	}
-	return 0;
+	if (err && is_dying(ep, -err))
+		return shm_broken(ep);
+	return err ? tt_fail(err, "shm: %s memory of process %d: %s", write ? "writing" : "reading",
+			     (int)ep->pid, strerror(-err))
+		   : 0;
 }
 
 /* -EAGAIN if the ring is full; the peer may also be dead, which is looked at now and then. */

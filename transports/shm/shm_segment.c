@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Segments of transport shm: creation, opening a peer's, and the states of rings, bells and fences.
+ * Transport shm: opening a peer's segment, and the states of rings, bells and fences.
  */
 #include "config.h"
 #include "transports/shm/shm.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,67 +15,6 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/proc.h"
-
-#define SEG_NAME "tutti-shm"
-
-static int make_pipe(struct shm_tp *tp)
-{
-	struct stat st;
-
-	if (pipe2(tp->wake, O_CLOEXEC | O_NONBLOCK))
-		return tt_fail(-errno, "shm: no pipe to sleep on: %s", strerror(errno));
-	if (!fstat(tp->wake[1], &st)) {
-		tp->head->wake_fd = tp->wake[1];
-		tp->head->wake_ino = st.st_ino;
-		return 0;
-	}
-	close(tp->wake[0]);
-	close(tp->wake[1]);
-	return tt_fail(-EIO, "shm: the pipe to sleep on cannot be examined");
-}
-
-int shm_seg_create(struct shm_tp *tp, const uint64_t cookie[2])
-{
-	int err;
-
-	tp->seg_fd = memfd_create(SEG_NAME, MFD_CLOEXEC);
-	if (tp->seg_fd < 0)
-		return tt_fail(-errno, "shm: memfd_create: %s", strerror(errno));
-	/* /proc/PID/fd admits only this user; the mode repeats this. */
-	if (fchmod(tp->seg_fd, 0600) || ftruncate(tp->seg_fd, SHM_SEG_SIZE)) {
-		err = tt_fail(-errno, "shm: sizing the shared segment: %s", strerror(errno));
-		goto close_fd;
-	}
-	tp->seg = mmap(NULL, SHM_SEG_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, tp->seg_fd, 0);
-	if (tp->seg == MAP_FAILED) {
-		err = tt_fail(-errno,
-			      "shm: mapping the shared segment (%zu MiB of address space): %s",
-			      SHM_SEG_SIZE >> 20, strerror(errno));
-		goto close_fd;
-	}
-	tp->head = (struct shm_head *)tp->seg;
-	tp->regs = (struct shm_reg *)(tp->seg + SHM_OFF_REGS);
-	err = make_pipe(tp);
-	if (err)
-		goto unmap;
-	tp->head->pid = tp->pid;
-	memcpy(tp->head->cookie, cookie, sizeof(tp->head->cookie));
-	tp->head->magic = SHM_MAGIC;
-	return 0;
-unmap:
-	munmap(tp->seg, SHM_SEG_SIZE);
-close_fd:
-	close(tp->seg_fd);
-	return err;
-}
-
-void shm_seg_destroy(struct shm_tp *tp)
-{
-	close(tp->wake[0]);
-	close(tp->wake[1]);
-	munmap(tp->seg, SHM_SEG_SIZE);
-	close(tp->seg_fd);
-}
 
 static bool ring_is_free(struct shm_tp *tp, uint32_t i)
 {
@@ -197,7 +134,7 @@ static void unmap_peer(struct shm_ep *ep)
 
 static int open_peer(struct shm_ep *ep, const struct shm_blob *b)
 {
-	int fd = tt_proc_open_fd((pid_t)b->pid, b->seg_fd, "/memfd:" SEG_NAME, 0), err;
+	int fd = tt_proc_open_fd((pid_t)b->pid, b->seg_fd, "/memfd:" SHM_SEG_NAME, 0), err;
 
 	if (fd == -EMFILE || fd == -ENFILE)
 		return tt_fail(fd, "shm: the segment of process %u cannot be opened: %s", b->pid,
@@ -213,7 +150,7 @@ static int open_peer(struct shm_ep *ep, const struct shm_blob *b)
 	if (err)
 		return tt_fail(err, "shm: the segment of process %u cannot be mapped: %s", b->pid,
 			       strerror(-err));
-	if (ep->peer->magic == SHM_MAGIC && !memcmp(ep->peer->cookie, b->cookie, sizeof(b->cookie)))
+	if (tt_shm_is(&ep->peer->id, SHM_MAGIC, b->cookie))
 		return 0;
 	unmap_peer(ep);
 	return tt_fail(-ESTALE, "shm: process %u is not the peer: it is in another pid namespace",
@@ -230,8 +167,7 @@ int shm_peer_attach(struct shm_ep *ep, const struct shm_blob *b)
 	err = shm_vm_probe(b);
 	if (err)
 		goto unmap;
-	ep->wake_fd =
-		tt_proc_open_fd((pid_t)b->pid, ep->peer->wake_fd, "pipe:", ep->peer->wake_ino);
+	ep->wake_fd = tt_shm_open_wake(&ep->peer->id, (pid_t)b->pid);
 	if (ep->wake_fd < 0) {
 		err = tt_fail(ep->wake_fd,
 			      "shm: the wake-up pipe of process %u cannot be opened: %s", b->pid,
@@ -287,8 +223,6 @@ void shm_ring_bell(struct shm_ep *ep)
 	atomic_fetch_or(&h->bell[word], 1ull << ep->out_index % 64);
 	if (!(atomic_load(&h->sum) & 1ull << word))
 		atomic_fetch_or(&h->sum, 1ull << word);
-	/* A full pipe (EAGAIN) is readable as well. */
-	if (atomic_load(&h->sleeping) && atomic_exchange(&h->sleeping, 0))
-		while (write(ep->wake_fd, "", 1) < 0 && errno == EINTR)
-			;
+	if (atomic_load(&h->sleeping))
+		tt_shm_wake(&h->sleeping, ep->wake_fd);
 }

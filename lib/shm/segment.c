@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Segments, the pipes that wake their owners, and copies of ordinary memory; see segment.h. */
+#include "lib/shm/segment.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "lib/base/proc.h"
+
+int tt_shm_create(const char *name, size_t len, void **addr, uint64_t *ino)
+{
+	int fd = memfd_create(name, MFD_CLOEXEC), err;
+	void *p = MAP_FAILED;
+	struct stat st;
+
+	/* /proc/PID/fd admits only this user; the mode repeats this. */
+	if (fd >= 0 && !fchmod(fd, 0600) && !ftruncate(fd, (off_t)len) && !fstat(fd, &st))
+		p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (p == MAP_FAILED) {
+		err = tt_fail(-errno, "shared memory %s of %zu KiB: %s", name, len >> 10,
+			      strerror(errno));
+		if (fd >= 0)
+			close(fd);
+		return err;
+	}
+	*addr = p;
+	*ino = st.st_ino;
+	return fd;
+}
+
+int tt_shm_seg_create(struct tt_shm_seg *seg, const char *name, size_t len, uint64_t magic,
+		      const uint64_t cookie[2])
+{
+	struct stat st;
+	void *addr;
+	int err;
+
+	*seg = (struct tt_shm_seg){.len = len, .wake = {-1, -1}};
+	seg->fd = tt_shm_create(name, len, &addr, &seg->ino);
+	if (seg->fd < 0)
+		return seg->fd;
+	seg->head = addr;
+	if (pipe2(seg->wake, O_CLOEXEC | O_NONBLOCK) || fstat(seg->wake[1], &st)) {
+		err = tt_fail(-errno, "no pipe to sleep on: %s", strerror(errno));
+		tt_shm_seg_free(seg);
+		return err;
+	}
+	*seg->head = (struct tt_shm_head){.magic = magic,
+					  .cookie = {cookie[0], cookie[1]},
+					  .pid = (int32_t)getpid(),
+					  .wake_fd = seg->wake[1],
+					  .wake_ino = st.st_ino};
+	return 0;
+}
+
+void tt_shm_seg_free(struct tt_shm_seg *seg)
+{
+	int i;
+
+	if (!seg->head)
+		return;
+	for (i = 0; i < 2; i++)
+		if (seg->wake[i] >= 0)
+			close(seg->wake[i]);
+	munmap(seg->head, seg->len);
+	close(seg->fd);
+	seg->head = NULL;
+}
+
+bool tt_shm_is(const struct tt_shm_head *head, uint64_t magic, const uint64_t cookie[2])
+{
+	return head->magic == magic && !memcmp(head->cookie, cookie, sizeof(head->cookie));
+}
+
+int tt_shm_open_wake(const struct tt_shm_head *head, pid_t pid)
+{
+	return tt_proc_open_fd(pid, head->wake_fd, "pipe:", head->wake_ino);
+}
+
+void tt_shm_wake(_Atomic uint32_t *sleeping, int wake_fd)
+{
+	if (!atomic_exchange(sleeping, 0))
+		return;
+	/* A full pipe (EAGAIN) is readable as well. */
+	while (write(wake_fd, "", 1) < 0 && errno == EINTR)
+		;
+}
+
+void tt_shm_drain(const struct tt_shm_seg *seg)
+{
+	char bytes[64];
+
+	while (read(seg->wake[0], bytes, sizeof(bytes)) == (ssize_t)sizeof(bytes))
+		;
+}
+
+/* process_vm_* moves at most 2 GiB a call and stops at pages it cannot reach. */
+int tt_shm_vm_copy(pid_t pid, void *local, uint64_t remote, size_t len, bool write)
+{
+	struct iovec l, r;
+	size_t at = 0;
+	ssize_t n;
+
+	for (; at < len; at += (size_t)n) {
+		l = (struct iovec){(char *)local + at, len - at};
+		r = (struct iovec){(void *)(uintptr_t)(remote + at), len - at};
+		n = write ? process_vm_writev(pid, &l, 1, &r, 1, 0)
+			  : process_vm_readv(pid, &l, 1, &r, 1, 0);
+		if (n <= 0)
+			return n ? -errno : -EFAULT;
+	}
+	return 0;
+}
