@@ -29,91 +29,51 @@ INLINE void run_float(const struct tt_reduce_job *job, const struct form *form,
 	}
 }
 
-INLINE vec sum_f32(vec a, vec b)
-{
-	return (vec)((vec_f32)a + (vec_f32)b);
-}
-
-INLINE vec prod_f32(vec a, vec b)
-{
-	return (vec)((vec_f32)a * (vec_f32)b);
-}
-
-INLINE vec min_f32(vec a, vec b)
-{
-	vec_f32 x = (vec_f32)a, y = (vec_f32)b;
-
-	return pick((vec)((y < x) | (y != y)), b, a);
-}
-
-INLINE vec max_f32(vec a, vec b)
-{
-	vec_f32 x = (vec_f32)a, y = (vec_f32)b;
-
-	return pick((vec)((y > x) | (y != y)), b, a);
-}
-
-INLINE vec end_f32(vec a, int n)
-{
-	vec_f32 x = (vec_f32)a, nan = (vec_f32){0} + __builtin_nanf("");
-
-	return pick((vec)(x == x), a, (vec)nan);
-}
-
-INLINE vec divide_f32(vec a, int n)
-{
-	return end_f32((vec)((vec_f32)a / (float)n), n);
-}
-
-static const struct float_ops f32_ops = {sum_f32, prod_f32, min_f32, max_f32, end_f32, divide_f32};
-
-static void run_f32(const struct tt_reduce_job *job)
-{
-	run_float(job, &whole, &f32_ops);
-}
-
-INLINE vec sum_f64(vec a, vec b)
-{
-	return (vec)((vec_f64)a + (vec_f64)b);
-}
-
-INLINE vec prod_f64(vec a, vec b)
-{
-	return (vec)((vec_f64)a * (vec_f64)b);
-}
-
-INLINE vec min_f64(vec a, vec b)
-{
-	vec_f64 x = (vec_f64)a, y = (vec_f64)b;
-
-	return pick((vec)((y < x) | (y != y)), b, a);
-}
-
-INLINE vec max_f64(vec a, vec b)
-{
-	vec_f64 x = (vec_f64)a, y = (vec_f64)b;
-
-	return pick((vec)((y > x) | (y != y)), b, a);
-}
-
-INLINE vec end_f64(vec a, int n)
-{
-	vec_f64 x = (vec_f64)a, nan = (vec_f64){0} + __builtin_nan("");
-
-	return pick((vec)(x == x), a, (vec)nan);
-}
-
-INLINE vec divide_f64(vec a, int n)
-{
-	return end_f64((vec)((vec_f64)a / (double)n), n);
-}
-
-static const struct float_ops f64_ops = {sum_f64, prod_f64, min_f64, max_f64, end_f64, divide_f64};
-
-static void run_f64(const struct tt_reduce_job *job)
-{
-	run_float(job, &whole, &f64_ops);
-}
+#define FLOAT(name, type, nan)                                                                     \
+	INLINE vec sum_##name(vec a, vec b)                                                        \
+	{                                                                                          \
+		return (vec)((vec_##name)a + (vec_##name)b);                                       \
+	}                                                                                          \
+	INLINE vec prod_##name(vec a, vec b)                                                       \
+	{                                                                                          \
+		return (vec)((vec_##name)a * (vec_##name)b);                                       \
+	}                                                                                          \
+	INLINE vec min_##name(vec a, vec b)                                                        \
+	{                                                                                          \
+		vec_##name x = (vec_##name)a, y = (vec_##name)b;                                   \
+                                                                                                   \
+		return pick((vec)((y < x) | (y != y)), b, a);                                      \
+	}                                                                                          \
+	INLINE vec max_##name(vec a, vec b)                                                        \
+	{                                                                                          \
+		vec_##name x = (vec_##name)a, y = (vec_##name)b;                                   \
+                                                                                                   \
+		return pick((vec)((y > x) | (y != y)), b, a);                                      \
+	}                                                                                          \
+	INLINE vec end_##name(vec a, int n)                                                        \
+	{                                                                                          \
+		vec_##name x = (vec_##name)a;                                                      \
+                                                                                                   \
+		return pick((vec)(x == x), a, (vec)((vec_##name){0} + (nan)));                     \
+	}                                                                                          \
+	INLINE vec divide_##name(vec a, int n)                                                     \
+	{                                                                                          \
+		return end_##name((vec)((vec_##name)a / (type)n), n);                              \
+	}                                                                                          \
+	static const struct float_ops name##_ops = {                                               \
+		.sum = sum_##name,                                                                 \
+		.prod = prod_##name,                                                               \
+		.min = min_##name,                                                                 \
+		.max = max_##name,                                                                 \
+		.end = end_##name,                                                                 \
+		.divide = divide_##name,                                                           \
+	};                                                                                         \
+	static void run_##name(const struct tt_reduce_job *job)                                    \
+	{                                                                                          \
+		run_float(job, &whole, &name##_ops);                                               \
+	}
+FLOAT(f32, float, __builtin_nanf(""))
+FLOAT(f64, double, __builtin_nan(""))
 
 /* The 16-bit floats are float32s in registers. */
 
