@@ -24,6 +24,7 @@
 #include "lib/reduce/half.h"
 
 #define INLINE static inline __attribute__((always_inline))
+#define NOINLINE __attribute__((noinline))
 
 typedef uint64_t vec __attribute__((vector_size(TT_VEC))); /* of anything */
 typedef uint16_t half __attribute__((vector_size(TT_VEC / 2)));

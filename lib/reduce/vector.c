@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The kernels, in the compiler's vectors of TT_VEC bytes, built once per instruction level
- * (local.mk). Everything is inlined into one function per datatype, with a loop for each
- * operator.
+ * (local.mk). Everything is inlined into one loop per operator and datatype; integers share those
+ * that depend on neither sign nor size.
  *
  * A block of a few vectors is combined over all sources in registers and then stored. So each
  * source byte is read once and each result byte written once, whatever the number of sources. All

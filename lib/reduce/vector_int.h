@@ -27,30 +27,18 @@ INLINE vec bxor(vec a, vec b)
 	return a ^ b;
 }
 
-/* Operations that depend neither on sign nor on size. */
-INLINE void run_bits(const struct tt_reduce_job *job)
-{
-	switch (job->op) {
-	case TUTTI_BAND:
-		return run(job, &whole, band, as_is);
-	case TUTTI_BOR:
-		return run(job, &whole, bor, as_is);
-	default:
-		return run(job, &whole, bxor, as_is);
+/* A loop; integer types share those that depend neither on the sign nor on the size. */
+#define KERNEL(name, op, end)                                                                      \
+	static NOINLINE void run_##name(const struct tt_reduce_job *job)                           \
+	{                                                                                          \
+		run(job, &whole, op, end);                                                         \
 	}
-}
+KERNEL(band, band, as_is)
+KERNEL(bor, bor, as_is)
+KERNEL(bxor, bxor, as_is)
 
-/*
- * An operator of each kind for an integer type; sum, prod and the logical ones do not depend on the
- * sign.
- */
-struct int_ops {
-	op_fn *sum, *prod, *min, *max;
-	end_fn *divide;
-	op_fn *land, *lor, *lxor;
-};
-
-#define LOGIC(bits)                                                                                \
+/* Of a size: these do not depend on the sign. */
+#define SIZE(bits)                                                                                 \
 	INLINE vec is_##bits(vec x)                                                                \
 	{                                                                                          \
 		return (vec)((vec_u##bits)((vec_u##bits)x != 0) & 1);                              \
@@ -66,38 +54,7 @@ struct int_ops {
 	INLINE vec lxor_##bits(vec a, vec b)                                                       \
 	{                                                                                          \
 		return is_##bits(a) ^ is_##bits(b);                                                \
-	}
-LOGIC(8)
-LOGIC(16)
-LOGIC(32)
-LOGIC(64)
-
-INLINE void run_int(const struct tt_reduce_job *job, const struct int_ops *ops)
-{
-	switch (job->op) {
-	case TUTTI_SUM:
-	case TUTTI_AVG:
-		if (job->divide_by)
-			return run(job, &whole, ops->sum, ops->divide);
-		return run(job, &whole, ops->sum, as_is);
-	case TUTTI_PROD:
-		return run(job, &whole, ops->prod, as_is);
-	case TUTTI_MIN:
-		return run(job, &whole, ops->min, as_is);
-	case TUTTI_MAX:
-		return run(job, &whole, ops->max, as_is);
-	case TUTTI_LAND:
-		return run(job, &whole, ops->land, as_is);
-	case TUTTI_LOR:
-		return run(job, &whole, ops->lor, as_is);
-	case TUTTI_LXOR:
-		return run(job, &whole, ops->lxor, as_is);
-	default:
-		return run_bits(job);
-	}
-}
-
-#define WRAPPING(bits)                                                                             \
+	}                                                                                          \
 	INLINE vec sum_##bits(vec a, vec b)                                                        \
 	{                                                                                          \
 		return (vec)((vec_u##bits)a + (vec_u##bits)b);                                     \
@@ -105,11 +62,16 @@ INLINE void run_int(const struct tt_reduce_job *job, const struct int_ops *ops)
 	INLINE vec prod_##bits(vec a, vec b)                                                       \
 	{                                                                                          \
 		return (vec)((vec_u##bits)a * (vec_u##bits)b);                                     \
-	}
-WRAPPING(8)
-WRAPPING(16)
-WRAPPING(32)
-WRAPPING(64)
+	}                                                                                          \
+	KERNEL(land_##bits, land_##bits, as_is)                                                    \
+	KERNEL(lor_##bits, lor_##bits, as_is)                                                      \
+	KERNEL(lxor_##bits, lxor_##bits, as_is)                                                    \
+	KERNEL(sum_##bits, sum_##bits, as_is)                                                      \
+	KERNEL(prod_##bits, prod_##bits, as_is)
+SIZE(8)
+SIZE(16)
+SIZE(32)
+SIZE(64)
 
 /* name: as in run_NAME; by: the type in which elements are divided by the number of ranks. */
 #define INTEGER(name, type, bits, by)                                                              \
@@ -131,20 +93,34 @@ WRAPPING(64)
 			e[i] = (type)(e[i] / (by)n);                                               \
 		return load_vec(e);                                                                \
 	}                                                                                          \
+	KERNEL(min_##name, min_##name, as_is)                                                      \
+	KERNEL(max_##name, max_##name, as_is)                                                      \
+	KERNEL(mean_##name, sum_##bits, divide_##name)                                             \
 	static void run_##name(const struct tt_reduce_job *job)                                    \
 	{                                                                                          \
-		static const struct int_ops ops = {                                                \
-			.sum = sum_##bits,                                                         \
-			.prod = prod_##bits,                                                       \
-			.min = min_##name,                                                         \
-			.max = max_##name,                                                         \
-			.divide = divide_##name,                                                   \
-			.land = land_##bits,                                                       \
-			.lor = lor_##bits,                                                         \
-			.lxor = lxor_##bits,                                                       \
-		};                                                                                 \
-                                                                                                   \
-		run_int(job, &ops);                                                                \
+		switch (job->op) {                                                                 \
+		case TUTTI_SUM:                                                                    \
+		case TUTTI_AVG:                                                                    \
+			return job->divide_by ? run_mean_##name(job) : run_sum_##bits(job);        \
+		case TUTTI_PROD:                                                                   \
+			return run_prod_##bits(job);                                               \
+		case TUTTI_MIN:                                                                    \
+			return run_min_##name(job);                                                \
+		case TUTTI_MAX:                                                                    \
+			return run_max_##name(job);                                                \
+		case TUTTI_LAND:                                                                   \
+			return run_land_##bits(job);                                               \
+		case TUTTI_LOR:                                                                    \
+			return run_lor_##bits(job);                                                \
+		case TUTTI_LXOR:                                                                   \
+			return run_lxor_##bits(job);                                               \
+		case TUTTI_BAND:                                                                   \
+			return run_band(job);                                                      \
+		case TUTTI_BOR:                                                                    \
+			return run_bor(job);                                                       \
+		default:                                                                           \
+			return run_bxor(job);                                                      \
+		}                                                                                  \
 	}
 INTEGER(i8, int8_t, 8, int)
 INTEGER(u8, uint8_t, 8, int)
@@ -160,11 +136,11 @@ static void run_bool(const struct tt_reduce_job *job)
 {
 	switch (job->op) {
 	case TUTTI_LAND:
-		return run(job, &whole, land_8, as_is);
+		return run_land_8(job);
 	case TUTTI_LOR:
-		return run(job, &whole, lor_8, as_is);
+		return run_lor_8(job);
 	default:
-		return run(job, &whole, lxor_8, as_is);
+		return run_lxor_8(job);
 	}
 }
 
