@@ -16,7 +16,7 @@
 
 #define FENCE_MS 5000 /* a peer stopped in the middle of a pull for longer is killed */
 
-size_t tt_node_area_bytes(int size)
+static size_t area_bytes(int size)
 {
 	size_t len = sizeof(struct node_area) + (size_t)size * sizeof(struct node_rank);
 
@@ -32,7 +32,7 @@ static void take_back(struct tt_node *node, int i)
 	if (h->fd >= 0)
 		close(h->fd);
 	if (node->home[i].orphan)
-		munmap(node->home[i].area, tt_node_area_bytes(node->home[i].size));
+		munmap(node->home[i].area, area_bytes(node->home[i].size));
 	node->home[i] = (struct node_handing){0};
 	atomic_store(&h->uid, 0);
 }
@@ -216,7 +216,7 @@ int tt_node_group_new(struct tt_node *node, const struct tt_node_params *p,
 	g->gone = p->gone;
 	g->world = p->world;
 	g->arg = p->arg;
-	g->area_len = tt_node_area_bytes(p->size);
+	g->area_len = area_bytes(p->size);
 	g->peer = (struct node_peer **)(g + 1);
 	for (i = 0; i < p->size; i++)
 		g->peer[i] = i == p->rank ? NULL : node->peer[p->world[i]];

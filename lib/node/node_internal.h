@@ -125,7 +125,6 @@ const struct tt_mr *tt_node_mr(const struct tt_node_group *g, const struct tt_re
 struct node_buf tt_node_pool_buf(const struct tt_mr *mr, const void *addr, size_t len);
 
 /* node_segment.c */
-size_t tt_node_area_bytes(int size);
 /* Closes the descriptors of areas that all ranks have mapped. */
 void tt_node_hand_out(struct tt_node *node);
 /* At the end: no rank comes for the remaining areas. */

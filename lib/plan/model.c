@@ -76,13 +76,6 @@ const struct tt_link_costs *tt_link_default(const char *name)
 	return NULL;
 }
 
-const char *tt_link_default_name(int i)
-{
-	bool there = i >= 0 && (size_t)i < sizeof(defaults) / sizeof(defaults[0]);
-
-	return there ? defaults[i].name : NULL;
-}
-
 /* Others that a rank shares its processor with. */
 static int turns(const struct tt_model *model)
 {

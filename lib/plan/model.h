@@ -60,7 +60,6 @@ struct tt_link_costs {
 	double overhead;
 };
 const struct tt_link_costs *tt_link_default(const char *name); /* NULL: there is none */
-const char *tt_link_default_name(int i);		       /* from 0 on; NULL: no more */
 
 /* How the ranks of a communicator are placed. */
 struct tt_layout {

@@ -2,7 +2,6 @@
 /* NUMA nodes, CPUs and memory that this process may use; see topo.h. */
 #include "lib/topo/topo.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <numa.h>
@@ -215,44 +214,4 @@ uint64_t tt_topo_memory_available(void)
 			bytes = kib << 10;
 	fclose(f);
 	return bytes < left ? bytes : left;
-}
-
-static int node_file(const char *sysfs, const char *ifname)
-{
-	char path[512], line[32], *end;
-	long node;
-
-	if (snprintf(path, sizeof(path), "%s/class/net/%s/device/numa_node", sysfs, ifname) >=
-		    (int)sizeof(path) ||
-	    !read_line(path, line, sizeof(line)))
-		return -1;
-	node = strtol(line, &end, 10);
-	return end == line || node < 0 || node > 1 << 16 ? -1 : (int)node;
-}
-
-static int if_node(const char *sysfs, const char *ifname, int depth)
-{
-	int node = node_file(sysfs, ifname);
-	struct dirent *entry;
-	char path[512];
-	DIR *dir;
-
-	if (node >= 0 || !depth ||
-	    snprintf(path, sizeof(path), "%s/class/net/%s", sysfs, ifname) >= (int)sizeof(path))
-		return node;
-	dir = opendir(path);
-	if (!dir)
-		return -1;
-	while (node < 0 && (entry = readdir(dir)) != NULL)
-		if (!strncmp(entry->d_name, "lower_", 6))
-			node = if_node(sysfs, entry->d_name + 6, depth - 1);
-	closedir(dir);
-	return node;
-}
-
-int tt_topo_if_node(const char *sysfs, const char *ifname)
-{
-	if (!*ifname || strchr(ifname, '/') || !strcmp(ifname, "..") || !strcmp(ifname, "."))
-		return -1;
-	return if_node(sysfs, ifname, 3); /* a VLAN on a bond of ports */
 }

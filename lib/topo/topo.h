@@ -49,11 +49,6 @@ int tt_topo_cgroup_cpus(const char *dir);
 uint64_t tt_topo_cgroup_memory(const char *dir);
 
 /*
- * The NUMA node of a network interface (for a VLAN or bond: of its lower interface), -1: unknown.
- */
-int tt_topo_if_node(const char *sysfs, const char *ifname);
-
-/*
  * The identity of this process's host, sent to other ranks: plain bytes, zero padded. Two processes
  * with different uids can be on the same host; uid only decides whether they can share memory.
  */

@@ -105,8 +105,11 @@ struct tt_chan *tt_chan_get(struct tt_wire *wire, int peer)
 	return chan;
 }
 
-/* Operations of a closed endpoint produce no events: end them here. */
-void tt_chan_close_ep(struct tt_chan *chan, int status)
+/*
+ * Closes the endpoint. Operations of a closed endpoint produce no events: they end here, with
+ * status.
+ */
+static void close_ep(struct tt_chan *chan, int status)
 {
 	if (chan->ep) {
 		tt_wire_drop_events(chan->wire, chan->ep, NULL);
@@ -136,7 +139,7 @@ static void shut(struct tt_chan *chan, bool mine, uint64_t comm)
 	chan->state = TT_CHAN_FAILED; /* while transfers end */
 	chan->status = -TUTTI_EABORTED;
 	tt_list_del(&chan->busy);
-	tt_chan_close_ep(chan, -TUTTI_EABORTED);
+	close_ep(chan, -TUTTI_EABORTED);
 	tt_chan_fail_xfers(chan, -TUTTI_EABORTED);
 	chan->state = TT_CHAN_CLOSED;
 	chan->candidate = chan->attempt = 0;
@@ -156,7 +159,7 @@ void tt_chan_fail(struct tt_chan *chan, int status, const char *fmt, ...)
 	chan->status = status;
 	tt_list_del(&chan->busy);
 	tt_debug("channel to rank %d failed: %s", chan->peer, chan->reason);
-	tt_chan_close_ep(chan, status);
+	close_ep(chan, status);
 	tt_chan_fail_xfers(chan, status);
 }
 
@@ -337,7 +340,7 @@ static void next_attempt(struct tt_chan *chan, const char *why)
 
 	tt_debug("rank %d over %s: %s", chan->peer, chan->wire->tp[chan->tp].name, why);
 	snprintf(chan->reason, sizeof(chan->reason), "%s: %s", chan->wire->tp[chan->tp].name, why);
-	tt_chan_close_ep(chan, -TUTTI_ETRANSPORT);
+	close_ep(chan, -TUTTI_ETRANSPORT);
 	chan->candidate = tt_slower_forbidden(chan, place) ? TT_TP_MAX : chan->candidate + 1;
 	request(chan);
 }
@@ -379,7 +382,7 @@ static void accept_request(struct tt_chan *chan, struct conn_msg *msg)
 	if (!err)
 		err = connect_end(chan, msg, false);
 	if (err) {
-		tt_chan_close_ep(chan, err);
+		close_ep(chan, err);
 		chan->state = TT_CHAN_CLOSED;
 		refuse(chan->wire, chan->peer, chan->generation, attempt, err);
 		return;
@@ -488,7 +491,7 @@ static void handle_request(struct tt_wire *wire, int from, const void *data, siz
 		if (chan->active || chan->state == TT_CHAN_REQUESTED)
 			if (wire->params.rank < from)
 				return;
-		tt_chan_close_ep(chan, -ECONNABORTED);
+		close_ep(chan, -ECONNABORTED);
 		chan->state = TT_CHAN_CLOSED;
 		break;
 	case TT_CHAN_CLOSED:
@@ -652,7 +655,7 @@ static void cannot_open(struct tt_chan *chan, const char *why)
 	if (chan->peer != wire->params.rank && wire->boot)
 		refuse(wire, chan->peer, chan->generation, (uint32_t)chan->attempt,
 		       tt_fail(-ECONNABORTED, "%s", why));
-	tt_chan_close_ep(chan, -ECONNABORTED);
+	close_ep(chan, -ECONNABORTED);
 	chan->state = TT_CHAN_CLOSED;
 }
 

@@ -82,7 +82,7 @@ static int open_ends(struct tt_loop *loop, struct tt_tp *tp)
 	return err ? err : tp->ops->ep_connect(loop->chan.ep, blob[1], len[1], true);
 }
 
-int tt_loop_open(struct tt_wire *wire, int tp)
+static int open_loop(struct tt_wire *wire, int tp)
 {
 	struct tt_loop *loop = wire->loop;
 	int err;
@@ -123,7 +123,7 @@ int tt_wire_amo_place(struct tt_wire *wire, const int *ranks, int n)
 		if (first < 0 || first != tp || !(wire->tp[tp].tp->caps & TT_CAP_AMO_DEVICE))
 			return -1;
 	}
-	if (tp < 0 || tt_loop_open(wire, tp))
+	if (tp < 0 || open_loop(wire, tp))
 		return -1;
 	return wire->tp[tp].place;
 }

@@ -280,8 +280,6 @@ void tt_chan_fail(struct tt_chan *chan, int status, const char *fmt, ...) TT_PRI
 /* Closes the connection because of comm's transfer; the next user reopens it. */
 void tt_chan_fence(struct tt_chan *chan, uint64_t comm, const char *why);
 void tt_chan_free(struct tt_chan *chan);
-/* Closes the endpoint; operations under way end with status. */
-void tt_chan_close_ep(struct tt_chan *chan, int status);
 
 /* channel.c */
 /* A transport that refuses an operation for any reason but lack of room is broken for this peer. */
@@ -312,7 +310,6 @@ void tt_chan_withhold(struct tt_chan *chan, const void *addr);
 void tt_chan_send_ctrl(struct tt_chan *chan, struct tt_ctrl *ctrl);
 void tt_chan_busy(struct tt_chan *chan);
 void tt_xfer_offer(struct tt_chan *chan, struct tt_xfer *x);
-void tt_xfer_start_send(struct tt_chan *chan, struct tt_xfer *x);
 /* An early message's bytes; and its removal, which frees its slot. */
 const char *tt_early_data(struct tt_chan *chan, const struct tt_early *early);
 void tt_early_drop(struct tt_wire *wire, struct tt_early *early);
@@ -368,7 +365,6 @@ void tt_amo_request(struct tt_chan *chan, const struct tt_ctrl *ctrl);
 void tt_amo_reply(struct tt_chan *chan, const struct tt_ctrl *ctrl);
 
 /* loopback.c: a connection of this process with itself by a transport other than self */
-int tt_loop_open(struct tt_wire *wire, int tp);
 void tt_loop_close(struct tt_wire *wire);
 /* An event of one of its endpoints, which have no user. */
 void tt_loop_event(struct tt_wire *wire, const struct tt_event *ev);

@@ -234,8 +234,12 @@ bool tt_send_now(struct tt_chan *chan, struct tt_xfer *x)
 	return true;
 }
 
-void tt_xfer_start_send(struct tt_chan *chan, struct tt_xfer *x)
+void tt_wire_send(struct tt_wire *wire, struct tt_xfer *x)
 {
+	struct tt_chan *chan = tt_xfer_begin(wire, x);
+
+	if (!chan)
+		return;
 	/* Keeps the order of transfers that wait for room, so that none starves. */
 	if (chan->state == TT_CHAN_OPEN && tt_list_empty(&chan->sendq) && tt_send_now(chan, x))
 		return;
@@ -247,14 +251,6 @@ void tt_xfer_start_send(struct tt_chan *chan, struct tt_xfer *x)
 	tt_list_del(&x->link);
 	tt_list_add(&chan->sendq, &x->link);
 	tt_chan_busy(chan);
-}
-
-void tt_wire_send(struct tt_wire *wire, struct tt_xfer *x)
-{
-	struct tt_chan *chan = tt_xfer_begin(wire, x);
-
-	if (chan)
-		tt_xfer_start_send(chan, x);
 }
 
 void tt_send_offer(struct tt_chan *chan, const struct tt_ctrl *ctrl)

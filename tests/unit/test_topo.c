@@ -76,31 +76,6 @@ static void test_no_files(void)
 	close(fd[0]);
 }
 
-static void test_interface_node(void)
-{
-	make_root();
-	put("class/net/eth0/device/numa_node", "1\n");
-	put("class/net/eth1/device/numa_node", "-1\n");
-	put("class/net/eth2/device/numa_node", "rubbish\n");
-	put("class/net/veth0/", "");
-	put("class/net/bond0/lower_eth1/", "");
-	put("class/net/bond0/lower_eth0/", "");
-	put("class/net/bond0.7/lower_bond0/", "");
-	put("class/net/loop/lower_loop/", "");
-	TT_CHECK(tt_topo_if_node(root, "eth0") == 1);
-	TT_CHECK(tt_topo_if_node(root, "eth1") == -1);
-	TT_CHECK(tt_topo_if_node(root, "eth2") == -1);
-	TT_CHECK(tt_topo_if_node(root, "veth0") == -1);
-	TT_CHECK(tt_topo_if_node(root, "bond0") == 1);
-	TT_CHECK(tt_topo_if_node(root, "bond0.7") == 1);
-	TT_CHECK(tt_topo_if_node(root, "loop") == -1);
-	TT_CHECK(tt_topo_if_node(root, "absent") == -1);
-	TT_CHECK(tt_topo_if_node(root, "") == -1);
-	TT_CHECK(tt_topo_if_node(root, "../net/eth0") == -1);
-	TT_CHECK(tt_topo_if_node(TT_SYSFS, "lo") == -1);
-	remove_root();
-}
-
 static void test_cgroup(void)
 {
 	make_root();
@@ -259,15 +234,10 @@ static void test_namespace(void)
 }
 
 static const struct tt_test tests[] = {{"no_files", test_no_files}, /* first */
-				       {"interface_node", test_interface_node},
-				       {"cgroup", test_cgroup},
-				       {"cpus", test_cpus},
-				       {"spread", test_spread},
-				       {"memory", test_memory},
-				       {"same_host", test_same_host},
-				       {"host_id", test_host_id},
-				       {"namespace", test_namespace},
-				       {NULL, NULL}};
+				       {"cgroup", test_cgroup},	      {"cpus", test_cpus},
+				       {"spread", test_spread},	      {"memory", test_memory},
+				       {"same_host", test_same_host}, {"host_id", test_host_id},
+				       {"namespace", test_namespace}, {NULL, NULL}};
 
 int main(int argc, char **argv)
 {

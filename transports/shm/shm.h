@@ -155,8 +155,6 @@ int shm_vm_probe(const struct shm_blob *blob);
 
 /* shm_rma.c */
 extern const struct tt_ep_ops shm_ep_ops;
-int shm_not_up(struct shm_ep *ep);
-int shm_broken(struct shm_ep *ep); /* the peer closed its end: DOWN will follow */
 
 /* shm.c */
 void shm_mark_ready(struct shm_tp *tp, uint32_t ring);

@@ -15,6 +15,19 @@ struct span {
 	struct tt_shm_map *map;
 };
 
+static int not_up(struct shm_ep *ep)
+{
+	return ep->state == SHM_EP_DOWN ? tt_fail(-EPIPE, "%s", ep->closed) : -EAGAIN;
+}
+
+/* The peer closed its end: DOWN will follow. */
+static int broken(struct shm_ep *ep)
+{
+	ep->failed = true;
+	shm_mark_ready((struct shm_tp *)ep->ep.tp, ep->index);
+	return tt_fail(-EPIPE, "%s", ep->closed);
+}
+
 /*
  * An exiting process loses its descriptors, and refuses accesses that it allowed before, while its
  * pid still exists. A live process keeps a region's descriptor while this process is busy with it.
@@ -33,31 +46,19 @@ static int map_region(struct shm_ep *ep, uint32_t slot, uint64_t id)
 	if (!err)
 		return 0;
 	if (is_dying(ep, -err))
-		return shm_broken(ep);
+		return broken(ep);
 	return tt_fail(err, "shm: a region of %zu bytes of process %d cannot be mapped: %s",
 		       (size_t)ep->regs[slot].at.len, (int)ep->pid, strerror(-err));
-}
-
-int shm_not_up(struct shm_ep *ep)
-{
-	return ep->state == SHM_EP_DOWN ? tt_fail(-EPIPE, "%s", ep->closed) : -EAGAIN;
-}
-
-int shm_broken(struct shm_ep *ep)
-{
-	ep->failed = true;
-	shm_mark_ready((struct shm_tp *)ep->ep.tp, ep->index);
-	return tt_fail(-EPIPE, "%s", ep->closed);
 }
 
 /* May we push and touch memory? */
 static inline int usable(struct shm_ep *ep)
 {
 	if (ep->state != SHM_EP_UP)
-		return shm_not_up(ep);
+		return not_up(ep);
 	if (atomic_load_explicit(&ep->out->state, memory_order_acquire) != ep->attached ||
 	    ep->failed)
-		return shm_broken(ep);
+		return broken(ep);
 	return 0;
 }
 
@@ -89,7 +90,7 @@ static int begin(struct shm_ep *ep, uint64_t remote, size_t len, const struct tt
 	r = &ep->regs[slot];
 	atomic_store(&ep->out->busy, id);
 	if (atomic_load(&ep->out->state) != ep->attached)
-		err = shm_broken(ep);
+		err = broken(ep);
 	else if (atomic_load(&r->id) != id)
 		err = bad_range(-ESTALE, ep, remote, len);
 	else if (!(r->at.access & access))
@@ -114,7 +115,7 @@ static int vm_copy(struct shm_ep *ep, char *local, uint64_t remote, size_t len, 
 	int err = tt_shm_vm_copy(ep->pid, local, remote, len, write);
 
 	if (err && is_dying(ep, -err))
-		return shm_broken(ep);
+		return broken(ep);
 	return err ? tt_fail(err, "shm: %s memory of process %d: %s", write ? "writing" : "reading",
 			     (int)ep->pid, strerror(-err))
 		   : 0;
@@ -129,7 +130,7 @@ static int full(struct shm_ep *ep)
 		return 0;
 	}
 	if (++ep->full % 4096 == 0 && tt_proc_gone(ep->pid))
-		return shm_broken(ep);
+		return broken(ep);
 	return -EAGAIN;
 }
 

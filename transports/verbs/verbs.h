@@ -548,8 +548,6 @@ void vb_cm_poll(struct vb_tp *tp);
 
 /* verbs_rma.c */
 extern const struct tt_ep_ops vb_ep_ops;
-/* Post wr as request of a kind; 0 or -errno (then nothing was posted). */
-int vb_post(struct vb_ep *ep, int q, struct ibv_send_wr *wr, enum vb_kind kind, void *user);
 /* Posts held requests of all queue pairs. */
 void vb_ring(struct vb_tp *tp);
 /* Forget what queue pair q holds back: it has been ended. */

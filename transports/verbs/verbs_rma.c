@@ -101,7 +101,8 @@ static inline int post_as(struct vb_ep *ep, int i, struct ibv_send_wr *wr, struc
 	return 0;
 }
 
-int vb_post(struct vb_ep *ep, int i, struct ibv_send_wr *wr, enum vb_kind kind, void *user)
+/* Post wr as request of a kind; 0 or -errno (then nothing was posted). */
+static int post_user(struct vb_ep *ep, int i, struct ibv_send_wr *wr, enum vb_kind kind, void *user)
 {
 	return post_as(ep, i, wr, (struct vb_req){.kind = kind, .user = user});
 }
@@ -137,7 +138,7 @@ static int post_send(struct vb_ep *ep, int i, const struct vb_head *head, const 
 }
 
 /*
- * As vb_post, of something that may wait for company, because its end is waited for and nothing
+ * As post_user, of something that may wait for company, because its end is waited for and nothing
  * else.
  */
 static int post_later(struct vb_ep *ep, int i, struct ibv_send_wr *wr, size_t len, void *user)
@@ -147,7 +148,7 @@ static int post_later(struct vb_ep *ep, int i, struct ibv_send_wr *wr, size_t le
 	unsigned n = q->nheld;
 
 	if (len > VB_HOLD_MAX || q->head == q->tail)
-		return vb_post(ep, i, wr, VB_OP, user);
+		return post_user(ep, i, wr, VB_OP, user);
 	if (!n) {
 		q->holder = ep;
 		q->next_holding = tp->holding;
@@ -261,7 +262,7 @@ static void ring_note(struct vb_ep *ep, int i, uint32_t note)
 	int err;
 
 	if (rail->port.imm)
-		err = vb_post(ep, i, &wr, VB_QUIET, NULL);
+		err = post_user(ep, i, &wr, VB_QUIET, NULL);
 	else
 		err = vb_post_word(ep, i, VB_WORD_NOTE, note, VB_QUIET);
 	if (err)
@@ -309,7 +310,7 @@ static int post_flush(struct vb_ep *ep, int i, enum vb_kind kind, void *user)
 		.sg_list = &sge,
 		.num_sge = 1,
 		.wr.rdma = {.remote_addr = there->flush_addr, .rkey = there->flush_key}};
-	int err = vb_post(ep, i, &wr, kind, user);
+	int err = post_user(ep, i, &wr, kind, user);
 
 	if (!err)
 		q->ring[(q->tail - 1) % VB_RING].opcode = VB_FLUSH;
@@ -342,7 +343,7 @@ static unsigned post_pieces(struct vb_ep *ep, int i, const struct tt_rma *rma,
 	for (; off < end; off += len, n++) {
 		len = end - off < ep->most ? end - off : ep->most;
 		rdma_wr(&wr, sge, &ep->qp[i], rma, off, len, opcode);
-		*err = vb_post(ep, i, &wr, VB_PIECE, s);
+		*err = post_user(ep, i, &wr, VB_PIECE, s);
 		if (*err)
 			break;
 	}
@@ -448,7 +449,7 @@ static int put_in_steps(struct vb_ep *ep, int i, const struct tt_rma *rma, struc
 	if (!room(q, 1u + note + flush))
 		return -EAGAIN;
 	wr->opcode = IBV_WR_RDMA_WRITE;
-	err = vb_post(ep, i, wr, quiet || flush ? VB_QUIET : VB_OP, rma->user);
+	err = post_user(ep, i, wr, quiet || flush ? VB_QUIET : VB_OP, rma->user);
 	if (err)
 		return posting_failed(q, err);
 	if (!(wr->send_flags & IBV_SEND_INLINE))
@@ -606,7 +607,7 @@ static int vb_amo(struct tt_ep *base, const struct tt_amo *amo)
 		wr.wr.atomic.compare_add = amo->compare;
 		wr.wr.atomic.swap = amo->operand;
 	}
-	err = vb_post(ep, i, &wr, VB_OP, amo->user);
+	err = post_user(ep, i, &wr, VB_OP, amo->user);
 	return err ? posting_failed(q, err) : TT_STARTED;
 }
 
@@ -655,7 +656,7 @@ static int vb_silence(struct tt_ep *tt_ep, struct tt_silence *s)
 			s->ns = now - q->since;
 		if (n == q->quiet && room(q, 1)) { /* none of them would tell of its end */
 			wr.next = NULL;
-			vb_post(ep, i, &wr, VB_QUIET, NULL);
+			post_user(ep, i, &wr, VB_QUIET, NULL);
 		}
 	}
 	return 0;

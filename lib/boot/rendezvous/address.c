@@ -25,7 +25,8 @@
 
 #define BIND_RETRY_MS 3000
 
-void tt_addr_host(const struct sockaddr *sa, char *text, size_t size)
+/* As tt_addr_text, without the port. */
+static void host_text(const struct sockaddr *sa, char *text, size_t size)
 {
 	socklen_t len = sa->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
 						  : sizeof(struct sockaddr_in);
@@ -38,7 +39,7 @@ void tt_addr_text(const struct sockaddr *sa, char *text, size_t size)
 {
 	char host[INET6_ADDRSTRLEN + 20];
 
-	tt_addr_host(sa, host, sizeof(host));
+	host_text(sa, host, sizeof(host));
 	if (!host[0])
 		text[0] = 0;
 	else if (sa->sa_family == AF_INET6)
@@ -167,8 +168,8 @@ static bool same_host(const struct sockaddr *a, const struct sockaddr *b)
 {
 	char x[64], y[64];
 
-	tt_addr_host(a, x, sizeof(x));
-	tt_addr_host(b, y, sizeof(y));
+	host_text(a, x, sizeof(x));
+	host_text(b, y, sizeof(y));
 	return !strcmp(x, y);
 }
 
@@ -290,7 +291,7 @@ static int check_loopback(const struct tt_addr *addr)
 	tt_addr_set_port(&probe, 9);
 	if (route_to((struct sockaddr *)&probe.sa, probe.len, &found) != -ENETUNREACH)
 		return 0;
-	tt_addr_host(sa, text, sizeof(text));
+	host_text(sa, text, sizeof(text));
 	return tt_fail(
 		-TUTTI_EBOOT,
 		"%s cannot be reached: the loopback interface of this network namespace is down; "
@@ -366,6 +367,6 @@ int tt_boot_local_addr(const struct tt_boot_params *params, char *addr, size_t s
 		err = local_addr(params, &local);
 	if (err)
 		return err;
-	tt_addr_host((struct sockaddr *)&local.sa, addr, size);
+	host_text((struct sockaddr *)&local.sa, addr, size);
 	return 0;
 }

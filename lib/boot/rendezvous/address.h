@@ -16,8 +16,6 @@ struct tt_addr {
 
 /* "1.2.3.4:56" or "[fe80::1]:56"; "" for any other family. */
 void tt_addr_text(const struct sockaddr *sa, char *text, size_t size);
-/* The same without the port. */
-void tt_addr_host(const struct sockaddr *sa, char *text, size_t size);
 int tt_addr_port(const struct sockaddr *sa);
 void tt_addr_set_port(struct tt_addr *addr, int port);
 bool tt_addr_is_loopback(const struct sockaddr *sa);

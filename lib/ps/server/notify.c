@@ -67,7 +67,7 @@ void tt_ps_credit(struct tt_ps_server *srv, struct tt_ps_client *c,
 	tt_wire_unlock(ps->comm->ctx->wire);
 }
 
-void tt_ps_tell_over(struct tt_win_end *end, int status)
+static void told_over(struct tt_win_end *end, int status)
 {
 	struct tt_ps_told *told = tt_container(end, struct tt_ps_told, end);
 
@@ -95,7 +95,7 @@ static void tell_dir(struct tt_ps_client *c, struct tt_ps_store *s)
 		return;
 	told->busy = true;
 	told->lo = told->hi = 0;
-	told->end.over = tt_ps_tell_over;
+	told->end.over = told_over;
 	told->client = c;
 	put(c, t->win, s->mem + tt_ps_dir_at(lo), (hi - lo) * sizeof(uint64_t),
 	    tt_ps_hints_at(t, c->rank) + s->copy * t->dirs + s->part->hint + tt_ps_dir_at(lo),

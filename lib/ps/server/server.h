@@ -222,7 +222,6 @@ void tt_ps_tell_clock(struct tt_ps_server *srv);
 bool tt_ps_may_end(const struct tt_ps_server *srv);
 void tt_ps_put_over(const struct tt_ps_client *c, int status,
 		    const char *what); /* one of srv->puts */
-void tt_ps_tell_over(struct tt_win_end *end, int status);
 void tt_ps_note_over(struct tt_win_end *end, int status);
 void tt_ps_credit_over(struct tt_win_end *end, int status);
 void tt_ps_credit(struct tt_ps_server *srv, struct tt_ps_client *c,
