@@ -85,6 +85,18 @@ int tutti_get_accumulate(struct tutti_win *win, int rank, const void *local, voi
 	return err ? err : tt_win_accumulate(win, &acc);
 }
 
+static int start(const char *call, struct tutti_win *win, const struct tt_win_acc *acc, bool fetch,
+		 struct tutti_request **request)
+{
+	int err = check(call, win, acc, fetch);
+
+	if (!err && !request)
+		err = tt_fail(-EINVAL, "%s: request is NULL", call);
+	return err ? err
+		   : tt_win_irun(win, acc->rank, call + strlen("tutti_"), tt_win_acc_start, acc,
+				 request);
+}
+
 int tutti_iaccumulate(struct tutti_win *win, int rank, const void *local, size_t count,
 		      enum tutti_datatype datatype, enum tutti_op op, uint64_t offset,
 		      struct tutti_request **request)
@@ -95,11 +107,8 @@ int tutti_iaccumulate(struct tutti_win *win, int rank, const void *local, size_t
 				       .datatype = datatype,
 				       .op = op,
 				       .offset = offset};
-	int err = check("tutti_iaccumulate", win, &acc, false);
 
-	if (!err && !request)
-		err = tt_fail(-EINVAL, "tutti_iaccumulate: request is NULL");
-	return err ? err : tt_win_irun(win, rank, "iaccumulate", tt_win_acc_start, &acc, request);
+	return start("tutti_iaccumulate", win, &acc, false, request);
 }
 
 int tutti_iget_accumulate(struct tutti_win *win, int rank, const void *local, void *result,
@@ -113,10 +122,6 @@ int tutti_iget_accumulate(struct tutti_win *win, int rank, const void *local, vo
 				       .datatype = datatype,
 				       .op = op,
 				       .offset = offset};
-	int err = check("tutti_iget_accumulate", win, &acc, true);
 
-	if (!err && !request)
-		err = tt_fail(-EINVAL, "tutti_iget_accumulate: request is NULL");
-	return err ? err
-		   : tt_win_irun(win, rank, "iget_accumulate", tt_win_acc_start, &acc, request);
+	return start("tutti_iget_accumulate", win, &acc, true, request);
 }

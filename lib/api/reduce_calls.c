@@ -2,10 +2,11 @@
 /* The collectives that combine vectors; coll_calls.c explains their three forms. */
 #include "lib/api/api.h"
 
-static struct tt_call allreduce_call(const void *sendbuf, void *recvbuf, size_t count,
-				     enum tutti_datatype datatype, enum tutti_op op)
+/* All-reduce, scan and exscan. */
+static struct tt_call vector_call(enum tt_coll coll, const void *sendbuf, void *recvbuf,
+				  size_t count, enum tutti_datatype datatype, enum tutti_op op)
 {
-	return (struct tt_call){.coll = TT_COLL_ALLREDUCE,
+	return (struct tt_call){.coll = coll,
 				.sendbuf = sendbuf,
 				.recvbuf = recvbuf,
 				.count = count,
@@ -16,20 +17,25 @@ static struct tt_call allreduce_call(const void *sendbuf, void *recvbuf, size_t 
 int tutti_allreduce(const void *sendbuf, void *recvbuf, size_t count, enum tutti_datatype datatype,
 		    enum tutti_op op, struct tutti_comm *comm)
 {
-	return tt_coll_run(comm, allreduce_call(sendbuf, recvbuf, count, datatype, op));
+	return tt_coll_run(comm,
+			   vector_call(TT_COLL_ALLREDUCE, sendbuf, recvbuf, count, datatype, op));
 }
 
 int tutti_iallreduce(const void *sendbuf, void *recvbuf, size_t count, enum tutti_datatype datatype,
 		     enum tutti_op op, struct tutti_comm *comm, struct tutti_request **request)
 {
-	return tt_coll_start(comm, allreduce_call(sendbuf, recvbuf, count, datatype, op), request);
+	return tt_coll_start(comm,
+			     vector_call(TT_COLL_ALLREDUCE, sendbuf, recvbuf, count, datatype, op),
+			     request);
 }
 
 int tutti_allreduce_init(const void *sendbuf, void *recvbuf, size_t count,
 			 enum tutti_datatype datatype, enum tutti_op op, struct tutti_comm *comm,
 			 struct tutti_request **request)
 {
-	return tt_coll_init(comm, allreduce_call(sendbuf, recvbuf, count, datatype, op), request);
+	return tt_coll_init(comm,
+			    vector_call(TT_COLL_ALLREDUCE, sendbuf, recvbuf, count, datatype, op),
+			    request);
 }
 
 static struct tt_call reduce_call(const void *sendbuf, void *recvbuf, size_t count,
@@ -138,61 +144,44 @@ int tutti_reduce_scatter_init(const void *sendbuf, void *recvbuf, const size_t *
 			    request);
 }
 
-static struct tt_call scan_call(const void *sendbuf, void *recvbuf, size_t count,
-				enum tutti_datatype datatype, enum tutti_op op)
-{
-	return (struct tt_call){.coll = TT_COLL_SCAN,
-				.sendbuf = sendbuf,
-				.recvbuf = recvbuf,
-				.count = count,
-				.datatype = datatype,
-				.op = op};
-}
-
 int tutti_scan(const void *sendbuf, void *recvbuf, size_t count, enum tutti_datatype datatype,
 	       enum tutti_op op, struct tutti_comm *comm)
 {
-	return tt_coll_run(comm, scan_call(sendbuf, recvbuf, count, datatype, op));
+	return tt_coll_run(comm, vector_call(TT_COLL_SCAN, sendbuf, recvbuf, count, datatype, op));
 }
 
 int tutti_iscan(const void *sendbuf, void *recvbuf, size_t count, enum tutti_datatype datatype,
 		enum tutti_op op, struct tutti_comm *comm, struct tutti_request **request)
 {
-	return tt_coll_start(comm, scan_call(sendbuf, recvbuf, count, datatype, op), request);
+	return tt_coll_start(comm, vector_call(TT_COLL_SCAN, sendbuf, recvbuf, count, datatype, op),
+			     request);
 }
 
 int tutti_scan_init(const void *sendbuf, void *recvbuf, size_t count, enum tutti_datatype datatype,
 		    enum tutti_op op, struct tutti_comm *comm, struct tutti_request **request)
 {
-	return tt_coll_init(comm, scan_call(sendbuf, recvbuf, count, datatype, op), request);
-}
-
-static struct tt_call exscan_call(const void *sendbuf, void *recvbuf, size_t count,
-				  enum tutti_datatype datatype, enum tutti_op op)
-{
-	return (struct tt_call){.coll = TT_COLL_EXSCAN,
-				.sendbuf = sendbuf,
-				.recvbuf = recvbuf,
-				.count = count,
-				.datatype = datatype,
-				.op = op};
+	return tt_coll_init(comm, vector_call(TT_COLL_SCAN, sendbuf, recvbuf, count, datatype, op),
+			    request);
 }
 
 int tutti_exscan(const void *sendbuf, void *recvbuf, size_t count, enum tutti_datatype datatype,
 		 enum tutti_op op, struct tutti_comm *comm)
 {
-	return tt_coll_run(comm, exscan_call(sendbuf, recvbuf, count, datatype, op));
+	return tt_coll_run(comm,
+			   vector_call(TT_COLL_EXSCAN, sendbuf, recvbuf, count, datatype, op));
 }
 
 int tutti_iexscan(const void *sendbuf, void *recvbuf, size_t count, enum tutti_datatype datatype,
 		  enum tutti_op op, struct tutti_comm *comm, struct tutti_request **request)
 {
-	return tt_coll_start(comm, exscan_call(sendbuf, recvbuf, count, datatype, op), request);
+	return tt_coll_start(
+		comm, vector_call(TT_COLL_EXSCAN, sendbuf, recvbuf, count, datatype, op), request);
 }
 
 int tutti_exscan_init(const void *sendbuf, void *recvbuf, size_t count,
 		      enum tutti_datatype datatype, enum tutti_op op, struct tutti_comm *comm,
 		      struct tutti_request **request)
 {
-	return tt_coll_init(comm, exscan_call(sendbuf, recvbuf, count, datatype, op), request);
+	return tt_coll_init(
+		comm, vector_call(TT_COLL_EXSCAN, sendbuf, recvbuf, count, datatype, op), request);
 }

@@ -174,21 +174,28 @@ static int check_id(const char *call, const struct tutti_win *win, int rank, int
 	return 0;
 }
 
+static int put_id(const char *call, struct tutti_win *win, int rank, const void *local, size_t len,
+		  uint64_t offset, int id, struct tt_win_access *a, uint32_t *token)
+{
+	int err = check_write(call, win, rank, local, len, offset);
+
+	*a = (struct tt_win_access){.rank = rank,
+				    .local = (void *)local,
+				    .len = len,
+				    .offset = offset,
+				    .note = true,
+				    .counted = true,
+				    .token = token};
+	return err ? err : check_id(call, win, rank, id, token);
+}
+
 int tutti_put_notify_id(struct tutti_win *win, int rank, const void *local, size_t len,
 			uint64_t offset, int id)
 {
 	uint32_t token;
-	struct tt_win_access a = {.rank = rank,
-				  .local = (void *)local,
-				  .len = len,
-				  .offset = offset,
-				  .note = true,
-				  .counted = true,
-				  .token = &token};
-	int err = check_write("tutti_put_notify_id", win, rank, local, len, offset);
+	struct tt_win_access a;
+	int err = put_id("tutti_put_notify_id", win, rank, local, len, offset, id, &a, &token);
 
-	if (!err)
-		err = check_id("tutti_put_notify_id", win, rank, id, &token);
 	return err ? err : tt_win_op(win, &a);
 }
 
@@ -275,17 +282,9 @@ int tutti_iput_notify_id(struct tutti_win *win, int rank, const void *local, siz
 			 uint64_t offset, int id, struct tutti_request **request)
 {
 	uint32_t token;
-	struct tt_win_access a = {.rank = rank,
-				  .local = (void *)local,
-				  .len = len,
-				  .offset = offset,
-				  .note = true,
-				  .counted = true,
-				  .token = &token};
-	int err = check_write("tutti_iput_notify_id", win, rank, local, len, offset);
+	struct tt_win_access a;
+	int err = put_id("tutti_iput_notify_id", win, rank, local, len, offset, id, &a, &token);
 
-	if (!err)
-		err = check_id("tutti_iput_notify_id", win, rank, id, &token);
 	if (!err)
 		err = check_request("tutti_iput_notify_id", request);
 	return err ? err : tt_win_iop(win, &a, "iput_notify_id", request);

@@ -100,37 +100,24 @@ static uint64_t combine_int(enum tutti_op op, bool sign, union value x, union va
 	}
 }
 
-static float combine_float(enum tutti_op op, float x, float y)
-{
-	if (x != x || y != y)
-		return __builtin_nanf("");
-	switch (op) {
-	case TUTTI_PROD:
-		return x * y;
-	case TUTTI_MIN:
-		return y < x ? y : x;
-	case TUTTI_MAX:
-		return y > x ? y : x;
-	default:
-		return x + y;
+#define COMBINE(type, nan)                                                                         \
+	static type combine_##type(enum tutti_op op, type x, type y)                               \
+	{                                                                                          \
+		if (x != x || y != y)                                                              \
+			return nan;                                                                \
+		switch (op) {                                                                      \
+		case TUTTI_PROD:                                                                   \
+			return x * y;                                                              \
+		case TUTTI_MIN:                                                                    \
+			return y < x ? y : x;                                                      \
+		case TUTTI_MAX:                                                                    \
+			return y > x ? y : x;                                                      \
+		default:                                                                           \
+			return x + y;                                                              \
+		}                                                                                  \
 	}
-}
-
-static double combine_double(enum tutti_op op, double x, double y)
-{
-	if (x != x || y != y)
-		return __builtin_nan("");
-	switch (op) {
-	case TUTTI_PROD:
-		return x * y;
-	case TUTTI_MIN:
-		return y < x ? y : x;
-	case TUTTI_MAX:
-		return y > x ? y : x;
-	default:
-		return x + y;
-	}
-}
+COMBINE(float, __builtin_nanf(""))
+COMBINE(double, __builtin_nan(""))
 
 static union value combine(enum tutti_datatype t, enum tutti_op op, union value x, union value y)
 {
