@@ -5,7 +5,7 @@
  */
 #include "config.h"
 
-#include "tests/mp/job.h"
+#include "tests/mp/rma/each_transport.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -377,11 +377,6 @@ static void run(const char *env)
 	TT_CHECK(!MP_RUN(.n = 2, .env = with, .fn = stopped_body));
 }
 
-static void shm(void)
-{
-	run("TUTTI_TRANSPORT=shm");
-}
-
 /* All requests and replies go by offers. */
 static void offers(void)
 {
@@ -394,34 +389,11 @@ static void checksums(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_CHECKSUM=1", .fn = fetch_body));
 }
 
-static void shm_fault(void)
-{
-	run("TUTTI_TRANSPORT=fault:shm "
-	    "TUTTI_FAULT=seed=3,delay=0.1:100,reorder=0.3,again=0.2,finish=1,max_put=5003");
-}
-
-static void ofi(void)
-{
-	if (mp_no_ofi())
-		TT_SKIP("%s", mp_no_ofi());
-	run("TUTTI_TRANSPORT=ofi TUTTI_IF=lo");
-}
-
-static void verbs(void)
-{
-	if (mp_no_verbs())
-		TT_SKIP("%s", mp_no_verbs());
-	run("TUTTI_TRANSPORT=verbs TUTTI_TIMEOUT=30s");
-}
-
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"shm", shm},	    {"shm_fault", shm_fault},
-		{"offers", offers}, {"checksums", checksums},
-		{"ofi", ofi},	    {"verbs", verbs},
-		{NULL, NULL},
-	};
+		{"shm", shm},	    {"shm_fault", shm_fault}, {"ofi", ofi}, {"verbs", verbs},
+		{"offers", offers}, {"checksums", checksums}, {NULL, NULL}};
 
 	return tt_test_main("accumulate", tests, argc, argv);
 }

@@ -2,7 +2,7 @@
 /* Notification ids: counts, sets of ids, and the two examples of tutti_wait_notify(3). */
 #include "config.h"
 
-#include "tests/mp/job.h"
+#include "tests/mp/rma/each_transport.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -342,43 +342,17 @@ static void run(const char *env)
 	TT_CHECK(!MP_RUN(.n = 2, .env = with, .fn = late_body));
 }
 
-static void shm(void)
-{
-	run("TUTTI_TRANSPORT=shm");
-}
-
-static void shm_fault(void)
-{
-	run("TUTTI_TRANSPORT=fault:shm "
-	    "TUTTI_FAULT=seed=3,delay=0.1:100,reorder=0.3,again=0.2,finish=1,max_put=5003");
-}
-
 static void checksums(void)
 {
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_CHECKSUM=1", .fn = counts_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm TUTTI_CHECKSUM=1", .fn = double_body));
 }
 
-static void ofi(void)
-{
-	if (mp_no_ofi())
-		TT_SKIP("%s", mp_no_ofi());
-	run("TUTTI_TRANSPORT=ofi TUTTI_IF=lo");
-}
-
-static void verbs(void)
-{
-	if (mp_no_verbs())
-		TT_SKIP("%s", mp_no_verbs());
-	run("TUTTI_TRANSPORT=verbs TUTTI_TIMEOUT=30s");
-}
-
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"shm", shm}, {"shm_fault", shm_fault}, {"checksums", checksums},
-		{"ofi", ofi}, {"verbs", verbs},		{NULL, NULL},
-	};
+		{"shm", shm},	  {"shm_fault", shm_fault}, {"ofi", ofi},
+		{"verbs", verbs}, {"checksums", checksums}, {NULL, NULL}};
 
 	return tt_test_main("notify", tests, argc, argv);
 }

@@ -2,7 +2,7 @@
 /* Strided puts and gets against loops of copies. */
 #include "config.h"
 
-#include "tests/mp/job.h"
+#include "tests/mp/rma/each_transport.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -248,37 +248,13 @@ static void run(const char *env)
 	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = dead_body, .killed = 1));
 }
 
-static void shm(void)
-{
-	run("TUTTI_TRANSPORT=shm");
-}
-
-static void shm_fault(void)
-{
-	run("TUTTI_TRANSPORT=fault:shm "
-	    "TUTTI_FAULT=seed=3,delay=0.1:100,reorder=0.3,again=0.2,finish=1,max_put=5003");
-}
-
-static void ofi(void)
-{
-	if (mp_no_ofi())
-		TT_SKIP("%s", mp_no_ofi());
-	run("TUTTI_TRANSPORT=ofi TUTTI_IF=lo");
-}
-
-static void verbs(void)
-{
-	if (mp_no_verbs())
-		TT_SKIP("%s", mp_no_verbs());
-	run("TUTTI_TRANSPORT=verbs TUTTI_TIMEOUT=30s");
-}
-
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {
-		{"shm", shm}, {"shm_fault", shm_fault}, {"ofi", ofi}, {"verbs", verbs},
-		{NULL, NULL},
-	};
+	static const struct tt_test tests[] = {{"shm", shm},
+					       {"shm_fault", shm_fault},
+					       {"ofi", ofi},
+					       {"verbs", verbs},
+					       {NULL, NULL}};
 
 	return tt_test_main("strided", tests, argc, argv);
 }
