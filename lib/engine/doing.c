@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What another rank is doing, for the text of a wait that has reached its deadline: the waiter asks
- * shortly before, over the control tree, and the control thread of that rank answers while its
- * callers compute or hang.
+ * The text of a wait that has reached its deadline says what the other rank is doing. The waiter
+ * asks shortly before, over the control tree. The control thread of that rank answers, also while
+ * its callers compute or hang.
  */
 #include <stdio.h>
 #include <string.h>

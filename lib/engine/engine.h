@@ -209,9 +209,9 @@ struct tt_call {
 
 /* Where the ranks are, for a plan. */
 void tt_comm_place(const struct tutti_comm *comm, struct tt_plan_args *args);
-/* What to plan for a call. ordered and in_place may depend on the operator, see request.c. */
+/* The input of a call's plan. ordered and in_place may depend on the operator, see request.c. */
 struct tt_plan_args tt_call_args(const struct tutti_comm *comm, const struct tt_call *call);
-/* What the ranks compare of a call; user: its operator, or NULL. */
+/* The fields of a call that ranks compare; user: its operator, or NULL. */
 struct tt_fields tt_call_fields(const struct tutti_comm *comm, const struct tt_call *call,
 				const struct tt_userop *user);
 

@@ -170,7 +170,7 @@ static uint8_t type_name(const struct tt_recorder *r, uint32_t datatype)
 	return r->type[datatype < TUTTI_NUM_DATATYPES ? datatype : TUTTI_NUM_DATATYPES];
 }
 
-/* What its fields say about a collective. */
+/* Describes a collective by its fields. */
 static struct tt_flight_op op_of(struct tt_recorder *r, const struct tutti_comm *comm,
 				 const struct tt_fields *f)
 {

@@ -169,9 +169,9 @@ const char *tt_request_timeout_text(const struct tutti_request *req, char *buf, 
 }
 
 /*
- * Whatever the transport's error: the peer may have died, or closed its end because of a verdict
- * that has not reached this rank yet. The control tree will know more soon; until then it is a
- * suspicion.
+ * A transport's error does not say why: the peer may have died, or have closed its end because of a
+ * verdict that has not reached this rank yet. Until the control tree knows more, the peer is a
+ * suspect.
  */
 static void suspect(struct tutti_comm *comm, int peer, int status, const char *what)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What the collective calls that create objects share: exchanging each rank's part, and agreeing
- * whether all ranks succeeded.
+ * Shared by the collective calls that create objects: ranks exchange their parts, and agree whether
+ * all ranks succeeded.
  */
 #include <stdio.h>
 #include <string.h>

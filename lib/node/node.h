@@ -89,7 +89,7 @@ bool tt_node_may_begin(struct tt_node_group *g, uint64_t turn);
 void *tt_node_slot(struct tt_node_group *g, uint64_t turn);
 const void *tt_node_slot_of(const struct tt_node_group *g, int rank, uint64_t turn);
 
-/* What peers may access of a rank: its input to read, its result to write, its slot. */
+/* A rank's memory that peers may access: its input to read, its result to write, its slot. */
 enum tt_node_which { TT_NODE_INPUT, TT_NODE_RESULT, TT_NODE_SLOTS, TT_NODE_WHICH = TT_NODE_SLOTS };
 struct tt_region;
 /* Whether peers can map it. */

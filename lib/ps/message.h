@@ -70,7 +70,7 @@ struct tt_ps_note {
 };
 
 /*
- * What a worker says at a meeting: its purpose, equal on all workers, and the result of the
+ * A worker's message at a meeting: the purpose, equal on all workers, and the result of the
  * leader's work.
  */
 struct tt_ps_said {
@@ -80,7 +80,7 @@ struct tt_ps_said {
 	char text[400];
 };
 
-/* What a server does with the file of this path. */
+/* An order to a server to write or read its part of a checkpoint. */
 struct tt_ps_order {
 	char path[1024];
 	uint64_t before[TT_PS_TABLES]; /* save: rows in front of this server's */

@@ -97,7 +97,7 @@ struct tutti_ps_table {
 	struct tt_ps_budget *budget; /* NULL: pushes are sent at once */
 };
 
-/* What a worker knows of a server's blocks. */
+/* A worker's knowledge of a server's blocks. */
 struct tt_ps_track {
 	uint64_t *floor;   /* by block: older publications are not accepted */
 	uint64_t *seen;	   /* word of the newest publication that was read */
@@ -149,7 +149,7 @@ struct tt_ps_link {
 	bool ended;
 };
 
-/* What a kind of call does, under the lock. All but advance may be NULL. */
+/* The functions of a kind of call, run under the lock. All but advance may be NULL. */
 struct tt_ps_task_ops {
 	/*
 	 * Goes on with the call: in its turn until it has called tt_ps_task_sent, then after every

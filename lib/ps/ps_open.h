@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* What tutti_ps_open and tutti_ps_resize share. */
+/* Shared by tutti_ps_open and tutti_ps_resize. */
 #ifndef TT_PS_OPEN_H
 #define TT_PS_OPEN_H
 
@@ -7,7 +7,7 @@
 #include "lib/engine/vote.h"
 #include "lib/ps/ps.h"
 
-/* What every rank tells all ranks: whole 64-bit words. */
+/* Sent by every rank to all ranks, in whole 64-bit words. */
 struct tt_ps_card {
 	uint64_t role, workers, servers, staleness, copies, weight, in, back, generation, grace,
 		verify, relay, host;

@@ -61,7 +61,7 @@ int tt_short_new(struct tt_node_comm *nc);
 void tt_short_free(struct tt_node_comm *nc);
 /* The choice of algorithms has changed. */
 void tt_short_forget(struct tt_node_comm *nc);
-/* What a short call has published for vectors that peers cannot map. */
+/* Published by a short call for vectors that peers cannot map. */
 struct tt_short_ring {
 	bool published, in, out; /* in, out: the vectors that the ring replaces */
 	char *mem;

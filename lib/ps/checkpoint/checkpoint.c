@@ -134,7 +134,7 @@ static int lead_restore(struct keeping *k, const char *path)
 	return err ? err : order(k, TT_PS_COMMIT);
 }
 
-/* What this worker knows dates from before the restore. */
+/* This worker's knowledge dates from before the restore: forget it. */
 static void go_on(struct tutti_ps *ps, const struct tt_ps_reply *met)
 {
 	uint32_t i;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What moves when a parameter server goes on with other ranks. The old servers rest. One rank for
- * each of them (its first live replica) walks over its values and cuts them into pieces, each for
- * one new server: elements of one block, or rows. All replicas of a new server get the same pieces
- * in the same order, so a row has the same place in each. A piece says what it contains, so
+ * Moves values when a parameter server goes on with other ranks. The old servers rest. For each old
+ * server one rank, its first live replica, walks over the values and cuts them into pieces, each
+ * for one new server: elements of one block, or rows. All replicas of a new server get the same
+ * pieces in the same order, so a row has the same place in each. A piece says what it contains, so
  * receivers need not know how many old servers there were.
  *
  * As in a restore, data that arrives lies beside the (empty) values until all has arrived. The old

@@ -524,7 +524,7 @@ static int steps(struct tt_ps_resize *r, const struct tutti_ps_config *config)
 	return err ? err : tt_ps_resize_agree(r, start(r));
 }
 
-/* What n_push holds back moves to the new table, as do its counters. */
+/* Updates that n_push holds back move to the new table, as do their counters. */
 static void keep_own(struct tutti_ps_table *from, struct tutti_ps_table *to)
 {
 	struct tt_ps_sum sum = to->accrued;

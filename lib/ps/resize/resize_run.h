@@ -8,7 +8,7 @@
 
 #define TT_PS_RESIZE "tutti_ps_resize"
 
-/* What every rank tells all ranks. */
+/* Sent by every rank to all ranks. */
 struct tt_ps_was {
 	uint64_t generation;	 /* of the old parameter server; 0: this rank is new */
 	uint64_t worker, server; /* index + 1; 0: not one */

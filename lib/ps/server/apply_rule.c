@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a push does to a value. float64 is computed in double, all other floats in float, to which
- * 16-bit values are widened and from which they are rounded; the state of a rule has the precision
- * of the computation.
+ * Applies a push to values. float64 is computed in double, all other floats in float: 16-bit values
+ * are widened before and rounded afterwards. The state of a rule has the precision of the
+ * computation.
  */
 #include <math.h>
 #include <string.h>

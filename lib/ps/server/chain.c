@@ -124,8 +124,8 @@ static void pass_on(struct tt_ps_server *srv, const struct tt_ps_entry *e)
 }
 
 /*
- * What a replica tells: how many messages it has, and why it could not prepare. One word, so that
- * the two belong together.
+ * A replica's acknowledgement: how many messages it has, and why it could not prepare. It is one
+ * word, so that both are of the same moment.
  */
 static uint64_t ack_word(const struct tt_ps_server *srv)
 {

@@ -183,8 +183,8 @@ static bool run_slot(struct tt_ps_client *c)
 }
 
 /*
- * What arrived from a failed worker is handled as usual. Then the worker leaves in its turn, as if
- * it had sent a good-bye.
+ * Messages that arrived from a failed worker are handled as usual. Then the worker leaves in its
+ * turn, as if it had sent a good-bye.
  */
 static void bury(struct tt_ps_client *c)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * What a server tells workers: answers, changed words of its directories, and the clock, each as a
- * put with a note. Directories and the clock are sent again when the last put has ended, with the
+ * A server's puts to workers: answers, changed words of its directories, and the clock, each with a
+ * note. Directories and the clock are sent again when the last put has ended, with the
  * newest state each time, so a slow worker costs nothing. A copy of a directory is a hint; the
  * clock is a promise: it is put when all blocks of its snapshot are in place.
  */

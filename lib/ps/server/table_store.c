@@ -53,7 +53,7 @@ static int new_rows(struct tt_ps_store *s)
 	return 0;
 }
 
-/* What new_values takes for values and the rule's state. */
+/* Bytes that new_values allocates for values and the rule's state. */
 static uint64_t values_size(const struct tt_ps_store *s)
 {
 	const struct tutti_ps_table *t = s->t;
@@ -202,7 +202,7 @@ int tt_ps_store_set(struct tt_ps_store *s, const struct tt_ps_msg *m, const char
 	return 0;
 }
 
-/* What has steps of its own: a block of a dense table, or a row. */
+/* The unit that counts its own steps: a block of a dense table, or a row. */
 static uint64_t unit_of(const struct tt_ps_store *s, uint64_t first)
 {
 	return first / (s->t->rows ? s->t->width : s->t->block_elems);
@@ -239,7 +239,7 @@ static const char *scale(const struct tt_ps_store *s, const char *update, size_t
 	return to;
 }
 
-/* What the threads of a pool share. */
+/* Shared by the threads of a pool. */
 struct shared {
 	const struct tt_ps_store *s;
 	uint64_t first; /* a range of elements, of this step */
