@@ -100,7 +100,8 @@ static int read_head(struct check *c, FILE *f)
 	if (of > c->workers && more_workers(c, of))
 		return 1;
 	if (staleness != c->staleness || c->worker[me].path) {
-		fprintf(stderr, "tutti_ps_check: %s is of another run, or of worker %d once more\n",
+		fprintf(stderr,
+			"tutti_ps_check: %s is of another run, or worker %d appears twice\n",
 			c->path, me);
 		return 1;
 	}
@@ -187,7 +188,8 @@ static int all_whole(struct check *c)
 			return 1;
 		}
 		if (w->cut && !w->dead) {
-			fprintf(stderr, "tutti_ps_check: %s:%lu: it is cut off\n", w->path, w->cut);
+			fprintf(stderr, "tutti_ps_check: %s:%lu: the trace is cut off\n", w->path,
+				w->cut);
 			return 1;
 		}
 		if (w->dead && w->left == UINT64_MAX)

@@ -196,7 +196,7 @@ test_options()
 	says "no such job" "$TT_BUILD/tutti_ras" ffffffffffffffffffffffffffffffffff
 	says "from 0 to 86400" "$TT_BUILD/tutti_ras" -i -1
 	says "a whole number" "$TT_BUILD/tutti_ras" -p x
-	says "one job at a time" "$TT_BUILD/tutti_ras" a b
+	says "give one job" "$TT_BUILD/tutti_ras" a b
 }
 
 for t in late rates stopped ending without_0 strangers options; do

@@ -181,7 +181,7 @@ static int throng(struct mp_job *job)
 		       atomic_load(&job->shared->word[20]), before, most, now);
 		fflush(stdout);
 		TT_EXPECT(now <= before + 2 &&
-			  mp_log_has(job, "connections that no peer has made were dropped"));
+			  mp_log_has(job, "from processes that are not peers"));
 	}
 	atomic_store(&job->shared->word[22], !job->rank || atomic_load(&job->shared->word[22]));
 	if (job->rank == job->n - 1)

@@ -217,7 +217,7 @@ run large test_large
 run sums test_sums
 run files test_files
 run numa test_numa
-run numa_hosts says "the NUMA nodes are those of one host" ./tutti_explain -n 4 -N 2 -H 2
+run numa_hosts says "needs one host, with at least one rank" ./tutti_explain -n 4 -N 2 -H 2
 run too_many says "-c: 5 of 4 workers' machines cannot serve" ./tutti_explain ps -n 4 -c 5
 run workers says "a whole number from 1" ./tutti_explain ps -n 0
 run option says "did you mean --workers?" ./tutti_explain ps --wokers 3

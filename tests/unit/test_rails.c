@@ -101,7 +101,7 @@ static void bad_lists(void)
 
 	for (i = 0; i < sizeof(malformed) / sizeof(malformed[0]); i++)
 		TT_CHECK(refused(malformed[i], -EINVAL, "list of NAME or NAME:PORT"));
-	TT_CHECK(refused("c", -ENODEV, "no device c (TUTTI_VERBS_DEVICE)"));
+	TT_CHECK(refused("c", -ENODEV, "TUTTI_VERBS_DEVICE: no device c"));
 	TT_CHECK(refused("a,c", -ENODEV, "no device c"));
 	TT_CHECK(refused("a:3", -ENODEV, "no device a with a port 3"));
 	TT_CHECK(refused("a,d", -ENODEV, "d/1 cannot be used: its link is DOWN"));

@@ -337,7 +337,7 @@ static int run(struct options *opt, const struct tt_tune *tune, const char *path
 	if (opt->hosts > opt->nranks)
 		return cli_fail("-H: %d ranks cannot be on %d hosts", opt->nranks, opt->hosts);
 	if (opt->numa > 1 && (opt->hosts > 1 || opt->numa > opt->nranks))
-		return cli_fail("-N %d: the NUMA nodes are those of one host, with a rank on each",
+		return cli_fail("-N %d: needs one host, with at least one rank on each NUMA node",
 				opt->numa);
 	if (opt->root >= opt->nranks)
 		return cli_fail("-r %d: not a rank of %d (0 to %d)", opt->root, opt->nranks,

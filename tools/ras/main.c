@@ -175,6 +175,6 @@ int main(int argc, char **argv)
 	if (!done && optind < argc)
 		w.job = argv[optind++];
 	if (!done && optind < argc)
-		done = cli_fail("one job at a time, not '%s' too", argv[optind]);
+		done = cli_fail("unexpected argument '%s': give one job", argv[optind]);
 	return done < 0 ? 2 : done ? 0 : choose(&w);
 }

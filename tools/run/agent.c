@@ -66,9 +66,8 @@ static bool start_job(struct pack *p)
 		say("no directory %s here: staying in the home directory", s->wdir);
 	}
 	if (s->gate && access(s->gate, R_OK | W_OK | X_OK)) {
-		fail("%s, through which new processes join (TUTTI_BOOT_DIR), cannot be used here: "
-		     "%s",
-		     s->gate, strerror(errno));
+		fail("TUTTI_BOOT_DIR=%s: new processes cannot join through it: %s", s->gate,
+		     strerror(errno));
 		return false;
 	}
 	s->store_fd = agent.store_fd;

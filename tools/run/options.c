@@ -183,7 +183,7 @@ int options_parse(struct options *opt, int argc, char **argv)
 		return err;
 	opt->argv = argv + optind;
 	if (!*opt->argv)
-		return fail("which program? Try: tutti_run -n 2 PROGRAM, or tutti_run --help");
+		return fail("no program is given; try tutti_run -n 2 PROGRAM, or tutti_run --help");
 	return hosts_place(&opt->hosts, &opt->nranks);
 }
 

@@ -66,7 +66,7 @@ static int parse_one(void *into, int c, char *arg)
 	case 'o':
 	case OPT_INSTALL:
 		if (opt->output)
-			return cli_fail("one -o or --install, not two");
+			return cli_fail("-o and --install: give one of them, once");
 		opt->output = c == 'o' ? arg : "";
 		return c != 'o' || *arg ? 0 : cli_fail("-o: a file, not ''");
 	case 'c':

@@ -53,7 +53,7 @@ static void choose_flip(struct fault_tp *f, struct fault_node *op, const struct 
 static int admit(struct fault_tp *f, const struct fault_ep *ep)
 {
 	if (ep->failed)
-		return tt_fail(-ENOTCONN, "the endpoint is down");
+		return tt_fail(-ENOTCONN, "fault: the endpoint is down");
 	if (ep->state != FAULT_UP)
 		return -EAGAIN;
 	if (fault_chance(&f->rng_call, f->spec.again)) {
@@ -153,7 +153,7 @@ static int start_rma(struct tt_ep *tt_ep, const struct tt_rma *rma, bool get)
 			       rma->len, f->tp.max_put);
 	op = fault_node_get(f, ep, TT_EV_DONE);
 	if (!op)
-		return tt_fail(-ENOMEM, "no memory for an operation of transport fault");
+		return tt_fail(-ENOMEM, "fault: out of memory");
 	op->ev.user = rma->user;
 	fate = choose_fate(f);
 	if (fate == FATE_NORMAL)
@@ -188,7 +188,7 @@ static int fault_amo(struct tt_ep *tt_ep, const struct tt_amo *amo)
 		return err;
 	op = fault_node_get(f, ep, TT_EV_DONE);
 	if (!op)
-		return tt_fail(-ENOMEM, "no memory for an operation of transport fault");
+		return tt_fail(-ENOMEM, "fault: out of memory");
 	op->ev.user = amo->user;
 	in.mr = inner_mr(amo->mr);
 	in.user = op;
@@ -223,7 +223,7 @@ static int fault_map(struct tt_ep *tt_ep, uint64_t remote, size_t len, const str
 	struct fault_ep *ep = fault_ep_of(tt_ep);
 
 	if (ep->failed)
-		return tt_fail(-ENOTCONN, "the endpoint is down");
+		return tt_fail(-ENOTCONN, "fault: the endpoint is down");
 	return ep->inner->ops->map(ep->inner, remote, len, rkey, ptr);
 }
 
@@ -249,13 +249,13 @@ static int fault_ep_open(struct tt_tp *tp, struct tt_ep **ep, void *blob, size_t
 	int err;
 
 	if (!e)
-		return tt_fail(-ENOMEM, "no memory for an endpoint of transport fault");
+		return tt_fail(-ENOMEM, "fault: out of memory");
 	tt_list_init(&e->ops);
 	e->ep.ops = &fault_ep_ops;
 	e->ep.tp = tp;
 	e->down = fault_node_get(f, e, TT_EV_DOWN);
 	if (!e->down) {
-		err = tt_fail(-ENOMEM, "no memory for an endpoint of transport fault");
+		err = tt_fail(-ENOMEM, "fault: out of memory");
 		goto free_ep;
 	}
 	err = f->inner->ops->ep_open(f->inner, &e->inner, blob, len);
@@ -296,7 +296,7 @@ static int fault_reg(struct tt_tp *tp, const struct tt_mem *mem, unsigned access
 	int err;
 
 	if (!m)
-		return tt_fail(-ENOMEM, "no memory for a registration of transport fault");
+		return tt_fail(-ENOMEM, "fault: out of memory");
 	err = f->inner->ops->reg(f->inner, mem, access, &m->inner);
 	if (err) {
 		free(m);
@@ -372,7 +372,7 @@ int tt_fault_open(const struct tt_tp_ops *inner, const char *spec,
 	int err;
 
 	if (!f)
-		return tt_fail(-ENOMEM, "no memory for transport fault");
+		return tt_fail(-ENOMEM, "fault: out of memory");
 	err = tt_faults_parse(spec, &f->spec);
 	if (err)
 		goto free_f;

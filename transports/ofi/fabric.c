@@ -308,7 +308,7 @@ static int ofi_open(const struct tt_tp_params *params, struct tt_tp **out)
 		return rc;
 	tp = calloc(1, sizeof(*tp));
 	if (!tp)
-		return tt_fail(-ENOMEM, "out of memory opening transport ofi");
+		return tt_fail(-ENOMEM, "ofi: out of memory");
 	tp->arm_fd = -1;
 	tp->limit_ns = (uint64_t)params->env->heartbeat_limit.number * TT_MS;
 	tt_list_init(&tp->eps);

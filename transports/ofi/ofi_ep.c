@@ -47,7 +47,7 @@ static struct ofi_ep *ep_new(struct ofi_tp *tp)
 	}
 	ep = calloc(1, sizeof(*ep));
 	if (!ep) {
-		tt_fail(-ENOMEM, "out of memory for an endpoint");
+		tt_fail(-ENOMEM, "ofi: out of memory for an endpoint");
 		return NULL;
 	}
 	tt_list_init(&ep->link);
@@ -145,12 +145,13 @@ static int read_blob(struct ofi_ep *ep, const void *blob, size_t len)
 	struct ofi_blob b;
 
 	if (len != sizeof(b))
-		return tt_fail(-TUTTI_EVERSION, "the peer's ofi address has %zu bytes, not %zu",
-			       len, sizeof(b));
+		return tt_fail(-TUTTI_EVERSION,
+			       "ofi: the peer's address has %zu bytes (expected %zu)", len,
+			       sizeof(b));
 	memcpy(&b, blob, sizeof(b));
 	if (b.magic != OFI_MAGIC || b.addrlen > sizeof(b.addr))
 		return tt_fail(-TUTTI_EVERSION,
-			       "the peer's ofi address is of another version or byte order");
+			       "ofi: the peer's address has another version or byte order");
 	b.provider[sizeof(b.provider) - 1] = 0;
 	if (b.rdm != rdm || strcmp(b.provider, ours))
 		return tt_fail(-TUTTI_ETRANSPORT,
@@ -170,7 +171,7 @@ int ofi_ep_connect(struct tt_ep *tep, const void *blob, size_t len, bool active)
 	int rc;
 
 	if (ep->state != OFI_OPEN)
-		return tt_fail(-EISCONN, "the ofi endpoint is connected already");
+		return tt_fail(-EISCONN, "ofi: the endpoint is connected already");
 	rc = read_blob(ep, blob, len);
 	if (rc)
 		return rc;

@@ -58,10 +58,10 @@ int ofi_reg(struct tt_tp *base, const struct tt_mem *mem, unsigned access, struc
 	int rc;
 
 	if (!mem->addr || !mem->len)
-		return tt_fail(-EINVAL, "cannot register an empty region");
+		return tt_fail(-EINVAL, "ofi: cannot register an empty region");
 	m = calloc(1, sizeof(*m));
 	if (!m)
-		return tt_fail(-ENOMEM, "out of memory registering a region");
+		return tt_fail(-ENOMEM, "ofi: out of memory for a region");
 	if (access & TT_ACCESS_READ)
 		fi_access |= FI_REMOTE_READ;
 	if (access & TT_ACCESS_WRITE)
@@ -107,7 +107,7 @@ int ofi_ring_init(struct ofi_tp *tp, struct ofi_ring *ring, struct ofi_ep *ep, i
 	ring->area = aligned_alloc(64, (size_t)n * OFI_BUF);
 	if (!ring->ops || !ring->area) {
 		ofi_ring_fini(ring);
-		return tt_fail(-ENOMEM, "out of memory for message buffers");
+		return tt_fail(-ENOMEM, "ofi: out of memory for message buffers");
 	}
 	memset(ring->area, 0, (size_t)n * OFI_BUF);
 	if (tp->local_mr) {

@@ -71,7 +71,7 @@ int ofi_rdm_index(struct ofi_ep *ep)
 	if (i == tp->table_size) {
 		table = realloc(tp->table, size * sizeof(*table));
 		if (!table)
-			return tt_fail(-ENOMEM, "out of memory for an endpoint");
+			return tt_fail(-ENOMEM, "ofi: out of memory for an endpoint");
 		memset(table + i, 0, (size - i) * sizeof(*table));
 		tp->table = table;
 		tp->table_size = size;
@@ -99,7 +99,7 @@ static int resolve(struct ofi_tp *tp, const struct ofi_blob *blob, fi_addr_t *ad
 		}
 	p = calloc(1, sizeof(*p));
 	if (!p)
-		return tt_fail(-ENOMEM, "out of memory for a peer's address");
+		return tt_fail(-ENOMEM, "ofi: out of memory for a peer's address");
 	p->len = blob->addrlen;
 	memcpy(p->name, blob->addr, p->len);
 	rc = fi_av_insert(tp->av, p->name, 1, &p->addr, 0, NULL);

@@ -207,7 +207,8 @@ static void report(struct ofi_strangers *s)
 		return;
 	while (s->said <= s->dropped)
 		s->said = s->said ? 2 * s->said : 1;
-	tt_warn("ofi: connections that no peer has made were dropped (%lu so far)", s->dropped);
+	tt_warn("ofi: dropped %lu connections so far from processes that are not peers",
+		s->dropped);
 }
 
 static bool same_host(const void *a, const struct sockaddr_storage *b)

@@ -158,7 +158,7 @@ static int listen_on(struct vb_rail *rail)
 	find_address(rail);
 	err = rail->listener ? 0 : vb_few_files();
 	if (err)
-		return tt_fail(err, "verbs: %s/%u: rdma_cm finds no address of the port: %s",
+		return tt_fail(err, "verbs: %s/%u: rdma_cm cannot look up the port's address: %s",
 			       rail->port.name, rail->port.num, strerror(-err));
 	if (!rail->listener)
 		return tt_fail(
@@ -220,7 +220,8 @@ int vb_cm_open(struct vb_tp *tp)
 	if (!err)
 		err = vb_watch(tp, tp->cm_timer);
 	if (err)
-		return tt_fail(err, "verbs: descriptors of rdma_cm: %s", strerror(-err));
+		return tt_fail(err, "verbs: cannot watch the descriptors of rdma_cm: %s",
+			       strerror(-err));
 	return listen_on_all(tp);
 }
 

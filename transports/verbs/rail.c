@@ -216,7 +216,7 @@ static int open_rail(struct vb_rail *rail)
 	if (!err)
 		err = vb_watch(rail->tp, rail->channel->fd);
 	if (err)
-		return tt_fail(err, "verbs: %s: its descriptors: %s", rail->port.name,
+		return tt_fail(err, "verbs: %s: cannot watch its descriptors: %s", rail->port.name,
 			       strerror(-err));
 	return 0;
 }
@@ -365,7 +365,8 @@ static int none_meets(const struct vb_tp *tp, const struct vb_blob *b)
 				       "in use here; name ports that reach each other in "
 				       "TUTTI_VERBS_DEVICE",
 				       port->name, port->num);
-	return tt_fail(-EHOSTUNREACH, "verbs: %s/%u is %s and the peer's device is not", port->name,
+	return tt_fail(-EHOSTUNREACH,
+		       "verbs: networks differ: %s/%u is %s, the peer's device is not", port->name,
 		       port->num, vb_fabric_name(port->fabric));
 }
 

@@ -70,10 +70,10 @@ static bool add_named(const struct vb_port *ports, int n, const char *name, long
 		before++;
 	}
 	if (!before && num)
-		refuse(c, -ENODEV, "there is no device %s with a port %ld (TUTTI_VERBS_DEVICE)",
+		refuse(c, -ENODEV, "TUTTI_VERBS_DEVICE: no device %s with a port %ld on this host",
 		       name, num);
 	else if (!before)
-		refuse(c, -ENODEV, "there is no device %s (TUTTI_VERBS_DEVICE)", name);
+		refuse(c, -ENODEV, "TUTTI_VERBS_DEVICE: no device %s on this host", name);
 	else if (!found)
 		refuse(c, -ENODEV, "%s/%u cannot be used: %s", name, ports[unusable].num,
 		       ports[unusable].why);

@@ -106,7 +106,7 @@ static int connect_how(struct vb_tp *tp)
 		return vb_cm_try(tp);
 	if (iwarp)
 		return tt_fail(-EOPNOTSUPP,
-			       "verbs: %s/%u is iWARP, which rdma_cm connects: not with "
+			       "verbs: %s/%u is iWARP, which needs rdma_cm; unset "
 			       "TUTTI_VERBS_CM=bootstrap",
 			       tp->rail[0].port.name, tp->rail[0].port.num);
 	return 0;

@@ -294,7 +294,7 @@ static void take_last_receives(struct vb_ep *ep)
 		if (!vb_holds_receives(&ep->qp[i]) || rail->tells_last)
 			continue;
 		rail->mute = true;
-		tt_info("verbs: %s does not tell of the last receive of a queue pair",
+		tt_info("verbs: %s does not report the last receive of a queue pair",
 			rail->port.name);
 	}
 	while (vb_reap(tp) > 0)

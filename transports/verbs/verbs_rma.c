@@ -566,8 +566,9 @@ static int amo_qp(const struct vb_ep *ep)
 	for (i = 0; i < ep->nrails; i++)
 		if (!ep->qp[i].theirs)
 			return i;
-	return tt_fail(-EOPNOTSUPP,
-		       "verbs: no port here reaches the peer's first one, which executes atomics");
+	return tt_fail(
+		-EOPNOTSUPP,
+		"verbs: atomics: no port here reaches the peer's first port, which executes them");
 }
 
 static int vb_amo(struct tt_ep *base, const struct tt_amo *amo)

@@ -544,7 +544,7 @@ test_replace_status()
 	expect_text "on another host (alpha) needs TUTTI_BOOT_DIR" "$tmp/log"
 	TUTTI_BOOT_DIR=/nowhere/shared hosts --replace 1 true >"$tmp/log" 2>&1
 	expect 1 $?
-	expect_text "/nowhere/shared, through which new processes join .* cannot be used here" \
+	expect_text "TUTTI_BOOT_DIR=/nowhere/shared: new processes cannot join through it" \
 		"$tmp/log"
 }
 

@@ -148,6 +148,6 @@ run explain_part says "not a valid tuning table" ./tutti_explain -T "$tmp/part.j
 run explain_coll says "did you mean allreduce?" ./tutti_explain alreduce
 run explain_root says "not a rank of 4 (0 to 3)" ./tutti_explain bcast -n 4 -r 4
 run tune_option says "did you mean --links?" ./tutti_tune --lnks
-run tune_two_places says "one -o or --install" ./tutti_tune --install -o "$tmp/x.json"
+run tune_two_places says "give one of them" ./tutti_tune --install -o "$tmp/x.json"
 run tune_list says "names of collectives" ./tutti_tune -c alreduce
 finish
