@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Places data on servers. A dense table is cut into one range for each server such that the bytes
- * of all tables so far become level, as water fills a vessel: the emptier a server, the more it
- * gets. So largest/mean stays near 1 for any sizes; a table too small to cut goes to the emptiest
- * server. Rows are placed by a hash of their key. A server of weight w counts as w servers; upto
- * has the prefix sums of the weights.
+ * Places data on servers. A dense table is cut into one range for each server (water-filling): the
+ * fewer bytes of earlier tables a server holds, the more it gets. So largest/mean stays near 1 for
+ * any sizes; a table too small to cut goes to the server with the fewest bytes. Rows are placed by
+ * a hash of their key. A server of weight w counts as w servers; upto has the prefix sums of the
+ * weights.
  */
 #include <math.h>
 

@@ -18,9 +18,9 @@ struct tt_ps_layout {
 };
 
 size_t tt_ps_layout_words(int nservers, uint64_t ntables);
-/* words, which are nservers, copies and so on, have come: the rest */
+/* The words (nservers, copies and so on) have arrived: sets the other fields. */
 void tt_ps_layout_set(struct tt_ps_layout *l);
-/* rank_of: by rank of ps, that in the communicator */
+/* rank_of: by rank of ps, the rank in the communicator */
 void tt_ps_layout_get(const struct tutti_ps *ps, const int *rank_of, struct tt_ps_layout *l);
 
 /* This rank's pieces still to send, and what has arrived. */

@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tutti_ps_resize: a new parameter server on other ranks takes the tables of the old one. The
- * steps, each of which all ranks have done before one does the next:
+ * tutti_ps_resize: a new parameter server on other ranks takes the tables of the old one. All ranks
+ * complete a step before any rank begins the next step:
  *
- *	tell	 who was what, and who is to be what; the same verdict everywhere
- *	hush	 what workers have sent is answered, so nothing is under way to a server
- *	rest	 servers apply, pass on and publish what is left, then their threads stop
- *	open	 the new one, with the same tables, empty
- *	move	 what is in them: lib/ps/resize/resize.c
- *	start	 its servers' threads
- *	vote     (tutti_comm_agree) it is so on all ranks that live, or it is not: who dies after
- *	this dies as at any time
+ *	tell	 ranks exchange their old and new roles; all reach the same verdict
+ *	hush	 servers answer all messages of workers, so nothing is under way to a server
+ *	rest	 servers apply, pass on and publish the rest, then their threads stop
+ *	open	 ranks open the new parameter server, with the same tables, empty
+ *	move	 values move to the new tables: lib/ps/resize/resize.c
+ *	start	 the new servers' threads start
+ *	vote	 tutti_comm_agree: all live ranks accept the new parameter server, or none does
  *
- * Until the vote the old one has all that it had; if it fails, its servers' threads start again,
- * and the new one is dropped.
+ * Until the vote the old parameter server keeps all its values. If the vote fails, its servers'
+ * threads start again, and the new one is dropped. A rank that dies after the vote is an ordinary
+ * failure in the new parameter server.
  */
 #include <errno.h>
 #include <stdlib.h>
