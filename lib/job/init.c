@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Start and end of a job: brings the layers up in order, and down in reverse. */
+/* The start of a job: brings the layers up in order. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,8 +13,6 @@
 #include "lib/rma/rma.h"
 #include "lib/base/clock.h"
 #include "lib/engine/node/node_ops.h"
-
-#define ORPHANS_MS 1000 /* for requests that nobody waits for, after all ranks have met */
 
 static int set_text(struct tt_env_value *value, const char *text)
 {
@@ -99,13 +97,6 @@ static int lie_down(void *node, bool first)
 static void get_up(void *node)
 {
 	tt_node_get_up(node);
-}
-
-static void close_wire(struct tutti_context *ctx)
-{
-	tt_wire_close(ctx->wire);
-	if (ctx->node)
-		tt_node_close(ctx->node);
 }
 
 static int open_wire(struct tutti_context *ctx)
@@ -318,17 +309,6 @@ static void init_context(struct tutti_context *ctx)
 	tt_list_init(&ctx->decided);
 }
 
-static void free_comms(struct tutti_context *ctx)
-{
-	while (!tt_list_empty(&ctx->comms)) {
-		struct tutti_comm *comm = tt_container(ctx->comms.next, struct tutti_comm, link);
-
-		tt_comm_strip(comm);
-		tt_comm_bury(comm);
-	}
-	tt_comm_free_dead(ctx);
-}
-
 /*
  * A new process that was admitted to a job that other processes failed to start: it returns to the
  * gate.
@@ -406,43 +386,6 @@ static int open_own(struct tutti_context *ctx)
 	return err;
 }
 
-/* A failure in other ranks' calls that no call of this rank has returned. */
-static struct tutti_error_info untold(const struct tutti_context *ctx)
-{
-	struct tutti_error_info none = {0};
-	struct tt_list *l, *tmp;
-
-	tt_list_each(l, tmp, &ctx->comms)
-	{
-		const struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
-
-		if (atomic_load(&comm->failed) == -TUTTI_EMISMATCH && !comm->told)
-			return comm->failure;
-	}
-	return none;
-}
-
-/* The context has no users left: leaves the job and frees what belonged to it. */
-static int leave_job(struct tutti_context *ctx, uint64_t deadline, struct tutti_error_info *late)
-{
-	int err;
-
-	tt_thread_stop(ctx);
-	tt_prom_stop(ctx);
-	tt_record_due(ctx);
-	err = tt_boot_stop(ctx->boot, deadline);
-	*late = untold(ctx);
-	free_comms(ctx); /* read by its handlers until then */
-	free(ctx->tune);
-	tt_userop_free_all(ctx);
-	tt_stuck_free(ctx);
-	tt_vote_free_all(ctx);
-	free(ctx->doomed);
-	free(ctx->broken);
-	tt_win_forget(ctx);
-	return err;
-}
-
 /*
  * Makes contact before the transports are opened, which can take long or kill the process: the
  * other ranks then learn of it at once.
@@ -480,7 +423,7 @@ static int enter_job(struct tutti_context *ctx, struct tt_boot *boot, struct gue
 	if (!err || !ctx->boot)
 		return err;
 	tutti_last_error(&info);
-	leave_job(ctx, tt_deadline_ms(0), &late);
+	tt_job_leave(ctx, tt_deadline_ms(0), &late);
 	return tt_fail_info(&info); /* not the error of stopping */
 }
 
@@ -519,7 +462,7 @@ static int init(const struct tutti_config *user, const struct tt_start *start, s
 
 close_own:
 	note_blame(ctx);
-	close_wire(ctx);
+	tt_job_close_wire(ctx);
 	tt_record_close(ctx);
 free_env:
 	tt_env_free(&ctx->env);
@@ -539,127 +482,4 @@ int tt_init(const struct tutti_config *user, const struct tt_start *start,
 		err = init(user, start, &guest, out);
 	} while (guest.again);
 	return err;
-}
-
-static int check_idle(struct tutti_context *ctx)
-{
-	struct tt_list *l, *tmp;
-	int busy = 0, windows = 0, err = 0;
-
-	tt_wire_lock(ctx->wire);
-	tt_list_each(l, tmp, &ctx->comms)
-	{
-		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
-
-		busy += comm->requests;
-		windows += comm->windows;
-	}
-	busy -= ctx->orphans;
-	if (busy)
-		err = tt_fail(-EBUSY, "tutti_finalize: %d request%s not been waited for or freed",
-			      busy, busy == 1 ? " has" : "s have");
-	else if (windows)
-		err = tt_fail(-EBUSY, "tutti_finalize: %d window%s not been freed", windows,
-			      windows == 1 ? " has" : "s have");
-	tt_wire_unlock(ctx->wire);
-	return err;
-}
-
-static bool all_sent(void *arg)
-{
-	struct tutti_context *ctx = arg;
-
-	return atomic_load(&ctx->world->coll_failed) || !tt_wire_pending(ctx->wire);
-}
-
-static bool all_sent_anyway(void *arg)
-{
-	struct tutti_context *ctx = arg;
-
-	return !tt_wire_pending(ctx->wire);
-}
-
-static bool no_orphans(void *arg)
-{
-	struct tutti_context *ctx = arg;
-
-	return !ctx->orphans;
-}
-
-static void take_back(struct tutti_comm *comm, enum tt_active which)
-{
-	struct tutti_request *req;
-
-	while (comm->ctx->orphans && !tt_list_empty(&comm->active[which])) {
-		req = tt_container(comm->active[which].next, struct tutti_request, link);
-		req->ops->cancel(req);
-		tt_request_end(req, -ECANCELED);
-	}
-}
-
-/*
- * Requests that were freed while they ran: sends end soon, as all ranks have made their receives;
- * the rest is taken back.
- */
-static void end_orphans(struct tutti_context *ctx)
-{
-	struct tt_list *l, *tmp;
-
-	if (ctx->orphans)
-		tt_engine_wait(ctx, no_orphans, ctx, tt_deadline_ms(ORPHANS_MS));
-	tt_wire_lock(ctx->wire);
-	tt_list_each(l, tmp, &ctx->comms)
-	{
-		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
-
-		take_back(comm, TT_ACTIVE_RECV);
-		take_back(comm, TT_ACTIVE_OTHER);
-	}
-	tt_wire_unlock(ctx->wire);
-}
-
-/*
- * Leaves when no rank needs this one any more: everything sent has left, then all ranks meet in a
- * barrier, then in tt_boot_stop. Connections are closed only afterwards.
- */
-static int say_goodbye(struct tutti_context *ctx)
-{
-	uint64_t deadline = tt_deadline_ms(ctx->env.timeout.number);
-	int err = 0;
-
-	if (ctx->world->size > 1 && !atomic_load(&ctx->world->coll_failed)) {
-		err = tutti_barrier(ctx->world);
-		if (!err)
-			tt_engine_wait(ctx, all_sent, ctx, deadline);
-	} else if (ctx->shrunk) {
-		tt_engine_wait(ctx, all_sent_anyway, ctx, tt_deadline_ms(1000));
-	}
-	return err;
-}
-
-int tt_finalize(struct tutti_context *ctx)
-{
-	struct tutti_error_info late;
-	int err, stop;
-	bool failed;
-
-	err = check_idle(ctx);
-	if (err)
-		return err;
-	err = say_goodbye(ctx);
-	end_orphans(ctx);
-	failed = err || atomic_load(&ctx->world->coll_failed);
-	/* Failed ranks never come; after a shrink, survivors may come as late as the timeout. */
-	stop = leave_job(ctx,
-			 tt_deadline_ms(failed && !ctx->shrunk ? 1000 : ctx->env.timeout.number),
-			 &late);
-	close_wire(ctx);
-	tt_inject_report();
-	tt_record_close(ctx);
-	tt_env_free(&ctx->env);
-	ctx->magic = 0;
-	free(ctx);
-	if (!err && late.code)
-		return tt_fail_info(&late);
-	return err || failed ? err : stop;
 }

@@ -81,8 +81,11 @@ int tt_why_out(const struct tutti_comm *comm); /* the error in that case */
 void tt_grow_msg(void *ctx, int from, const void *data, size_t len);
 void tt_grow_again(struct tutti_context *ctx);
 
-/* init.c: -EBUSY if requests or windows are left */
+/* finalize.c: -EBUSY if requests or windows are left */
 int tt_finalize(struct tutti_context *ctx);
+/* The context has no users left: leaves the job and frees what belonged to it. */
+int tt_job_leave(struct tutti_context *ctx, uint64_t deadline, struct tutti_error_info *late);
+void tt_job_close_wire(struct tutti_context *ctx);
 /* split.c: color is 0 or more, or TUTTI_UNDEFINED */
 struct tt_comm_part {
 	int color, key;

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: BSD-3-Clause
 libtt_la_SOURCES += \
-	lib/job/comm_make.c lib/job/comm_subset.c lib/job/grow.c lib/job/init.c lib/job/job.h \
-	lib/job/split.c lib/job/survive.c lib/job/tuning_table.c
+	lib/job/comm_make.c lib/job/comm_subset.c lib/job/finalize.c lib/job/grow.c \
+	lib/job/init.c lib/job/job.h lib/job/split.c lib/job/survive.c lib/job/tuning_table.c
