@@ -532,13 +532,17 @@ void vb_fail(struct vb_ep *ep, const struct vb_rail *rail, int status, const cha
 /* DOWN, if everything has come back. */
 void vb_check_down(struct vb_ep *ep);
 
-/* cm.c */
+/* cm_listen.c */
+/* As a socket address: ip as in an endpoint's address, port in network order. */
+struct sockaddr_storage vb_cm_sockaddr(const uint8_t ip[16], uint16_t port);
 /* Listen on every rail, for all peers or (tp->cm_only is false) for those of other subnets. */
 int vb_cm_open(struct vb_tp *tp);
 /* The same, but where it cannot be had, tp->cm_why says why; an error: descriptors run out. */
 int vb_cm_try(struct vb_tp *tp);
 /* Also for partly opened transports. */
 void vb_cm_close(struct vb_tp *tp);
+
+/* cm.c */
 /* Connect, or take the requests of the peer's end. */
 int vb_cm_connect(struct vb_ep *ep);
 /* End the attempt, the request or the connection of q. */
