@@ -3,7 +3,6 @@
 #include "lib/rma/rma.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "lib/api/api.h"
 

@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <stddef.h>
-#include <string.h>
 
 #include "lib/api/api.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "lib/base/spawn.h"
 
-#include <sched.h>
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>

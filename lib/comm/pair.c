@@ -9,7 +9,6 @@
  * compares this with its own call of that sequence number, which its history still has, and
  * reports a difference to rank 0 (MISMATCH, stuck.c), which tells all ranks.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 

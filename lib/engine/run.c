@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Runs a plan: the ops of a round, the arrivals for them, the next round. */
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 

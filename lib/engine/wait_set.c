@@ -10,7 +10,6 @@
  */
 #include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "lib/base/clock.h"
 #include "lib/engine/engine.h"

@@ -3,7 +3,6 @@
 #include "lib/p2p/p2p.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "lib/base/hash.h"
 #include "lib/engine/node/node_ops.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sending: heads as credit allows, in order; then the payload, if it was not sent along. */
-#include <errno.h>
 
 #include "lib/p2p/p2p.h"
 

@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "lib/base/error.h"
 #include "lib/base/hash.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ports: messages that the receiver matches itself, such as tagged messages. */
-#include <string.h>
 
 #include "lib/wire/wire_internal.h"
 

@@ -3,7 +3,6 @@
 #include "lib/wire/wire.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>

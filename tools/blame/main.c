@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti_blame: merges the dumps of a job's flight recorders and names the rank at fault. */
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <tutti/tutti.h>
 

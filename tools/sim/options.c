@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The command line of tutti_sim. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <tutti/error.h>
 

@@ -5,7 +5,6 @@
  * in every step, so there the simulator counts consecutive messages. Rows without a plan show their
  * formula.
  */
-#include <stdlib.h>
 
 #include "lib/base/error.h"
 #include "lib/verify/check.h"

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The command line of tutti_tune. */
-#include <stdlib.h>
 #include <string.h>
 #include <tutti/error.h>
 

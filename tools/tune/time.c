@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Measures how long an algorithm of a collective takes. */
 #include <stdlib.h>
-#include <string.h>
 
 #include "lib/base/clock.h"
 #include "tools/tune/tune.h"

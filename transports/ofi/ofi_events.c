@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Events that wait for the next poll, and the final events of an endpoint that goes down. */
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "transports/ofi/ofi.h"
 

@@ -9,7 +9,6 @@
  */
 #include "config.h"
 
-#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -6,7 +6,6 @@
 #include "config.h"
 #include "transports/verbs/verbs.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>

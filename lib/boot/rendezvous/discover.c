@@ -12,7 +12,6 @@
 #include "lib/boot/rendezvous/discover.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>

@@ -8,7 +8,6 @@
  * ranks.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lib/boot/control/control.h"

@@ -7,7 +7,6 @@
 #include "lib/observe/report/prometheus.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdio.h>

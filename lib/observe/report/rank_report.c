@@ -3,7 +3,6 @@
 #include "lib/observe/report/rank_report.h"
 
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "lib/base/clock.h"

@@ -14,8 +14,6 @@
  * that has said good-bye relays until all workers have. Then each asks for nothing more and waits
  * for the confirmation, so no rank writes memory of a rank that has left.
  */
-#include <errno.h>
-#include <string.h>
 
 #include "lib/ps/essp/essp.h"
 

@@ -7,7 +7,6 @@
  * on when.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "lib/base/clock.h"
 #include "lib/ps/essp/essp.h"

@@ -7,7 +7,6 @@
  * again: see pull.c.
  */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 

@@ -5,7 +5,6 @@
 
 #include "lib/ps/ps.h"
 
-struct tt_ps_server;
 struct tt_ps_tree;
 
 /* A list that contains each block at most once. */

@@ -6,7 +6,6 @@
  * accumulated here. In a row table each row has its own periods: the first pull of a row within a
  * period fetches it, as not all rows are pulled at each clock.
  */
-#include <errno.h>
 
 #include "lib/ps/worker/accumulate.h"
 

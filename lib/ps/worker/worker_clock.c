@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A worker's clock, told to all servers after all earlier pushes; and its good-bye. */
-#include <errno.h>
 
 #include "lib/base/clock.h"
 #include "lib/ps/worker/accumulate.h"
