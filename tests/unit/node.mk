@@ -3,3 +3,7 @@ check_PROGRAMS += tests/unit/test_node
 TESTS += tests/unit/test_node
 tests_unit_test_node_SOURCES = tests/unit/test_node.c
 tests_unit_test_node_LDADD = libtttest.la
+check_PROGRAMS += tests/unit/test_segment
+TESTS += tests/unit/test_segment
+tests_unit_test_segment_SOURCES = tests/unit/test_segment.c
+tests_unit_test_segment_LDADD = libtttest.la
