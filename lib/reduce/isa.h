@@ -117,7 +117,8 @@ INLINE void fence(void)
 #define AT_LEVEL(name) name##_base
 #define CAN_STREAM 0
 
-INLINE vec_f32 widen_f16(half h)
+/* Element by element: a call costs little beside it, and inlined code would be long. */
+static NOINLINE vec_f32 widen_f16(half h)
 {
 	vec_f32 x = {0};
 	size_t i;
@@ -127,7 +128,7 @@ INLINE vec_f32 widen_f16(half h)
 	return x;
 }
 
-INLINE half narrow_f16(vec_f32 x)
+static NOINLINE half narrow_f16(vec_f32 x)
 {
 	half h = {0};
 	size_t i;
