@@ -6,7 +6,8 @@ libtt_la_SOURCES += \
 	lib/ps/essp/essp_relay.c lib/ps/essp/essp_tree.c lib/ps/mailbox.c lib/ps/message.h \
 	lib/ps/placement.c lib/ps/ps.h lib/ps/ps_open.c lib/ps/ps_open.h lib/ps/ps_tables.c \
 	lib/ps/ps_trace.c lib/ps/resize/resize.c lib/ps/resize/resize.h \
-	lib/ps/resize/resize_move.c lib/ps/resize/resize_run.c lib/ps/resize/resize_run.h \
+	lib/ps/resize/resize_begin.c lib/ps/resize/resize_move.c lib/ps/resize/resize_run.c \
+	lib/ps/resize/resize_run.h \
 	lib/ps/server/apply_rule.c lib/ps/server/chain.c lib/ps/server/departure.c \
 	lib/ps/server/handle.c lib/ps/server/inbox.c lib/ps/server/initial_values.c \
 	lib/ps/server/notify.c lib/ps/server/publish.c lib/ps/server/publish_pass.c \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * tutti_ps_resize: a new parameter server on other ranks takes the tables of the old one. All ranks
- * complete a step before any rank begins the next step:
+ * complete a step before any rank begins the next step (tell, hush and rest: resize_begin.c):
  *
  *	tell	 ranks exchange their old and new roles; all reach the same verdict
  *	hush	 servers answer all messages of workers, so nothing is under way to a server
@@ -21,10 +21,6 @@
 
 #include "lib/ps/resize/resize_run.h"
 #include "lib/base/clock.h"
-#include "lib/ps/worker/accumulate.h"
-
-#define SLICE_NS (10 * TT_MS)
-#define WAS_WORDS (sizeof(struct tt_ps_was) / sizeof(uint64_t))
 
 /* A table's description for new ranks, without its functions. */
 struct described {
@@ -32,8 +28,6 @@ struct described {
 	uint64_t rows, datatype, elem, width, count;
 	struct tutti_ps_options opt;
 };
-
-/* ---- tell ---- */
 
 static int read_arguments(struct tt_ps_resize *r, const struct tutti_ps_config *config,
 			  struct tutti_ps **out)
@@ -46,288 +40,6 @@ static int read_arguments(struct tt_ps_resize *r, const struct tutti_ps_config *
 		return err;
 	r->config.role = r->old->role;
 	return 0;
-}
-
-static void tell(const struct tt_ps_resize *r, const struct tutti_ps_config *config,
-		 struct tt_ps_was *w)
-{
-	const struct tutti_ps *old = r->old;
-
-	*w = (struct tt_ps_was){.role = (uint64_t)r->config.role,
-				.new_staleness = (uint64_t)(int64_t)r->config.staleness,
-				.given = config != NULL};
-	if (!old)
-		return;
-	w->generation = old->generation ? old->generation : 1;
-	w->worker = (uint64_t)(old->my_worker + 1);
-	w->server = (uint64_t)(old->my_server + 1);
-	w->nworkers = (uint64_t)old->nworkers;
-	w->nservers = (uint64_t)old->nservers;
-	w->copies = (uint64_t)old->copies;
-	w->staleness = (uint64_t)(int64_t)old->staleness;
-	w->ntables = old->ntables;
-	w->clock = old->clock;
-	w->trace_id = old->my_worker < 0 ? 0 : (uint64_t)tt_ps_trace_id(old, old->my_worker);
-	w->trace_ids = (uint64_t)old->trace_ids;
-}
-
-/*
- * All ranks that are not new must pass one parameter server. The remaining roles are checked when
- * the new one is opened.
- */
-static int check_told(struct tt_ps_resize *r)
-{
-	const struct tt_ps_was *w;
-	int i, err = 0;
-
-	for (i = r->comm->size - 1; i >= 0; i--)
-		if (r->was[i].generation)
-			r->first = &r->was[i];
-	if (!r->first)
-		return tt_fail(-EINVAL, TT_PS_RESIZE ": ps is NULL on all ranks");
-	r->ntables = r->first->ntables;
-	for (i = 0; i < r->comm->size && !err; i++) {
-		w = &r->was[i];
-		r->stays += tt_ps_stays(w);
-		if (w->generation && w->generation != r->first->generation)
-			err = tt_fail_rank(-TUTTI_EMISMATCH, i, NULL,
-					   TT_PS_RESIZE ": rank %d gave another parameter server",
-					   i);
-		else if (!w->generation && !tt_ps_stays(w))
-			err = tt_fail_rank(
-				-EINVAL, i, NULL,
-				TT_PS_RESIZE
-				": rank %d leaves, but has no part in the old parameter server",
-				i);
-		else if (w->given && tt_ps_stays(w) && w->new_staleness != r->first->staleness)
-			err = tt_fail_rank(
-				-EINVAL, i, NULL,
-				TT_PS_RESIZE
-				": the staleness is %d, and %d on rank %d; it can't change",
-				(int)r->first->staleness, (int)w->new_staleness, i);
-		/* a table that some ranks lack was not made: a rank failed before the call ended */
-		if (w->generation && w->ntables < r->ntables)
-			r->ntables = w->ntables;
-	}
-	if (!err && !r->stays)
-		err = tt_fail(-EINVAL, TT_PS_RESIZE ": all ranks leave");
-	return err;
-}
-
-/* The rank of comm that had this server, or -1. */
-static int host_of(const struct tt_ps_resize *r, uint64_t server)
-{
-	int i;
-
-	for (i = 0; i < r->comm->size; i++)
-		if (r->was[i].generation && r->was[i].server == server + 1)
-			return i;
-	return -1;
-}
-
-/* The first live replica of each old server sends. */
-static int find_sources(struct tt_ps_resize *r)
-{
-	uint64_t k, c, n = r->first->nservers;
-	int rank = -1;
-
-	r->copy = malloc((size_t)n * sizeof(*r->copy));
-	if (!r->copy)
-		return tt_fail(-ENOMEM, "no memory for " TT_PS_RESIZE);
-	for (k = 0; k < n; k++) {
-		for (c = 0; c < r->first->copies; c++) {
-			rank = host_of(r, (k + c) % n);
-			if (rank >= 0)
-				break;
-		}
-		if (rank < 0)
-			return tt_fail(-TUTTI_EPEER,
-				       TT_PS_RESIZE ": server %d has failed, and no replica is "
-						    "left (copies was %d): its values are lost",
-				       (int)k, (int)r->first->copies);
-		r->copy[k] = rank == r->comm->rank ? (int)c : -1;
-	}
-	return 0;
-}
-
-static int meet(struct tt_ps_resize *r, const struct tutti_ps_config *config)
-{
-	struct tt_ps_was mine;
-	int i, n = 0, err;
-
-	tell(r, config, &mine);
-	err = tt_exchange(r->comm, &mine, r->was, WAS_WORDS);
-	if (!err)
-		err = check_told(r);
-	if (err)
-		return err;
-	if (!config) {
-		r->config.staleness = (int)r->first->staleness;
-		r->config.copies = (int)r->first->copies;
-	}
-	for (i = 0; i < r->comm->size; i++)
-		if (tt_ps_stays(&r->was[i]))
-			r->rank_of[n++] = i;
-	return tt_ps_resize_agree(r, find_sources(r));
-}
-
-/* ---- hush, rest ---- */
-
-/*
- * Workers of the old parameter server that do not take part have left, whether this rank has heard
- * of it or not.
- */
-static int miss(struct tt_ps_resize *r)
-{
-	struct tutti_ps *old = r->old;
-	struct tutti_context *ctx;
-	bool *here;
-	int i, w;
-
-	if (!old)
-		return 0;
-	ctx = old->comm->ctx;
-	here = calloc((size_t)(old->nworkers + old->comm->size), sizeof(*here));
-	if (!here)
-		return tt_fail(-ENOMEM, "no memory for " TT_PS_RESIZE);
-	r->present = here;
-	for (i = 0; i < r->comm->size; i++) {
-		if (r->was[i].worker)
-			here[r->was[i].worker - 1] = true;
-		if (r->was[i].worker)
-			here[old->nworkers + old->worker[r->was[i].worker - 1]] = true;
-		if (r->was[i].server)
-			here[old->nworkers + old->server[r->was[i].server - 1]] = true;
-	}
-	tt_wire_lock(ctx->wire);
-	old->present = here;
-	for (w = 0; w < old->nworkers; w++)
-		if (!here[w])
-			tt_ps_trace(old, "dead %d\n", tt_ps_trace_id(old, w));
-	for (i = 0; i < old->comm->size; i++)
-		if (!here[old->nworkers + i] &&
-		    !tt_boot_gone(ctx->boot, old->comm->world[i], NULL, 0))
-			tt_ps_lost(old, i);
-	tt_wire_unlock(ctx->wire);
-	return 0;
-}
-
-static bool over(const struct tt_ps_resize *r)
-{
-	return atomic_load(&r->comm->failed) || atomic_load(&r->old->comm->failed);
-}
-
-static bool hushed(void *arg)
-{
-	struct tt_ps_resize *r = arg;
-
-	return over(r) || tt_ps_answered_all(r->old);
-}
-
-static bool rested(void *arg)
-{
-	struct tt_ps_resize *r = arg;
-
-	return over(r) || atomic_load(&r->old->calm);
-}
-
-static int failure_of(struct tutti_comm *comm)
-{
-	int err;
-
-	tt_wire_lock(comm->ctx->wire);
-	err = tt_comm_check(comm);
-	tt_wire_unlock(comm->ctx->wire);
-	return err;
-}
-
-/* Wait in the old context; if the new context is another, it must progress, too. */
-static int await(struct tt_ps_resize *r, bool (*done)(void *), const char *what)
-{
-	struct tutti_context *ctx = r->old->comm->ctx, *other = r->comm->ctx;
-	uint64_t now = tt_now_ns(), end = now + (uint64_t)ctx->env.timeout.number * TT_MS;
-	int err;
-
-	while (tt_engine_wait(ctx, done, r, now + SLICE_NS < end ? now + SLICE_NS : end)) {
-		now = tt_now_ns();
-		if (now >= end)
-			return tt_fail(-ETIMEDOUT,
-				       TT_PS_RESIZE ": %s within %lld ms (TUTTI_TIMEOUT)", what,
-				       (long long)ctx->env.timeout.number);
-		if (other == ctx)
-			continue;
-		tt_wire_lock(other->wire);
-		tt_engine_progress(other);
-		tt_wire_unlock(other->wire);
-	}
-	err = failure_of(r->comm);
-	return err ? err : failure_of(r->old->comm);
-}
-
-/* A worker's part: everything that it sent has been handled. */
-static int hush(struct tt_ps_resize *r)
-{
-	struct tutti_ps *old = r->old;
-	bool leaves = !tt_ps_stays(&r->was[r->comm->rank]) || !(r->config.role & TUTTI_PS_WORKER);
-	int err;
-
-	if (!old || old->my_worker < 0)
-		return 0;
-	err = tt_ps_check_worker(TT_PS_RESIZE, old);
-	if (err)
-		return err;
-	tt_ps_budget_rest(old);
-	if (old->tasks)
-		return tt_fail(-EBUSY, TT_PS_RESIZE ": %d requests have not been waited for",
-			       old->tasks);
-	err = tt_ps_send_accrued(old, leaves ? UINT64_MAX : old->clock);
-	if (!err)
-		err = await(r, hushed, "a server did not answer");
-	if (err)
-		return err;
-	tt_wire_lock(old->comm->ctx->wire);
-	err = tt_ps_refusal(old);
-	tt_wire_unlock(old->comm->ctx->wire);
-	return err;
-}
-
-static int rest(struct tt_ps_resize *r)
-{
-	struct tutti_ps *old = r->old;
-
-	if (!old || !old->srv[0])
-		return 0;
-	tt_ps_rest_wanted(old, true);
-	return await(r, rested, "a server was not done");
-}
-
-/* No rank sends to servers any more, replicas included. */
-static int stop(struct tt_ps_resize *r)
-{
-	struct tutti_ps *old = r->old;
-
-	if (!old)
-		return 0;
-	tt_ps_server_stop(old);
-	r->stopped = true;
-	if (tt_ps_rest_unended(old))
-		return tt_fail(-EBUSY,
-			       TT_PS_RESIZE ": a worker has pushed or set values since its last "
-					    "clock; call it right after tutti_ps_clock");
-	tt_ps_rest_settle(old);
-	(void)tt_ps_settle_own(old); /* what was under way to failed ranks fails */
-	return 0;
-}
-
-static int quieten(struct tt_ps_resize *r)
-{
-	int err = tt_ps_resize_agree(r, miss(r));
-
-	if (!err)
-		err = tt_ps_resize_agree(r, hush(r));
-	if (!err)
-		err = tt_ps_resize_agree(r, rest(r));
-	return err ? err : tt_ps_resize_agree(r, stop(r));
 }
 
 /* ---- open ---- */
@@ -513,10 +225,10 @@ static int arrive(const struct tt_ps_resize *r, int mine)
 
 static int steps(struct tt_ps_resize *r, const struct tutti_ps_config *config)
 {
-	int err = meet(r, config);
+	int err = tt_ps_resize_meet(r, config);
 
 	if (!err)
-		err = quieten(r);
+		err = tt_ps_resize_quieten(r);
 	if (!err)
 		err = open_fresh(r);
 	if (!err)

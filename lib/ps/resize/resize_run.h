@@ -44,6 +44,10 @@ static inline int tt_ps_resize_agree(const struct tt_ps_resize *r, int mine)
 	return tt_agree(r->comm, TT_PS_RESIZE, mine);
 }
 
+/* resize_begin.c: steps tell, and hush and rest. Collective over comm. */
+int tt_ps_resize_meet(struct tt_ps_resize *r, const struct tutti_ps_config *config);
+int tt_ps_resize_quieten(struct tt_ps_resize *r);
+
 /* resize_move.c: move all values from the old to the new parameter server. Collective over comm. */
 int tt_ps_move_all(struct tt_ps_resize *r);
 
