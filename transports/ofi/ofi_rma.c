@@ -185,8 +185,8 @@ int ofi_msg(struct tt_ep *tep, const void *data, size_t len)
 	if (ep->state != OFI_UP)
 		return not_up(ep);
 	if (len > TT_TP_MSG_MAX)
-		return tt_fail(-EMSGSIZE, "ofi: message of %zu bytes is too long (at most %d)",
-			       len, TT_TP_MSG_MAX);
+		return tt_fail(-EMSGSIZE, "ofi: message of %zu bytes is too long (at most %d)", len,
+			       TT_TP_MSG_MAX);
 	if (!tp->rdm && len <= tp->inject) {
 		rc = fi_inject(ep->fid, data, len, ep->addr);
 		return rc ? posted(NULL, rc) : TT_FINISHED;
