@@ -174,11 +174,14 @@ static void found(struct tt_p2p_req *req, struct tutti_message *msg)
 	tt_request_end(&req->r, 0);
 }
 
-/* A receive of a message that a matched probe has taken out. */
+/* A receive of a message that a matched probe has taken out, perhaps before its sender failed. */
 static void recv_taken(struct tt_p2p_req *req, struct tutti_message *msg)
 {
 	tt_list_del(&msg->link);
-	take(req, msg->peer, msg->seq, msg->tag, msg->total, msg->head, msg->data);
+	if (is_lost(req->p2p, msg))
+		tt_request_end(&req->r, -TUTTI_EPEER);
+	else
+		take(req, msg->peer, msg->seq, msg->tag, msg->total, msg->head, msg->data);
 	tt_p2p_drop(req->p2p, msg);
 }
 

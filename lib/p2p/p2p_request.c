@@ -73,10 +73,12 @@ static const char *p2p_call(const struct tutti_request *r)
 }
 
 /* A type of another rank may be anything. */
-static const char *type_name(enum tutti_datatype type)
+static const char *type_text(enum tutti_datatype type, char *buf, size_t size)
 {
-	return (unsigned)type < TUTTI_NUM_DATATYPES ? tt_datatype_name(type)
-						    : "an unknown datatype";
+	if (!tutti_datatype_size(type))
+		return "an unknown datatype";
+	tt_datatype_text(type, buf, size);
+	return buf;
 }
 
 static const char *p2p_text(const struct tutti_request *r, char *buf, size_t size)
@@ -165,7 +167,7 @@ static int explain_dead(const struct tutti_request *r)
 static int p2p_explain(const struct tutti_request *r)
 {
 	const struct tt_p2p_req *req = p2p_req(r);
-	char text[128];
+	char text[128], sent[32], received[32];
 	int world;
 
 	if (r->status == -TUTTI_EPEER)
@@ -181,8 +183,8 @@ static int p2p_explain(const struct tutti_request *r)
 			"%s: rank %d sent %s (tag %d, %zu bytes), this rank (%d) receives %s; the "
 			"message was dropped",
 			p2p_text(r, text, sizeof(text)), req->peer,
-			type_name(tt_p2p_type(req->head)), req->tag, req->total, r->comm->rank,
-			type_name(req->call.datatype));
+			type_text(tt_p2p_type(req->head), sent, sizeof(sent)), req->tag, req->total,
+			r->comm->rank, type_text(req->call.datatype, received, sizeof(received)));
 	return tt_fail_rank(
 		r->status, world, tt_boot_host(r->comm->ctx->boot, world),
 		"%s: the message from rank %d (tag %d) has %zu bytes, the buffer %zu; it was "

@@ -374,6 +374,51 @@ static int takers_body(struct mp_job *job)
 	return failed;
 }
 
+/*
+ * The sender dies after its messages were taken out: the payload that it kept fails, the one that
+ * came along does not.
+ */
+static int lost_body(struct mp_job *job)
+{
+	struct tutti_comm_config how = {.size = sizeof(how), .flags = TUTTI_COMM_TOLERANT};
+	static char big[100000], got[100000];
+	struct tutti_message *msg[2];
+	struct tutti_request *req;
+	struct tutti_comm *comm;
+	int i, found;
+
+	MP_OK(tutti_comm_create(job->world, &how, &comm));
+	if (job->rank == 1) {
+		fill(big, sizeof(big), 3);
+		MP_OK(tutti_isend(big, sizeof(big), TUTTI_UINT8, 0, 0, comm, &req));
+		MP_OK(tutti_send(big, 10, TUTTI_UINT8, 0, 1, comm));
+		mp_meet(job);
+		raise(SIGKILL);
+	}
+	for (i = 0; i < 2; i++)
+		MP_OK(tutti_mprobe(1, i, comm, &msg[i], NULL));
+	mp_meet(job);
+	do
+		i = tutti_iprobe(1, 0, comm, &found, NULL);
+	while (!i);
+	MP_ERR(i, -TUTTI_EPEER);
+	MP_ERR(tutti_mrecv(got, sizeof(got), TUTTI_UINT8, &msg[0], NULL), -TUTTI_EPEER);
+	MP_SAID("recv from rank 1 (tag 0");
+	MP_OK(tutti_mrecv(got, sizeof(got), TUTTI_UINT8, &msg[1], NULL));
+	TT_EXPECT(!msg[0] && !msg[1] && check(got, 10, 3));
+	(void)tutti_comm_free(comm);
+	mp_leave(job);
+	return 0;
+}
+
+static void lost(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM " TUTTI_TIMEOUT=5s", .fn = lost_body, .killed = 2));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 2, .env = OFI " TUTTI_TIMEOUT=5s", .fn = lost_body,
+				 .killed = 2));
+}
+
 static void mprobe(void)
 {
 	on_all(4, mprobe_body);
@@ -425,6 +470,14 @@ static int types_body(struct mp_job *job)
 		MP_OK(tutti_recv(&k, 1, TUTTI_INT32, 0, 4, job->world, NULL));
 		TT_EXPECT(k == i);
 	}
+	if (job->rank == 0) {
+		MP_OK(tutti_send(buf, 2, TUTTI_OPAQUE(24), 1, 3, job->world));
+	} else {
+		MP_ERR(tutti_recv(buf, 3, TUTTI_OPAQUE(16), 0, 3, job->world, &status),
+		       -TUTTI_EMISMATCH);
+		MP_SAID("rank 0 sent opaque of 24 bytes (tag 3");
+		MP_SAID("this rank (1) receives opaque of 16 bytes");
+	}
 	/* nothing differs in a message without elements */
 	if (job->rank == 0)
 		MP_OK(tutti_send(NULL, 0, TUTTI_INT32, 1, 3, job->world));
@@ -452,11 +505,8 @@ static void verbs(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"sync", sync_},
-					       {"mprobe", mprobe},
-					       {"types", types},
-					       {"verbs", verbs},
-					       {NULL, NULL}};
+	static const struct tt_test tests[] = {{"sync", sync_},	 {"mprobe", mprobe}, {"lost", lost},
+					       {"types", types}, {"verbs", verbs},   {NULL, NULL}};
 
 	return tt_test_main("matched", tests, argc, argv);
 }
