@@ -411,7 +411,11 @@ static int wait_for(struct tutti_context *ctx, bool (*done)(void *), void *arg, 
 		if (n) {
 			idle_since = 0;
 			quiet = 0;
-			if (step % TIMER_STEPS == 0 && deadline && tt_passed(deadline))
+			if (step % TIMER_STEPS != TIMER_STEPS - 1)
+				continue;
+			if (!deadline) /* other events can go on for ever */
+				deadline = tt_now_ns() + timeout;
+			else if (tt_passed(deadline))
 				return -ETIMEDOUT;
 			continue;
 		}
