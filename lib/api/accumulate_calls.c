@@ -48,6 +48,9 @@ static int check(const char *call, struct tutti_win *win, const struct tt_win_ac
 			       "%s: the window was made without TUTTI_WIN_ACCUMULATE, for "
 			       "tutti_fetch_add and tutti_compare_swap",
 			       call);
+	if (size > tt_win_acc_longest(win))
+		return tt_fail(-EINVAL, "%s: an element has %zu bytes; it must have at most %zu",
+			       call, size, tt_win_acc_longest(win));
 	if (acc->op != TUTTI_NO_OP && acc->count &&
 	    win->part[acc->rank].flags & TUTTI_WIN_READ_ONLY)
 		return tt_fail_rank(-EACCES, acc->rank, NULL, "%s: rank %d's window is read-only",

@@ -215,6 +215,8 @@ int tt_win_accumulate(struct tutti_win *win, const struct tt_win_acc *acc);
 int tt_win_acc_start(struct tutti_win *win, const void *what, struct tt_win_end *end);
 /* Whether an accumulate of these elements can have this operator. */
 bool tt_win_acc_valid(enum tutti_datatype datatype, enum tutti_op op);
+/* Bytes of the longest element that accumulates of the window take. */
+size_t tt_win_acc_longest(const struct tutti_win *win);
 int tt_accs_new(struct tutti_win *win);
 /* After the parts are exchanged, which name the port. Under the lock, as are all below. */
 void tt_accs_open(struct tutti_win *win);

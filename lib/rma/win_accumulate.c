@@ -231,6 +231,11 @@ static void start_pieces(struct tt_accs *accs, struct tt_acc_peer *peer)
 	peer->starting = false;
 }
 
+size_t tt_win_acc_longest(const struct tutti_win *win)
+{
+	return win->accs->most;
+}
+
 static struct tt_acc_op *op_new(struct tt_accs *accs)
 {
 	struct tt_acc_op *op;
@@ -297,14 +302,12 @@ int tt_win_accumulate(struct tutti_win *win, const struct tt_win_acc *acc)
 
 void tt_accs_drop(struct tutti_win *win, int rank, int status)
 {
+	int i, end = rank < 0 ? win->comm->size : rank + 1;
 	struct tt_accs *accs = win->accs;
-	int i;
 
-	for (i = 0; accs && i < win->comm->size; i++) {
+	for (i = rank < 0 ? 0 : rank; accs && i < end; i++) {
 		struct tt_acc_peer *peer = &accs->peer[i];
 
-		if (rank >= 0 && rank != i)
-			continue;
 		while (!tt_list_empty(&peer->queue)) {
 			struct tt_acc_op *op =
 				tt_container(peer->queue.next, struct tt_acc_op, link);

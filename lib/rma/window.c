@@ -21,10 +21,10 @@ void tt_win_end(struct tutti_win *win, int rank, uint32_t age)
 
 int tt_win_take_status(struct tutti_win *win, int rank, int *at)
 {
-	int i, status = 0;
+	int i, end = rank < 0 ? win->comm->size : rank + 1, status = 0;
 
-	for (i = 0; i < win->comm->size; i++) {
-		if (!win->status[i] || (rank >= 0 && rank != i))
+	for (i = rank < 0 ? 0 : rank; i < end; i++) {
+		if (!win->status[i])
 			continue;
 		if (!status)
 			*at = i;
@@ -203,13 +203,13 @@ int tt_win_open(struct tutti_comm *comm, void *base, size_t size, unsigned flags
 
 void tt_win_take_back(struct tutti_win *win, int rank)
 {
-	int i;
+	int i, end = rank < 0 ? win->comm->size : rank + 1;
 
 	tt_win_drop_strides(win, rank, -TUTTI_EABORTED);
 	tt_accs_drop(win, rank, -TUTTI_EABORTED);
 	tt_win_drop_stalled(win, rank, -TUTTI_EABORTED);
-	for (i = 0; i < win->comm->size; i++)
-		if (win->pending[i] && (rank < 0 || rank == i))
+	for (i = rank < 0 ? 0 : rank; i < end; i++)
+		if (win->pending[i])
 			tt_wire_fence(win->comm->ctx->wire, win->comm->world[i], win->comm->uid,
 				      "a one-sided operation under way was taken back");
 }

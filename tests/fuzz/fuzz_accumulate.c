@@ -73,13 +73,21 @@ static bool untouched(void)
 static struct tt_acc_head draw_head(struct fz *z)
 {
 	struct tt_acc_head head = {0};
-	unsigned how = (unsigned)fz_u(z, 1);
+	unsigned how = (unsigned)fz_u(z, 1), bytes;
 
-	head.datatype = (uint32_t)fz_u(z, how & 1 ? 4 : 1) % (how & 1 ? UINT32_MAX : 16);
-	head.op = (uint32_t)fz_u(z, how & 2 ? 4 : 1) % (how & 2 ? UINT32_MAX : 12);
-	if (head.op == 10)
+	head.datatype = (uint32_t)fz_u(z, how & 1 ? 4 : 1);
+	if (!(how & 1))
+		head.datatype %= TUTTI_NUM_DATATYPES + 1;
+	if (head.datatype == TUTTI_NUM_DATATYPES) {
+		bytes = (unsigned)fz_u(z, 2);
+		head.datatype = TUTTI_OPAQUE(bytes);
+	}
+	head.op = (uint32_t)fz_u(z, how & 2 ? 4 : 1);
+	if (!(how & 2))
+		head.op %= TUTTI_NUM_OPS + 2;
+	if (head.op == TUTTI_NUM_OPS)
 		head.op = TUTTI_REPLACE;
-	else if (head.op == 11)
+	else if (head.op == TUTTI_NUM_OPS + 1)
 		head.op = TUTTI_NO_OP;
 	head.count = (uint32_t)fz_u(z, how & 4 ? 4 : 2);
 	head.offset = fz_u(z, how & 8 ? 8 : 2);

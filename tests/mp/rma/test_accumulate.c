@@ -220,6 +220,33 @@ static int silent_body(struct mp_job *job)
 	return 0;
 }
 
+/* Opaque elements are replaced and got whole, up to the longest that a piece has room for. */
+static int opaque_body(struct mp_job *job)
+{
+	enum { BYTES = 1000, COUNT = 90, TOO_LONG = 32769 };
+	char *mine, *local = malloc(BYTES * COUNT), *old = calloc(BYTES, COUNT);
+	struct tutti_win *win;
+	int i;
+
+	TT_EXPECT(!new_window(job, BYTES * COUNT, &mine, &win));
+	memset(local, job->rank + 1, BYTES * COUNT);
+	MP_OK(tutti_accumulate(win, 0, local, COUNT, TUTTI_OPAQUE(BYTES), TUTTI_REPLACE, 0));
+	MP_OK(tutti_win_flush(win, 0));
+	MP_OK(tutti_get_accumulate(win, 0, NULL, old, COUNT, TUTTI_OPAQUE(BYTES), TUTTI_NO_OP, 0));
+	MP_OK(tutti_win_flush(win, 0));
+	for (i = 0; i < COUNT; i++) {
+		TT_EXPECT(old[i * BYTES] >= 1 && old[i * BYTES] <= job->n);
+		TT_EXPECT(!memcmp(old + i * BYTES, old + i * BYTES + 1, BYTES - 1));
+	}
+	MP_ERR(tutti_accumulate(win, 0, local, 1, TUTTI_OPAQUE(TOO_LONG), TUTTI_REPLACE, 0),
+	       -EINVAL);
+	MP_SAID("an element has 32769 bytes; it must have at most");
+	MP_OK(tutti_win_free(win));
+	free(local);
+	free(old);
+	return 0;
+}
+
 /* ---- refused ---- */
 
 static int errors_body(struct mp_job *job)
@@ -326,6 +353,7 @@ static int stopped_body(struct mp_job *job)
 	struct tutti_win *win;
 	int err, i;
 
+	MP_OK(tutti_comm_set_timeout(job->world, 30000)); /* of the collectives */
 	TT_EXPECT(!new_window(job, WORDS * 8, (char **)&mine, &win));
 	MP_OK(tutti_accumulate(win, 0, mine + 1, 1, TUTTI_FLOAT64, TUTTI_SUM, 0));
 	MP_OK(tutti_win_flush_all(win));
@@ -366,6 +394,7 @@ static void run(const char *env)
 			     MP_RUN(.n = n, .env = env, .fn = random_body) +
 			     MP_RUN(.n = n, .env = env, .fn = fetch_body) +
 			     MP_RUN(.n = n, .env = env, .fn = silent_body) +
+			     MP_RUN(.n = n, .env = env, .fn = opaque_body) +
 			     MP_RUN(.n = n, .env = env, .fn = errors_body);
 
 		if (failed)
@@ -373,7 +402,7 @@ static void run(const char *env)
 		TT_CHECK(!failed);
 	}
 	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = dead_body, .killed = 1));
-	snprintf(with, sizeof(with), "%s TUTTI_TIMEOUT=1s", env);
+	snprintf(with, sizeof(with), "%s TUTTI_TIMEOUT=2s", env);
 	TT_CHECK(!MP_RUN(.n = 2, .env = with, .fn = stopped_body));
 }
 
