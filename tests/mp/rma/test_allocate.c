@@ -234,16 +234,36 @@ static int hosts_body(struct mp_job *job)
 	return 0;
 }
 
-/* After a death the parts can still be loaded and stored, and the window can be freed. */
+/* The pool does not give out [p, p + size) again: other ranks may still write there. */
+static int kept(struct mp_job *job, const char *p, size_t size)
+{
+	enum { BLOCKS = 200 };
+	char *block[BLOCKS];
+	int i;
+
+	for (i = 0; i < BLOCKS; i++) {
+		MP_OK(tutti_alloc(job->ctx, size, (void **)&block[i]));
+		TT_EXPECT(block[i] + size <= p || block[i] >= p + size);
+	}
+	for (i = 0; i < BLOCKS; i++)
+		MP_OK(tutti_free(block[i]));
+	return 0;
+}
+
+/*
+ * After a death the parts can still be loaded and stored, and the windows can be freed; ranks that
+ * have not heard of the death may still put.
+ */
 static int dead_body(struct mp_job *job)
 {
-	struct tutti_win *win;
-	char *mine, *its;
+	struct tutti_win *win, *plain;
+	char *mine, *its, *own;
 	size_t size;
 	int err;
 
 	MP_OK(tutti_win_allocate_shared(job->world, 100, 0, (void **)&mine, &win));
 	MP_OK(tutti_win_shared_query(win, 0, (void **)&its, &size));
+	MP_OK(tutti_win_allocate(job->world, 100, 0, (void **)&own, &plain));
 	mp_meet(job);
 	if (job->rank == 0)
 		kill(getpid(), SIGKILL);
@@ -253,7 +273,8 @@ static int dead_body(struct mp_job *job)
 	TT_EXPECT(err == -TUTTI_EPEER || err == -TUTTI_EABORTED);
 	its[99] = 1;
 	TT_EXPECT(its[99] == 1);
-	TT_EXPECT(tutti_win_free(win) < 0);
+	TT_EXPECT(tutti_win_free(win) < 0 && tutti_win_free(plain) < 0);
+	TT_EXPECT(!kept(job, mine, 100) && !kept(job, own, 100));
 	mp_leave(job);
 	return 0;
 }
