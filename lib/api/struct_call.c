@@ -14,6 +14,7 @@ _Static_assert(TUTTI_COLL_ALLGATHERV - 1 == TT_COLL_ALLGATHERV, "same order");
 _Static_assert(TUTTI_COLL_ALLTOALLV - 1 == TT_COLL_ALLTOALLV, "same order");
 _Static_assert(TUTTI_COLL_EXSCAN - 1 == TT_COLL_EXSCAN, "same order");
 
+#define LONGEST 4096 /* bytes of the struct of a later version */
 #define FIELD_SIZE(field) sizeof(((struct tutti_call *)0)->field)
 
 /* The fields that a collective may lack. */
@@ -105,10 +106,9 @@ static int check_struct(const struct tutti_call *c, const struct tutti_request *
 {
 	if (!c)
 		return tt_fail(-EINVAL, "tutti_call: call is NULL");
-	if (c->size < sizeof(*c))
+	if (c->size < sizeof(*c) || c->size > LONGEST)
 		return tt_fail(-EINVAL,
-			       "tutti_call: size is %zu, which is less than %zu; set it to "
-			       "sizeof(struct tutti_call)",
+			       "tutti_call: size is %zu; set it to sizeof(struct tutti_call), %zu",
 			       c->size, sizeof(*c));
 	if (!is_zero(c + 1, c->size - sizeof(*c)))
 		return tt_fail(-EINVAL,

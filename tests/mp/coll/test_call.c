@@ -105,6 +105,7 @@ static int refused(struct mp_job *job)
 	MP_ERR(tutti_call(NULL, &call, NULL), -EINVAL);
 	WRONG("size is 0", c.size = 0);
 	WRONG("size is", c.size--);
+	WRONG("size is", c.size = SIZE_MAX);
 	WRONG("coll: 0", c.coll = (enum tutti_coll)0);
 	WRONG("coll: 17", c.coll = (enum tutti_coll)17);
 	WRONG("flags: 0x4", c.flags = 5);
