@@ -284,7 +284,9 @@ static void say_refused(const struct tt_ps_out *out, const struct tt_ps_msg *msg
 			     t->name);
 	else
 		n = snprintf(buf, size, "rank %d refused %s: ", out->link->rank,
-			     msg->kind > TT_PS_BYE ? out->task->call : "a push made earlier");
+			     msg->kind <= TT_PS_BYE ? "a push made earlier"
+			     : out->task	    ? out->task->call
+						    : "an earlier call");
 	if (t && status == -ENOSPC)
 		snprintf(buf + n, size - (size_t)n,
 			 "it has room for %llu of the table's %llu rows, and has them all; make "
