@@ -60,7 +60,7 @@ static int accused_body(struct mp_job *job)
 	for (k = 0; k < 2; k++) {
 		accuse(job, v);
 		mp_meet(job);
-		mp_sleep_ms(300);
+		mp_sleep_ms(TT_ACCUSE_AGAIN / TT_MS); /* twice what the decider waits */
 		mp_meet(job);
 	}
 	while (!err) /* the heartbeats go on, so nothing but the words can end this */

@@ -345,7 +345,7 @@ static int back_body(struct mp_job *job)
 		for (i = 0; i < WIDE; i++)
 			v[i] = 1;
 		if (c == ROUNDS / 3 && !worker_of(job))
-			kill(atomic_load(&job->shared->pid[victim]), SIGSTOP);
+			TT_EXPECT(!mp_stop(atomic_load(&job->shared->pid[victim])));
 		if (c == 2 * ROUNDS / 3 && !worker_of(job))
 			kill(atomic_load(&job->shared->pid[victim]), SIGCONT);
 		MP_OK(tutti_ps_push(t[0], v, 0, WIDE, TUTTI_INT64));

@@ -223,8 +223,8 @@ static void memory(void)
 static int limit_server(const struct mp_job *job, rlim_t more)
 {
 	pid_t pid = atomic_load(&job->shared->pid[0]);
-	struct rlimit l = {RLIM_INFINITY, RLIM_INFINITY};
 	unsigned long long pages = 0;
+	struct rlimit l;
 	char path[64];
 	FILE *f;
 
@@ -233,6 +233,9 @@ static int limit_server(const struct mp_job *job, rlim_t more)
 	if (!f || fscanf(f, "%llu", &pages) != 1)
 		return -1;
 	fclose(f);
+	if (prlimit(pid, RLIMIT_AS, NULL, &l))
+		return -1;
+	l.rlim_cur = l.rlim_max;
 	if (more)
 		l.rlim_cur = (rlim_t)pages * (rlim_t)sysconf(_SC_PAGESIZE) + more;
 	return prlimit(pid, RLIMIT_AS, &l, NULL);
