@@ -232,17 +232,19 @@ static int hear_all(struct work *w)
 	struct tutti_comm_state state = {.size = sizeof(state)};
 	struct mp_job *job = w->job;
 	double until = mp_now() + 20;
+	int r, found;
 	int32_t x;
-	int r;
 
 	for (r = 0; r < w->set->n; r++)
 		if (dies(w, r))
 			MP_ERR(tutti_recv(&x, 1, TUTTI_INT32, r, 9999, w->comm, NULL),
 			       -TUTTI_EPEER);
-	do {
+	do { /* also until the collective under way, if any, has ended */
+		MP_OK(tutti_iprobe(job->rank, 9999, w->comm, &found, NULL));
 		MP_OK(tutti_comm_state(w->comm, &state));
 		mp_sleep_ms(1);
-	} while (state.failed != __builtin_popcount(w->set->victims) && mp_now() < until);
+	} while ((state.failed != __builtin_popcount(w->set->victims) || state.pending) &&
+		 mp_now() < until);
 	TT_EXPECT(!state.code && state.coll_code == -TUTTI_EPEER);
 	TT_EXPECT(state.flags == TUTTI_COMM_TOLERANT && state.windows == 1 && !state.pending);
 	TT_EXPECT(state.failed == __builtin_popcount(w->set->victims));
