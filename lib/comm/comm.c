@@ -133,10 +133,13 @@ struct tutti_comm *tt_comm_find(struct tutti_context *ctx, uint64_t uid)
 /* The part of the fingerprint that all calls with these fields share. */
 uint64_t tt_comm_mix(const struct tutti_comm *comm, const struct tt_fields *f)
 {
-	uint64_t h = tt_hash_add(comm->uid, (uint64_t)f->coll << 48 | (uint64_t)f->datatype << 40 |
+	uint64_t h = tt_hash_add(comm->uid, (uint64_t)f->coll << 48 |
+						    (uint64_t)(f->datatype & 0xff) << 40 |
 						    (uint64_t)f->op << 32 | (uint32_t)f->root);
 
 	h = tt_hash_add(h, f->count);
+	if (f->datatype > 0xff) /* opaque */
+		h = tt_hash_add(h, f->datatype);
 	if (f->counts)
 		h = tt_hash_add(h, f->counts);
 	if (f->in_place)

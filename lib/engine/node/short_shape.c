@@ -103,13 +103,19 @@ static void forget(struct tt_short_shape *shape)
 	*shape = (struct tt_short_shape){0};
 }
 
-/* The arguments but for count, counts and buffers; never 0. */
+#define ROOT_BITS 24 /* TUTTI_NRANKS */
+#define TYPE_AT (11 + ROOT_BITS)
+
+_Static_assert(TT_NUM_COLLS <= 1 << 5 && TUTTI_NUM_OPS < 1 << 4, "key_of");
+_Static_assert((TUTTI_OPAQUE_FLAG | TUTTI_OPAQUE_MAX) < 1ull << (64 - TYPE_AT), "key_of");
+
+/* The arguments but for count, counts and buffers, each in bits of its own; never 0. */
 static inline uint64_t key_of(const struct tt_call *call)
 {
 	uint64_t op = call->op < TUTTI_NUM_OPS ? call->op : TUTTI_NUM_OPS; /* not run here */
 
-	return 1 | (uint64_t)call->in_place << 1 | (uint64_t)call->coll << 2 |
-	       (uint64_t)call->datatype << 8 | op << 16 | (uint64_t)(uint32_t)call->root << 32;
+	return 1 | (uint64_t)call->in_place << 1 | (uint64_t)call->coll << 2 | op << 7 |
+	       (uint64_t)(uint32_t)call->root << 11 | (uint64_t)call->datatype << TYPE_AT;
 }
 
 static void learn(struct tutti_comm *comm, const struct tt_call *call, struct tt_short_shape *shape)

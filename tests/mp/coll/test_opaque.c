@@ -109,6 +109,40 @@ static int all_sizes(struct mp_job *job)
 	return move(job, LARGE_BYTES, 7);
 }
 
+/* Types, sizes and roots whose numbers share bits: no call is taken for another. */
+static int roots_body(struct mp_job *job)
+{
+	static const enum tutti_datatype type[] = {TUTTI_OPAQUE(5), TUTTI_UINT32,
+						   TUTTI_OPAQUE(261)};
+	static const int root[] = {0, 16, 1, 17};
+	unsigned char buf[3 * 261];
+	int round, i, k;
+
+	for (round = 0; round < 3; round++)
+		for (i = 0; i < 4; i++)
+			for (k = 0; k < 3; k++) {
+				memset(buf, 0, sizeof(buf));
+				if (job->rank == root[i])
+					fill(buf, root[i], 3, tutti_datatype_size(type[k]));
+				MP_OK(tutti_bcast(buf, 3, type[k], root[i], job->world));
+				TT_EXPECT(is_of(buf, root[i], 3, tutti_datatype_size(type[k])));
+			}
+	return 0;
+}
+
+/* The number of one datatype is the size of the other. */
+static int differ_body(struct mp_job *job)
+{
+	enum tutti_datatype type = job->rank ? TUTTI_FLOAT64 : TUTTI_OPAQUE(TUTTI_FLOAT64);
+	double in[4] = {0}, out[8];
+
+	MP_ERR(tutti_allgather(in, out, 2, type, job->world), -TUTTI_EMISMATCH);
+	MP_SAID("opaque of 12 bytes");
+	(void)tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	return 0;
+}
+
 static int bad(struct mp_job *job)
 {
 	size_t size = 8193;
@@ -162,8 +196,20 @@ static void test_bad(void)
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_IF=lo", .fn = bad));
 }
 
+static void test_roots(void)
+{
+	TT_CHECK(!MP_RUN(.n = 18, .env = "TUTTI_IF=lo", .fn = roots_body));
+}
+
+static void test_differ(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_IF=lo", .fn = differ_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_IF=lo TUTTI_NODE=off", .fn = differ_body));
+}
+
 static const struct tt_test tests[] = {
-	{"self", test_self}, {"shm", test_shm}, {"ofi", test_ofi}, {"bad", test_bad}, {NULL, NULL}};
+	{"self", test_self},   {"shm", test_shm},	{"ofi", test_ofi}, {"bad", test_bad},
+	{"roots", test_roots}, {"differ", test_differ}, {NULL, NULL}};
 
 int main(int argc, char **argv)
 {
