@@ -75,11 +75,9 @@ static int new_group(struct tutti_comm *comm, const struct tt_hosts *hosts, uint
 		numa[i] = tt_wire_numa(comm->ctx->wire, world[i]);
 	}
 	p = params_of(comm, nc, world, numa);
-	err = tt_short_new(nc);
-	if (!err)
-		err = tt_node_group_new(comm->ctx->node, &p, &nc->group);
+	tt_short_new(nc);
+	err = tt_node_group_new(comm->ctx->node, &p, &nc->group);
 	if (err) {
-		tt_short_free(nc);
 		free(nc);
 		return err;
 	}

@@ -7,8 +7,9 @@
 #include "lib/node/node.h"
 
 struct tt_short_shape;
-#define TT_SHORT_SETS 4
-#define TT_SHORT_SET 8 /* shapes kept per hash value */
+#define TT_SHORT_BITS 4
+#define TT_SHORT_SETS (1 << TT_SHORT_BITS)
+#define TT_SHORT_SET 8 /* shapes kept per hash value; in all as many as plans (plans.c) */
 
 /*
  * The ranks of a communicator that share this rank's host: all ranks, or those of a two-level
@@ -27,7 +28,7 @@ struct tt_node_comm {
 	uint64_t told;	  /* a turn in which ranks differ, reported */
 	uint64_t met;	  /* the last turn in which a short call has met all ranks */
 	unsigned quick;	  /* short calls so far */
-	unsigned learned; /* shapes learned so far */
+	unsigned learned; /* shapes that have replaced others */
 	struct tt_short_shape *shape[TT_SHORT_SETS]; /* sets of TT_SHORT_SET, by a hash */
 };
 
@@ -57,7 +58,7 @@ void tt_node_comm_free(struct tutti_comm *comm);
 int tt_short_run(struct tutti_comm *comm, const struct tt_call *call,
 		 struct tutti_request **request);
 /* short_shape.c */
-int tt_short_new(struct tt_node_comm *nc);
+void tt_short_new(struct tt_node_comm *nc);
 void tt_short_free(struct tt_node_comm *nc);
 /* The choice of algorithms has changed. */
 void tt_short_forget(struct tt_node_comm *nc);

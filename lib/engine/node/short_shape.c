@@ -165,48 +165,69 @@ static bool same_counts(const struct tt_short_shape *shape, const struct tt_call
 	       (shape->packed || !memcmp(a->rdispls, call->rdispls, bytes));
 }
 
+/* A set without calls, in the place of those that have no memory yet. Never written. */
+static struct tt_short_shape none[TT_SHORT_SET];
+
+/* A free entry of set i, or another in turn; none: no memory. */
+static struct tt_short_shape *place_for(struct tt_node_comm *nc, uint64_t i)
+{
+	struct tt_short_shape *set = nc->shape[i], *s;
+
+	if (set == none) {
+		set = calloc(TT_SHORT_SET, sizeof(*set));
+		nc->shape[i] = set ? set : none;
+		return nc->shape[i];
+	}
+	for (s = set; s < set + TT_SHORT_SET; s++)
+		if (!s->key)
+			return s;
+	return &set[nc->learned++ % TT_SHORT_SET];
+}
+
 struct tt_short_shape *tt_short_shape(struct tutti_comm *comm, const struct tt_call *call)
 {
 	struct tt_node_comm *nc = comm->node;
-	uint64_t key = key_of(call);
+	uint64_t key = key_of(call), i;
 	struct tt_short_shape *set, *end, *s;
 
-	set = nc->shape[(key + call->count) * 0x9e3779b97f4a7c15 >> 62];
+	i = (key + call->count) * 0x9e3779b97f4a7c15 >> (64 - TT_SHORT_BITS);
+	set = nc->shape[i];
 	end = set + TT_SHORT_SET;
 	for (s = set; s < end; s++)
 		if (s->key == key && s->count == call->count &&
 		    (!s->counts || same_counts(s, call)))
 			return s;
-	s = &set[nc->learned++ % TT_SHORT_SET];
 	tt_wire_lock(comm->ctx->wire);
-	learn(comm, call, s);
+	s = place_for(nc, i);
+	if (s != none)
+		learn(comm, call, s);
 	tt_wire_unlock(comm->ctx->wire);
 	return s;
 }
 
-int tt_short_new(struct tt_node_comm *nc)
+void tt_short_new(struct tt_node_comm *nc)
 {
-	struct tt_short_shape *shape = calloc(TT_SHORT_SETS * TT_SHORT_SET, sizeof(*shape));
 	int i;
 
-	if (!shape)
-		return tt_fail(-ENOMEM, "no memory for the calls of a communicator");
 	for (i = 0; i < TT_SHORT_SETS; i++)
-		nc->shape[i] = shape + i * TT_SHORT_SET;
-	return 0;
+		nc->shape[i] = none;
 }
 
 void tt_short_forget(struct tt_node_comm *nc)
 {
-	int i;
+	int i, k;
 
-	for (i = 0; i < TT_SHORT_SETS * TT_SHORT_SET; i++)
-		forget(&nc->shape[0][i]);
+	for (i = 0; i < TT_SHORT_SETS; i++)
+		for (k = 0; k < TT_SHORT_SET && nc->shape[i] != none; k++)
+			forget(&nc->shape[i][k]);
 }
 
 void tt_short_free(struct tt_node_comm *nc)
 {
-	if (nc->shape[0])
-		tt_short_forget(nc);
-	free(nc->shape[0]);
+	int i;
+
+	tt_short_forget(nc);
+	for (i = 0; i < TT_SHORT_SETS; i++)
+		if (nc->shape[i] != none)
+			free(nc->shape[i]);
 }

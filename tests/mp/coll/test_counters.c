@@ -504,6 +504,38 @@ static int steady_body(struct mp_job *job)
 	return 0;
 }
 
+/* Many different short calls in turn: each is known the second time, with a request or without. */
+static int many_short_body(struct mp_job *job)
+{
+	enum { SIZES = 90 };
+	struct tutti_request *req;
+	struct tutti_stats a, b;
+	float v[SIZES] = {0};
+	int i, round;
+
+	for (i = 1; i <= SIZES; i++) {
+		MP_OK(tutti_iallreduce(TUTTI_IN_PLACE, v, (size_t)i, TUTTI_FLOAT32, TUTTI_SUM,
+				       job->world, &req));
+		MP_OK(tutti_wait(&req));
+	}
+	for (round = 0; round < 4; round++) {
+		if (round == 2)
+			TT_EXPECT(!stats_of(job, &a));
+		for (i = 1; i <= SIZES; i++)
+			MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, (size_t)i, TUTTI_FLOAT32,
+					      TUTTI_SUM, job->world));
+	}
+	TT_EXPECT(!stats_of(job, &b));
+	TT_EXPECT(a.allocations == b.allocations);
+	return 0;
+}
+
+static void many_short(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = many_short_body));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = many_short_body));
+}
+
 static void steady_shm(void)
 {
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = steady_body));
@@ -530,11 +562,17 @@ static void zero_copy_verbs(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"zero_copy_ofi", zero_copy_ofi}, {"zero_copy_shm", zero_copy_shm},
-		{"wire_ofi", wire_ofi},		  {"steady_shm", steady_shm},
-		{"steady_ofi", steady_ofi},	  {"zero_copy_verbs", zero_copy_verbs},
-		{"cache_ofi", cache_ofi},	  {"cache_shm", cache_shm},
-		{"cache_verbs", cache_verbs},	  {NULL, NULL},
+		{"zero_copy_ofi", zero_copy_ofi},
+		{"zero_copy_shm", zero_copy_shm},
+		{"wire_ofi", wire_ofi},
+		{"steady_shm", steady_shm},
+		{"steady_ofi", steady_ofi},
+		{"zero_copy_verbs", zero_copy_verbs},
+		{"cache_ofi", cache_ofi},
+		{"cache_shm", cache_shm},
+		{"cache_verbs", cache_verbs},
+		{"many_short", many_short},
+		{NULL, NULL},
 	};
 
 	return tt_test_main("counters", tests, argc, argv);
