@@ -397,6 +397,37 @@ static void test_freed_in_use(void)
 					.arg = n == 2 && i == 1 ? &n : NULL) == 0);
 }
 
+/* A freed request that no other rank takes part in. */
+static int freed_in_vain(struct mp_job *job)
+{
+	struct tutti_request *coll;
+	struct tutti_comm *comm;
+	int32_t *sum;
+
+	MP_OK(tutti_alloc(job->ctx, FREED * 4, (void **)&sum));
+	memset(sum, 0, FREED * 4);
+	MP_OK(tutti_comm_dup(job->world, &comm));
+	if (!job->rank) {
+		MP_OK(tutti_iallreduce(TUTTI_IN_PLACE, sum, FREED, TUTTI_INT32, TUTTI_SUM, comm,
+				       &coll));
+		MP_OK(tutti_request_free(&coll));
+		MP_OK(tutti_comm_free(comm));
+	}
+	MP_OK(tutti_barrier(job->world));
+	MP_OK(tutti_finalize(job->ctx)); /* takes it back */
+	job->ctx = NULL;
+	return 0;
+}
+
+static void test_freed_in_vain(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_IF=lo", .fn = freed_in_vain));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_IF=lo TUTTI_NODE=off", .fn = freed_in_vain));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi TUTTI_IF=lo",
+				 .fn = freed_in_vain));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
@@ -406,6 +437,7 @@ int main(int argc, char **argv)
 		{"threads_dup", test_threads_dup},
 		{"out_of_credits", test_out_of_credits},
 		{"freed_in_use", test_freed_in_use},
+		{"freed_in_vain", test_freed_in_vain},
 		{"self_and_names", test_self_and_names},
 		{"groups", test_groups},
 		{NULL, NULL},
