@@ -90,7 +90,9 @@ static void orphan_ended(struct tutti_request *req)
 
 bool tt_request_orphan(struct tutti_request *req)
 {
-	if (atomic_load(&req->state) != TT_REQ_RUNNING || req->ended || req->ops->collected)
+	/* a request that was fused with others is in no list */
+	if (atomic_load(&req->state) != TT_REQ_RUNNING || tt_list_empty(&req->link) || req->ended ||
+	    req->ops->collected)
 		return false;
 	req->persistent = false;
 	req->ended = orphan_ended;

@@ -84,6 +84,27 @@ static int mixed_body(struct mp_job *job)
 	return 0;
 }
 
+/* A running request that was fused cannot be freed. */
+static int fused_busy(struct mp_job *job)
+{
+	struct tutti_request *req[2];
+	int32_t a = 1, b = 2;
+
+	if (job->rank)
+		mp_meet(job);
+	MP_OK(tutti_group_start());
+	MP_OK(tutti_iallreduce(TUTTI_IN_PLACE, &a, 1, TUTTI_INT32, TUTTI_SUM, job->world, &req[0]));
+	MP_OK(tutti_iallreduce(TUTTI_IN_PLACE, &b, 1, TUTTI_INT32, TUTTI_SUM, job->world, &req[1]));
+	MP_OK(tutti_group_end());
+	if (!job->rank) {
+		MP_ERR(tutti_request_free(&req[0]), -EBUSY);
+		mp_meet(job);
+	}
+	MP_OK(tutti_waitall(2, req));
+	TT_EXPECT(a == job->n && b == 2 * job->n);
+	return 0;
+}
+
 /* Errors in a group. */
 static int wrong_body(struct mp_job *job)
 {
@@ -277,6 +298,7 @@ static void all_on(const char *env)
 	TT_CHECK(!MP_RUN(.n = 4, .env = env, .fn = alltoall_body));
 	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = mixed_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = env, .fn = wrong_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = env, .fn = fused_busy));
 	TT_CHECK(!MP_RUN(.n = 4, .env = env, .fn = fused_body));
 }
 
