@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -298,6 +299,36 @@ static void test_refuses(void)
 	munmap(j, sizeof(*j));
 }
 
+/* A rank that runs out of descriptors before rank 0 is there waits to say so. */
+static int rank_few_files(int rank, int n, void *arg)
+{
+	struct bt_job *j = arg;
+	struct tt_boot_params p = bt_params(rank, n, j->port);
+	struct tt_boot *boot = NULL;
+	struct rlimit limit;
+
+	p.init_timeout = rank ? 120000 : 10000;
+	if (rank) {
+		TT_EXPECT(!tt_boot_contact(&p, &boot));
+		TT_EXPECT(!getrlimit(RLIMIT_NOFILE, &limit));
+		limit.rlim_cur = (rlim_t)tt_open_fds() - 1; /* it counts 3 more: 2 are left */
+		TT_EXPECT(!setrlimit(RLIMIT_NOFILE, &limit));
+		j->here = 1;
+	} else {
+		BT_WAIT(j->here, 20000);
+		usleep(100000); /* until the join below */
+		TT_EXPECT(!tt_boot_contact(&p, &boot));
+	}
+	TT_EXPECT(tt_boot_join(boot, NULL, "x", 1) == -EMFILE);
+	TT_EXPECT(bt_error_has("ulimit -n"));
+	return 0;
+}
+
+static void test_few_files(void)
+{
+	bt_job_run(2, rank_few_files, 0);
+}
+
 static void test_unreachable_store(void)
 {
 	struct tt_boot_params p = bt_params(1, 2, bt_free_port());
@@ -337,6 +368,7 @@ static const struct tt_test tests[] = {{"missing_ranks_are_named", test_missing_
 				       {"lost_during_start", test_lost_during_start},
 				       {"lost_before_join", test_lost_before_join},
 				       {"refuses", test_refuses},
+				       {"few_files", test_few_files},
 				       {"unreachable_store", test_unreachable_store},
 				       {"no_secret_to_a_far_store", test_no_secret_to_a_far_store},
 				       {"impossible_rank", test_impossible_rank},

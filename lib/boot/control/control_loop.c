@@ -417,6 +417,13 @@ static void notice_pause(struct tt_boot *b, uint64_t now, uint64_t asked)
 	b->dialer.until = tt_ctl_excuse(b->dialer.until, now + b->limit_ns, excused);
 }
 
+/* A rank that has not reached rank 0 yet does so first (tt_join_open). */
+static void refuse(struct tt_boot *b)
+{
+	if (!b->rank || b->join)
+		tt_start_refuse(b);
+}
+
 /* Enters this rank's card; the caller of tt_boot_join waits with the lock free. */
 static void enter(struct tt_boot *b, const void *card, size_t len)
 {
@@ -428,7 +435,7 @@ static void enter(struct tt_boot *b, const void *card, size_t len)
 	tt_list_each(pos, tmp, &b->links) open += tt_container(pos, struct tt_link, node)->fd >= 0;
 	tt_check_files(b, open);
 	if (b->params.broken) {
-		tt_start_refuse(b);
+		refuse(b);
 		return;
 	}
 	if (tt_tree_entry(b, b->rank, b->host, card, len)) {
@@ -461,8 +468,7 @@ static void take_card(struct tt_boot *b)
 		return;
 	b->params.broken = &b->unfit;
 	b->start_deadline = tt_deadline_ms(TT_REFUSE_MS);
-	if (!b->rank || b->join)
-		tt_start_refuse(b);
+	refuse(b);
 }
 
 static void take_outbox(struct tt_boot *b)
