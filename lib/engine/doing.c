@@ -63,7 +63,7 @@ static size_t say_request(const struct tutti_request *req, char *buf, size_t siz
 	const struct tt_flight_rec *rec = &ctx->flight->rec[req->flight % TT_FLIGHT_RECORDS];
 	struct tt_dump_clock clock = tt_dump_clock(ctx->flight);
 	uint64_t now = tt_dump_real(&clock, tt_ticks()), start = now;
-	char text[128], name[32];
+	char text[128], name[TT_COMM_NAME];
 	int n;
 
 	if (atomic_load(&rec->number) == req->flight)

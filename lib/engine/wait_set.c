@@ -264,7 +264,7 @@ int tt_request_waited_out(const struct tutti_request *req)
 {
 	struct tutti_error_info info = {.size = sizeof(info), .code = -ETIMEDOUT};
 	struct tutti_context *ctx = req->comm->ctx;
-	char text[128], waits[192] = "", name[32], limit[64], doing[220];
+	char text[128], waits[192] = "", name[TT_COMM_NAME], limit[64], doing[220];
 
 	info.rank = req->ops->waits(req, waits, sizeof(waits));
 	if (info.rank >= 0)
