@@ -95,6 +95,8 @@ static int meet(struct tutti_comm *comm)
 		return err;
 	tt_wire_lock(comm->ctx->wire);
 	comm->id = (uint32_t)id;
+	if (comm->flight && comm->flight->uid == comm->uid)
+		comm->flight->id = comm->id;
 	if (id >= comm->ctx->next_comm_id)
 		comm->ctx->next_comm_id = (uint32_t)id + 1;
 	tt_wire_unlock(comm->ctx->wire);
