@@ -124,6 +124,8 @@ static void arguments(void)
 
 /* ---- missing peers ---- */
 
+#define PATIENCE 30000 /* ms, where the deadline is not the subject */
+
 enum { NOT_SENT, OTHER_TAG, ANYBODY, NOT_RECEIVED, PROBED };
 
 static int waiting_body(struct mp_job *job)
@@ -133,6 +135,7 @@ static int waiting_body(struct mp_job *job)
 	struct tutti_comm *dup;
 	int v = 0, how = *(const int *)job->arg;
 
+	MP_OK(tutti_comm_set_timeout(job->world, PATIENCE));
 	MP_OK(tutti_comm_dup(job->world, &dup));
 	if (job->rank == 1 && how == OTHER_TAG)
 		MP_OK(tutti_send(&v, 1, TUTTI_INT32, 0, 6, dup));
@@ -164,6 +167,7 @@ static int waiting_body(struct mp_job *job)
 								 : "recv"));
 	}
 	mp_meet(job);
+	MP_OK(tutti_comm_set_timeout(dup, PATIENCE));
 	/* a receive or probe that ends is all that ends; a send takes its communicator along */
 	MP_ERR(tutti_sendrecv(big, 10, TUTTI_INT8, !job->rank, 1, big + 50000, 10, TUTTI_INT8,
 			      !job->rank, 1, dup, NULL),
@@ -202,7 +206,9 @@ static int fence_body(struct mp_job *job)
 	int v = 0, done;
 	char *buf;
 
+	MP_OK(tutti_comm_set_timeout(job->world, PATIENCE));
 	MP_OK(tutti_comm_dup(job->world, &dup));
+	MP_OK(tutti_comm_set_timeout(dup, PATIENCE));
 	MP_OK(tutti_alloc(job->ctx, n, (void **)&buf));
 	memset(buf, 1, n);
 	MP_OK(tutti_sendrecv(&v, 1, TUTTI_INT32, !job->rank, 0, &done, 1, TUTTI_INT32, !job->rank,
@@ -219,6 +225,8 @@ static int fence_body(struct mp_job *job)
 		if (req)
 			(void)tutti_wait(&req);
 	} else {
+		MP_OK(tutti_probe(1, 3, dup, NULL)); /* the header is here */
+		MP_OK(tutti_comm_set_timeout(dup, 0));
 		MP_ERR(tutti_recv(buf, n, TUTTI_UINT8, 1, 3, dup, NULL), -ETIMEDOUT);
 		MP_SAID("it came from rank 1");
 		MP_SAID("but not all of its 4194304 bytes");

@@ -201,7 +201,7 @@ static void slow_update(void *value, const void *update, size_t count, enum tutt
 	(void)count;
 	(void)datatype;
 	if (!slept || arg)
-		mp_sleep_ms(arg ? *(int *)arg : 1500);
+		mp_sleep_ms(arg ? *(int *)arg : 3000);
 	slept = true;
 }
 
@@ -404,11 +404,11 @@ static void closing(void)
 	int servers;
 
 	for (servers = 0; servers < 2; servers++)
-		TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=400ms",
+		TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=800ms",
 				 .fn = early_body, .arg = &servers));
-	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=300ms", .fn = gone_body,
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=600ms", .fn = gone_body,
 			 .timeout_ms = 10000));
-	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=300ms", .fn = stuck_body,
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=600ms", .fn = stuck_body,
 			 .timeout_ms = 15000));
 }
 
