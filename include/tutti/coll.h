@@ -62,12 +62,12 @@ struct tutti_float64_index {
 	int64_t index;
 };
 
-/*
- * Elements of bytes bytes, 1 to TUTTI_OPAQUE_MAX, that the library moves but does not understand.
- * Reductions need an operator of tutti_op_create.
- */
 #define TUTTI_OPAQUE_MAX ((size_t)1 << 20)
-#define TUTTI_OPAQUE(bytes) ((enum tutti_datatype)(TUTTI_OPAQUE_FLAG | (int)(bytes)))
+/* Elements of 1 to TUTTI_OPAQUE_MAX bytes; bytes is evaluated twice. */
+/* Reductions of such elements need an operator of tutti_op_create. */
+#define TUTTI_OPAQUE(bytes)                                                                        \
+	((enum tutti_datatype)((int)TUTTI_OPAQUE_FLAG |                                            \
+			       ((size_t)(bytes) > TUTTI_OPAQUE_MAX ? 0 : (int)(bytes))))
 
 enum tutti_op {
 	TUTTI_SUM = 0,

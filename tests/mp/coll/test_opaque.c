@@ -152,6 +152,9 @@ static int bad(struct mp_job *job)
 
 	TT_EXPECT(!tutti_datatype_size(TUTTI_OPAQUE(0)));
 	TT_EXPECT(!tutti_datatype_size(TUTTI_OPAQUE(TUTTI_OPAQUE_MAX + 1)));
+	TT_EXPECT(!tutti_datatype_size(TUTTI_OPAQUE(((size_t)1 << 28) + 8)));
+	TT_EXPECT(!tutti_datatype_size(TUTTI_OPAQUE(((size_t)1 << 32) + 8)));
+	TT_EXPECT(!tutti_datatype_size(TUTTI_OPAQUE(-8)));
 	TT_EXPECT(tutti_datatype_size(TUTTI_OPAQUE(TUTTI_OPAQUE_MAX)) == TUTTI_OPAQUE_MAX);
 	MP_ERR(tutti_bcast(a, 1, TUTTI_OPAQUE(0), 0, job->world), -EINVAL);
 	MP_ERR(tutti_allreduce(a, b, 1, TUTTI_OPAQUE(4), TUTTI_SUM, job->world), -EINVAL);
