@@ -139,19 +139,23 @@ int tutti_request_set_timeout(struct tutti_request *request, int ms)
 
 int tutti_request_free(struct tutti_request **request)
 {
+	struct tutti_context *ctx;
 	struct tutti_request *req;
 	int err = 0;
 
 	if (!request || !*request)
 		return 0;
 	req = *request;
-	tt_wire_lock(req->comm->ctx->wire);
+	ctx = req->comm->ctx;
+	tt_wire_lock(ctx->wire);
 	if (tt_request_finished(req))
 		tt_request_free(req);
 	else if (!tt_request_orphan(req))
 		err = tt_fail(-EBUSY,
 			      "tutti_request_free: the request is running; wait for it first");
-	tt_wire_unlock(req->comm->ctx->wire);
+	if (ctx->reap_due)
+		ctx->reap(ctx);
+	tt_wire_unlock(ctx->wire);
 	if (!err)
 		*request = NULL;
 	return err;

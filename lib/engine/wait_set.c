@@ -334,6 +334,8 @@ int tt_request_collect(struct tutti_request **request)
 		atomic_store(&req->state, TT_REQ_IDLE);
 	else
 		tt_request_free(req);
+	if (ctx->reap_due)
+		ctx->reap(ctx);
 	tt_wire_unlock(ctx->wire);
 	if (status)
 		tt_record_due(ctx);

@@ -5,6 +5,7 @@
  */
 #include "config.h"
 
+#include "lib/comm/comm.h"
 #include "tests/mp/job.h"
 
 #include <errno.h>
@@ -397,6 +398,48 @@ static void test_freed_in_use(void)
 					.arg = n == 2 && i == 1 ? &n : NULL) == 0);
 }
 
+static int count_comms(struct tutti_context *ctx)
+{
+	struct tt_list *l, *tmp;
+	int n = 0;
+
+	tt_wire_lock(ctx->wire);
+	tt_list_each(l, tmp, &ctx->comms) n++;
+	tt_wire_unlock(ctx->wire);
+	return n;
+}
+
+/* A communicator that was freed before its requests goes with the last of them. */
+static int last_use(struct mp_job *job)
+{
+	int n = count_comms(job->ctx), i;
+	struct tutti_request *req[2];
+	struct tutti_comm *comm;
+	int32_t v = 0;
+
+	for (i = 0; i < 20; i++) {
+		MP_OK(tutti_comm_dup(job->world, &comm));
+		MP_OK(tutti_send_init(&v, 1, TUTTI_INT32, 0, 0, comm, &req[0]));
+		MP_OK(tutti_irecv(&v, 1, TUTTI_INT32, job->rank, 0, comm, NULL, &req[1]));
+		MP_OK(tutti_comm_free(comm));
+		TT_EXPECT(count_comms(job->ctx) == n + 1);
+		MP_OK(tutti_cancel(req[1]));
+		MP_OK(tutti_request_free(&req[i % 2]));
+		TT_EXPECT(count_comms(job->ctx) == n + 1);
+		MP_ERR(tutti_wait(&req[1 - i % 2]), i % 2 ? 0 : -ECANCELED);
+		if (i % 2)
+			MP_OK(tutti_request_free(&req[0]));
+		TT_EXPECT(count_comms(job->ctx) == n);
+	}
+	return 0;
+}
+
+static void test_last_use(void)
+{
+	TT_CHECK(!MP_RUN(.n = 1, .fn = last_use));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = last_use));
+}
+
 /* A freed request that no other rank takes part in. */
 static int freed_in_vain(struct mp_job *job)
 {
@@ -438,6 +481,7 @@ int main(int argc, char **argv)
 		{"out_of_credits", test_out_of_credits},
 		{"freed_in_use", test_freed_in_use},
 		{"freed_in_vain", test_freed_in_vain},
+		{"last_use", test_last_use},
 		{"self_and_names", test_self_and_names},
 		{"groups", test_groups},
 		{NULL, NULL},
