@@ -408,15 +408,16 @@ static int wait_for(struct tutti_context *ctx, bool (*done)(void *), void *arg, 
 			atomic_store_explicit(&ctx->shares_core, w.events > 0,
 					      memory_order_relaxed);
 		offered = false;
+		if (step % TIMER_STEPS == TIMER_STEPS - 1) { /* other events can go on for ever */
+			now = tt_now_ns();
+			if (!deadline)
+				deadline = now + timeout;
+			if (now >= deadline)
+				return -ETIMEDOUT;
+		}
 		if (n) {
 			idle_since = 0;
 			quiet = 0;
-			if (step % TIMER_STEPS != TIMER_STEPS - 1)
-				continue;
-			if (!deadline) /* other events can go on for ever */
-				deadline = tt_now_ns() + timeout;
-			else if (tt_passed(deadline))
-				return -ETIMEDOUT;
 			continue;
 		}
 		quiet++;
