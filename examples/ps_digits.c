@@ -328,8 +328,9 @@ static int second_server(struct worker *w)
 	uint64_t bytes[2];
 
 	if (tutti_ps_resize(w->ps, w->world, &config, &w->ps) ||
-	    tutti_ps_find(w->ps, "weights", &w->table) || tutti_ps_load(w->ps, 0, &bytes[0]) ||
-	    tutti_ps_load(w->ps, 1, &bytes[1]))
+	    tutti_ps_find(w->ps, "weights", &w->table) ||
+	    tutti_ps_server_bytes(w->ps, 0, &bytes[0]) ||
+	    tutti_ps_server_bytes(w->ps, 1, &bytes[1]))
 		return failed(w, "going on with two servers");
 	if (w->rank == 1)
 		printf("from clock %d on two servers, with %llu and %llu bytes\n", w->opt.second,

@@ -12,7 +12,6 @@ dist_man_MANS += \
 	man/tutti_ps_ipush.3 \
 	man/tutti_ps_ipush_rows.3 \
 	man/tutti_ps_last_read.3 \
-	man/tutti_ps_load.3 \
 	man/tutti_ps_open.3 \
 	man/tutti_ps_pull.3 \
 	man/tutti_ps_pull_rows.3 \
@@ -23,4 +22,5 @@ dist_man_MANS += \
 	man/tutti_ps_restore.3 \
 	man/tutti_ps_rows.3 \
 	man/tutti_ps_save.3 \
+	man/tutti_ps_server_bytes.3 \
 	man/tutti_ps_set.3

@@ -124,8 +124,8 @@ int tutti_op_create_premul_sum(struct tutti_context *ctx, const void *scalar,
  */
 int tutti_reduce_local(struct tutti_context *ctx, const void *in, void *inout, size_t count,
 		       enum tutti_datatype datatype, enum tutti_op op);
-/** tutti_op_free - requests with it keep it. *op becomes TUTTI_OP_LIMIT. */
-int tutti_op_free(struct tutti_context *ctx, enum tutti_op *op);
+/** tutti_op_free - free an operator of ctx; requests with it keep it. */
+int tutti_op_free(struct tutti_context *ctx, enum tutti_op op);
 
 int tutti_allreduce(const void *sendbuf, void *recvbuf, size_t count, enum tutti_datatype datatype,
 		    enum tutti_op op, struct tutti_comm *comm);

@@ -86,7 +86,7 @@ enum tutti_ps_combine {
 };
 
 /* Values before the first push. */
-enum tutti_ps_init {
+enum tutti_ps_initial {
 	TUTTI_PS_UNSET = 0, /* nothing: a dense table needs tutti_ps_set, a row is unknown until it
 			       is pushed */
 	TUTTI_PS_ZERO,
@@ -94,7 +94,7 @@ enum tutti_ps_init {
 	TUTTI_PS_UNIFORM,  /* in [init_a, init_b), from seed, the same wherever it is stored */
 	TUTTI_PS_NORMAL,   /* mean init_a, standard deviation init_b, likewise */
 	TUTTI_PS_FILL,	   /* options.fill */
-	TUTTI_PS_NUM_INITS
+	TUTTI_PS_NUM_INITIALS
 };
 
 /* Called by the server's thread with count elements, at most a block; must not call tutti. */
@@ -109,7 +109,7 @@ struct tutti_ps_options {
 	size_t size;	     /* sizeof(struct tutti_ps_options) */
 	int rule;	     /* enum tutti_ps_rule */
 	int combine;	     /* enum tutti_ps_combine */
-	int init;	     /* enum tutti_ps_init */
+	int init;	     /* enum tutti_ps_initial */
 	double rate;	     /* [0.01] */
 	double momentum;     /* [0.9] */
 	double beta1, beta2; /* [0.9, 0.999; RMSProp's decay is beta2, 0.99] */
@@ -152,10 +152,9 @@ int tutti_ps_rows(struct tutti_ps *ps, const char *name, size_t width, uint64_t 
 int tutti_ps_find(struct tutti_ps *ps, const char *name, struct tutti_ps_table **table);
 
 /**
- * tutti_ps_load - bytes of values placed on server index (0 to servers - 1), of all tables.
- * Local.
+ * tutti_ps_server_bytes - bytes of values on server index (0 to servers - 1), of all tables. Local.
  */
-int tutti_ps_load(struct tutti_ps *ps, int index, uint64_t *bytes);
+int tutti_ps_server_bytes(struct tutti_ps *ps, int index, uint64_t *bytes);
 
 /**
  * tutti_ps_set - set the first count values of a dense table, by one worker. All workers can pull

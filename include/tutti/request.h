@@ -10,6 +10,9 @@
  * from the begin of that call. At its end the call cancels the receive, if no message has matched
  * it, and returns -ETIMEDOUT. A receive that a message has matched goes on and its request
  * remains.
+ *
+ * A call that always ends an object takes the object (tutti_request_free and every other free). A
+ * call that may end it takes the address of its pointer and sets the pointer to NULL if it has.
  */
 #ifndef TUTTI_REQUEST_H
 #define TUTTI_REQUEST_H
@@ -71,7 +74,7 @@ int tutti_cancel(struct tutti_request *request);
 int tutti_request_set_timeout(struct tutti_request *request, int ms);
 
 /** tutti_request_free - free a request; one that is running ends by itself first. */
-int tutti_request_free(struct tutti_request **request);
+int tutti_request_free(struct tutti_request *request);
 
 #ifdef __cplusplus
 }

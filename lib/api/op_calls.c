@@ -76,19 +76,14 @@ int tutti_reduce_local(struct tutti_context *ctx, const void *in, void *inout, s
 	return err;
 }
 
-int tutti_op_free(struct tutti_context *ctx, enum tutti_op *op)
+int tutti_op_free(struct tutti_context *ctx, enum tutti_op op)
 {
 	int err = tt_check_ctx(ctx);
 
 	if (err)
 		return err;
-	if (!op)
-		return tt_fail(-EINVAL, "tutti_op_free: op is NULL");
-	if ((unsigned)*op < TUTTI_NUM_OPS)
+	if ((unsigned)op < TUTTI_NUM_OPS)
 		return tt_fail(-EINVAL, "tutti_op_free: %s was not made by tutti_op_create",
-			       tt_op_name(*op));
-	err = tt_userop_free(ctx, *op);
-	if (!err)
-		*op = TUTTI_OP_LIMIT;
-	return err;
+			       tt_op_name(op));
+	return tt_userop_free(ctx, op);
 }

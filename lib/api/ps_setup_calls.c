@@ -81,13 +81,13 @@ int tutti_ps_find(struct tutti_ps *ps, const char *name, struct tutti_ps_table *
 	return 0;
 }
 
-int tutti_ps_load(struct tutti_ps *ps, int index, uint64_t *bytes)
+int tutti_ps_server_bytes(struct tutti_ps *ps, int index, uint64_t *bytes)
 {
 	if (!ps || !bytes)
-		return tt_fail(-EINVAL, "tutti_ps_load: %s is NULL", ps ? "bytes" : "ps");
+		return tt_fail(-EINVAL, "tutti_ps_server_bytes: %s is NULL", ps ? "bytes" : "ps");
 	if (index < 0 || index >= ps->nservers)
-		return tt_fail(-EINVAL, "tutti_ps_load: %d is not a server (0 to %d)", index,
-			       ps->nservers - 1);
+		return tt_fail(-EINVAL, "tutti_ps_server_bytes: %d is not a server (0 to %d)",
+			       index, ps->nservers - 1);
 	*bytes = ps->load[index];
 	return 0;
 }

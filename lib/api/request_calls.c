@@ -137,26 +137,22 @@ int tutti_request_set_timeout(struct tutti_request *request, int ms)
 	return 0;
 }
 
-int tutti_request_free(struct tutti_request **request)
+int tutti_request_free(struct tutti_request *request)
 {
 	struct tutti_context *ctx;
-	struct tutti_request *req;
 	int err = 0;
 
-	if (!request || !*request)
+	if (!request)
 		return 0;
-	req = *request;
-	ctx = req->comm->ctx;
+	ctx = request->comm->ctx;
 	tt_wire_lock(ctx->wire);
-	if (tt_request_finished(req))
-		tt_request_free(req);
-	else if (!tt_request_orphan(req))
+	if (tt_request_finished(request))
+		tt_request_free(request);
+	else if (!tt_request_orphan(request))
 		err = tt_fail(-EBUSY,
 			      "tutti_request_free: the request is running; wait for it first");
 	if (ctx->reap_due)
 		ctx->reap(ctx);
 	tt_wire_unlock(ctx->wire);
-	if (!err)
-		*request = NULL;
 	return err;
 }

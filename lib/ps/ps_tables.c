@@ -167,11 +167,11 @@ static int check_options(const struct tutti_ps *ps, const struct tutti_ps_option
 {
 	if ((unsigned)o->rule >= TUTTI_PS_NUM_RULES ||
 	    (unsigned)o->combine >= TUTTI_PS_NUM_COMBINES ||
-	    (unsigned)o->init >= TUTTI_PS_NUM_INITS)
+	    (unsigned)o->init >= TUTTI_PS_NUM_INITIALS)
 		return tt_fail(-EINVAL, "a table's options: there is no %s of that number",
-			       (unsigned)o->rule >= TUTTI_PS_NUM_RULES	 ? "rule"
-			       : (unsigned)o->init >= TUTTI_PS_NUM_INITS ? "init"
-									 : "combine");
+			       (unsigned)o->rule >= TUTTI_PS_NUM_RULES	    ? "rule"
+			       : (unsigned)o->init >= TUTTI_PS_NUM_INITIALS ? "init"
+									    : "combine");
 	if (o->rule >= TUTTI_PS_SGD && o->rule <= TUTTI_PS_ADAMW && !is_float(type))
 		return tt_fail(-EINVAL, "a table's options: rule %s is for floats, not %s",
 			       tt_rule_name(o->rule), tt_datatype_name(type));

@@ -332,7 +332,7 @@ static int busy_body(struct mp_job *job)
 	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &v, 1, TUTTI_INT32, op, job->world));
 	if (!job->rank)
 		pthread_join(thread, NULL);
-	MP_OK(tutti_op_free(job->ctx, &op));
+	MP_OK(tutti_op_free(job->ctx, op));
 	return 0;
 }
 

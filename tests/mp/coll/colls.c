@@ -437,7 +437,7 @@ int colls_once(struct mp_job *job, struct coll *c, enum colls_form form)
 	}
 	TT_EXPECT(!colls_check(job, c));
 	if (req)
-		MP_OK(tutti_request_free(&req));
+		MP_OK(tutti_request_free(req));
 	free(arrays);
 	return colls_free(job, c);
 }

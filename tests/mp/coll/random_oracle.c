@@ -87,10 +87,10 @@ int rnd_ops_free(struct mp_job *job, struct rnd_ops *ops)
 {
 	int i;
 
-	MP_OK(tutti_op_free(job->ctx, &ops->commuting));
-	MP_OK(tutti_op_free(job->ctx, &ops->ordered));
+	MP_OK(tutti_op_free(job->ctx, ops->commuting));
+	MP_OK(tutti_op_free(job->ctx, ops->ordered));
 	for (i = 0; i < RND_TYPES; i++)
-		MP_OK(tutti_op_free(job->ctx, &ops->premul[i]));
+		MP_OK(tutti_op_free(job->ctx, ops->premul[i]));
 	return 0;
 }
 

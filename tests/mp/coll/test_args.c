@@ -141,26 +141,27 @@ static int bad_ops(struct mp_job *job)
 	MP_ERR(tutti_op_create_premul_sum(job->ctx, NULL, N, &op), -EINVAL);
 	MP_SAID("scalar");
 	MP_ERR(tutti_op_create_premul_sum(job->ctx, &one, (enum tutti_datatype)55, &op), -EINVAL);
-	MP_ERR(tutti_op_free(job->ctx, &op), -EINVAL);
+	MP_ERR(tutti_op_free(job->ctx, op), -EINVAL);
 	MP_SAID("max");
-	MP_ERR(tutti_op_free(job->ctx, NULL), -EINVAL);
+	MP_ERR(tutti_op_free(job->ctx, TUTTI_OP_LIMIT), -EINVAL);
+	MP_ERR(tutti_op_free(NULL, op), -EINVAL);
 	MP_OK(tutti_op_create(job->ctx, twice, NULL, 1, &op));
 	MP_OK(tutti_op_create_premul_sum(job->ctx, &one, N, &premul));
 	MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, &i, 1, TUTTI_INT32, premul, w), -EINVAL);
 	MP_SAID("float32, not int32");
 	copy = op;
 	MP_OK(tutti_allreduce_init(TUTTI_IN_PLACE, a, 4, N, op, w, &req));
-	MP_OK(tutti_op_free(job->ctx, &op)); /* the request keeps it */
+	MP_OK(tutti_op_free(job->ctx, op)); /* the request keeps it */
 	MP_OK(tutti_start(req));
 	MP_OK(tutti_wait(&req));
-	MP_OK(tutti_request_free(&req));
+	MP_OK(tutti_request_free(req));
 	MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, a, 4, N, copy, w), -EINVAL);
 	MP_SAID("freed");
-	MP_ERR(tutti_op_free(job->ctx, &copy), -EINVAL);
+	MP_ERR(tutti_op_free(job->ctx, copy), -EINVAL);
 	MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, a, 4, N, op, w), -EINVAL);
 	MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, a, 4, N, copy + 1000, w), -EINVAL);
 	MP_SAID("not an operator");
-	MP_OK(tutti_op_free(job->ctx, &premul));
+	MP_OK(tutti_op_free(job->ctx, premul));
 	MP_OK(tutti_op_create(job->ctx, twice, NULL, 1, &op)); /* left to tutti_finalize */
 	return 0;
 }

@@ -69,7 +69,7 @@ static int mixed(struct mp_job *job)
 		MP_OK(tutti_start(req));
 		MP_OK(tutti_wait(&req));
 	}
-	MP_OK(tutti_request_free(&req));
+	MP_OK(tutti_request_free(req));
 	return 0;
 }
 

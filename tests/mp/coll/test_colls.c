@@ -203,7 +203,7 @@ static int by_user(struct mp_job *job, const struct amount *a, bool ordered)
 				TT_EXPECT(!colls_once(job, &c, (turn + place) % F_FORMS));
 			}
 	TT_EXPECT(job->n == 1 || (calls.n && calls.type == (ordered ? TUTTI_UINT64 : TUTTI_INT32)));
-	MP_OK(tutti_op_free(job->ctx, &op));
+	MP_OK(tutti_op_free(job->ctx, op));
 	return op != TUTTI_OP_LIMIT;
 }
 
@@ -259,7 +259,7 @@ static int premultiplied(struct mp_job *job, const struct amount *a)
 			c.memory = turn % MP_KINDS;
 			TT_EXPECT(!colls_once(job, &c, turn / 3 % F_FORMS));
 		}
-		MP_OK(tutti_op_free(job->ctx, &op));
+		MP_OK(tutti_op_free(job->ctx, op));
 	}
 	return 0;
 }

@@ -407,7 +407,7 @@ static int cache_body(struct mp_job *job)
 		TT_EXPECT(out[COUNT - 1] == (float)round);
 		TT_EXPECT(b.cache_misses == a.cache_misses + 1 && b.copied_bytes == a.copied_bytes);
 	}
-	MP_OK(tutti_request_free(&persistent));
+	MP_OK(tutti_request_free(persistent));
 	munmap(out, size);
 	return 0;
 }
@@ -497,7 +497,7 @@ static int steady_body(struct mp_job *job)
 	 * before.
 	 */
 	TT_EXPECT(b.allocations - a.allocations <= 8);
-	MP_OK(tutti_request_free(&persistent));
+	MP_OK(tutti_request_free(persistent));
 	MP_OK(tutti_free(big));
 	MP_OK(tutti_free(mid));
 	free(small);

@@ -79,7 +79,7 @@ static int mixed_body(struct mp_job *job)
 		MP_OK(tutti_wait(&again));
 		TT_EXPECT(persistent == a);
 	}
-	MP_OK(tutti_request_free(&again));
+	MP_OK(tutti_request_free(again));
 	MP_OK(tutti_comm_free(dup));
 	return 0;
 }
@@ -97,7 +97,7 @@ static int fused_busy(struct mp_job *job)
 	MP_OK(tutti_iallreduce(TUTTI_IN_PLACE, &b, 1, TUTTI_INT32, TUTTI_SUM, job->world, &req[1]));
 	MP_OK(tutti_group_end());
 	if (!job->rank) {
-		MP_ERR(tutti_request_free(&req[0]), -EBUSY);
+		MP_ERR(tutti_request_free(req[0]), -EBUSY);
 		mp_meet(job);
 	}
 	MP_OK(tutti_waitall(2, req));
@@ -123,7 +123,7 @@ static int wrong_body(struct mp_job *job)
 	MP_ERR(tutti_wait(&req), -EINVAL);
 	MP_ERR(tutti_test(&req, &done), -EINVAL);
 	TT_EXPECT(done == -1);
-	MP_ERR(tutti_request_free(&req), -EBUSY);
+	MP_ERR(tutti_request_free(req), -EBUSY);
 	MP_ERR(tutti_finalize(job->ctx), -EINVAL);
 	MP_OK(tutti_recv(&w, 1, TUTTI_INT32, !job->rank, 0, job->world, NULL)); /* too short */
 	MP_OK(tutti_send(&v, 1, TUTTI_INT32, !job->rank, 1, job->world));

@@ -90,7 +90,7 @@ static int combine(struct mp_job *job, size_t size, size_t count, int commutativ
 	MP_OK(tutti_reduce_local(job->ctx, mine, sum, count, type, op));
 	for (i = 0; i < count * size; i++)
 		TT_EXPECT(sum[i] == (unsigned char)(2 * mine[i]));
-	MP_OK(tutti_op_free(job->ctx, &op));
+	MP_OK(tutti_op_free(job->ctx, op));
 	free(mine);
 	free(sum);
 	return 0;
@@ -164,7 +164,7 @@ static int bad(struct mp_job *job)
 	MP_OK(tutti_op_create(job->ctx, add_bytes, &size, 1, &op));
 	MP_ERR(tutti_allreduce(a, b, 1, TUTTI_OPAQUE(8193), op, job->world), -EINVAL);
 	MP_SAID("at most 8192 bytes, not 8193");
-	MP_OK(tutti_op_free(job->ctx, &op));
+	MP_OK(tutti_op_free(job->ctx, op));
 	MP_ERR(tutti_reduce_local(job->ctx, &x, &y, 1, TUTTI_INT64, op), -EINVAL);
 	MP_ERR(tutti_reduce_local(job->ctx, &x, &y, 1, TUTTI_INT64, TUTTI_AVG), -EINVAL);
 	MP_ERR(tutti_reduce_local(job->ctx, &x, NULL, 1, TUTTI_INT64, TUTTI_SUM), -EINVAL);

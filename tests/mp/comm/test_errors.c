@@ -136,7 +136,7 @@ static int freed_comm(struct mp_job *job)
 	MP_ERR(tutti_barrier(comm), -EINVAL);
 	MP_OK(tutti_start(req)); /* the request keeps it */
 	MP_OK(tutti_wait(&req));
-	MP_OK(tutti_request_free(&req));
+	MP_OK(tutti_request_free(req));
 	MP_ERR(tutti_barrier(comm), -EINVAL);
 	MP_SAID("freed");
 	MP_ERR(tutti_comm_free(comm), -EINVAL);
@@ -186,7 +186,7 @@ static int pending_body(struct mp_job *job)
 	MP_OK(tutti_wait(&req));
 	TT_EXPECT(v[0] == (float)job->n && v[99999] == (float)job->n);
 	MP_ERR(tutti_finalize(job->ctx), -EBUSY);
-	MP_OK(tutti_request_free(&idle));
+	MP_OK(tutti_request_free(idle));
 	return 0; /* and now it works */
 }
 

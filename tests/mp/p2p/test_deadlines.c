@@ -211,7 +211,7 @@ static int timeouts_body(struct mp_job *job)
 		MP_OK(tutti_start(req));
 		MP_ERR(tutti_wait(&req), -ETIMEDOUT);
 		MP_SAID("150 ms (tutti_comm_set_timeout)");
-		MP_OK(tutti_request_free(&req));
+		MP_OK(tutti_request_free(req));
 		MP_ERR(tutti_comm_set_timeout(dup, -2), -EINVAL);
 		MP_OK(tutti_comm_set_timeout(dup, 0));
 	}

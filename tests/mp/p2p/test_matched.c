@@ -112,7 +112,7 @@ static int sync_many(struct mp_job *job, char *buf)
 		}
 	}
 	if (job->rank == 1)
-		MP_OK(tutti_request_free(&req[0]));
+		MP_OK(tutti_request_free(req[0]));
 	for (i = 0; i < NSIZES; i++) {
 		if (job->rank == 1)
 			MP_OK(tutti_ssend(buf, sizes[i], TUTTI_UINT8, 0, 2, job->world));

@@ -295,8 +295,8 @@ static int persistent_body(struct mp_job *job)
 		MP_OK(tutti_waitall(2, req));
 		TT_EXPECT(check(in, n, (unsigned)(i + !job->rank * 100)));
 	}
-	MP_OK(tutti_request_free(&req[0]));
-	MP_OK(tutti_request_free(&req[1]));
+	MP_OK(tutti_request_free(req[0]));
+	MP_OK(tutti_request_free(req[1]));
 	MP_OK(tutti_free(in));
 	MP_OK(tutti_free(out));
 	return 0;

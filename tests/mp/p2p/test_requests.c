@@ -180,8 +180,8 @@ static int soup_body(struct mp_job *job)
 	TT_EXPECT(index == -1 && done == 1);
 	MP_OK(tutti_testall(0, NULL, &done));
 	TT_EXPECT(done == 1);
-	MP_OK(tutti_request_free(&s->req[N]));
-	MP_OK(tutti_request_free(&s->req[N + 2]));
+	MP_OK(tutti_request_free(s->req[N]));
+	MP_OK(tutti_request_free(s->req[N + 2]));
 	for (i = 0; i < N; i++)
 		free(s->buf[i]);
 	free(s);
@@ -283,7 +283,7 @@ static int cancel_body(struct mp_job *job)
 	} else {
 		MP_OK(tutti_wait(&req));
 		TT_EXPECT(got == 5);
-		MP_OK(tutti_request_free(&req));
+		MP_OK(tutti_request_free(req));
 	}
 	MP_ERR(tutti_cancel(NULL), -EINVAL);
 	return 0;
@@ -326,7 +326,7 @@ static int startall_body(struct mp_job *job)
 	MP_OK(tutti_cancel(once));
 	MP_ERR(tutti_waitall(9, req), -ECANCELED);
 	for (i = 0; i < 9; i++)
-		MP_OK(tutti_request_free(&req[i]));
+		MP_OK(tutti_request_free(req[i]));
 	MP_ERR(tutti_startall(-1, NULL), -EINVAL);
 	MP_ERR(tutti_startall(1, NULL), -EINVAL);
 	MP_ERR(tutti_testall(1, req, NULL), -EINVAL);

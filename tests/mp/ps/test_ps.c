@@ -211,7 +211,7 @@ static int huge_body(struct mp_job *job)
 	MP_OK(mp_ps_open(job, 1, TUTTI_PS_ASYNC,
 			 &ps)); /* one server: offsets in its part have more than 32 bits */
 	MP_OK(tutti_ps_dense(ps, "huge", HUGE_COUNT, TUTTI_UINT8, &opt, &t));
-	MP_OK(tutti_ps_load(ps, 0, &bytes));
+	MP_OK(tutti_ps_server_bytes(ps, 0, &bytes));
 	TT_EXPECT(bytes == HUGE_COUNT);
 	for (round = 0; round < 2 && job->rank; round++)
 		for (i = 0; i < sizeof(from) / sizeof(from[0]); i++) {

@@ -80,7 +80,7 @@ static int calls_refused(struct mp_job *job, struct tutti_ps *ps, struct tutti_p
 	float v[100] = {0};
 
 	MP_ERR(tutti_ps_find(ps, "nowhere", &none), -ENOENT);
-	MP_ERR(tutti_ps_load(ps, 9, &load), -EINVAL);
+	MP_ERR(tutti_ps_server_bytes(ps, 9, &load), -EINVAL);
 	if (job->rank == 0) {
 		MP_ERR(tutti_ps_pull(t, v, 0, 10, TUTTI_FLOAT32), -EPERM);
 		MP_ERR(tutti_ps_clock(ps), -EPERM);

@@ -88,7 +88,7 @@ static const struct bad_int ints[] = {
 	INT(combine, TUTTI_PS_NUM_COMBINES),
 	INT(combine, TUTTI_PS_COMBINE_SUM),
 	INT(init, -1),
-	INT(init, TUTTI_PS_NUM_INITS),
+	INT(init, TUTTI_PS_NUM_INITIALS),
 	INT(softsync, -1),
 	INT(softsync, 1 << 30),
 	INT(staleness_aware, -1),

@@ -217,7 +217,7 @@ static int level(struct mp_job *job, struct rank *k)
 	uint64_t most = 0, sum = 0, bytes;
 	int i, n = 0;
 
-	for (i = 0; !tutti_ps_load(k->ps, i, &bytes); i++, n++) {
+	for (i = 0; !tutti_ps_server_bytes(k->ps, i, &bytes); i++, n++) {
 		most = bytes > most ? bytes : most;
 		sum += bytes;
 	}
@@ -613,7 +613,7 @@ static int check_weights(struct mp_job *job, struct tutti_ps *ps, const int *wei
 	int i;
 
 	for (i = 0; i < n; i++) {
-		MP_OK(tutti_ps_load(ps, i, &load[i]));
+		MP_OK(tutti_ps_server_bytes(ps, i, &load[i]));
 		sum += (double)load[i];
 		weights += weight[i];
 	}

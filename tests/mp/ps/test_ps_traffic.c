@@ -134,11 +134,11 @@ static int weights_body(struct mp_job *job)
 	MP_OK(tutti_ps_open(job->world, &config, &ps));
 	MP_OK(tutti_ps_dense(ps, "dense", ELEMS, TUTTI_FLOAT32, &zero, &dense));
 	for (k = 0; k < 3; k++)
-		MP_OK(tutti_ps_load(ps, k, &load[k]));
+		MP_OK(tutti_ps_server_bytes(ps, k, &load[k]));
 	TT_EXPECT(load[0] == 6 << 18 && load[1] == 2 << 18 && load[2] == 2 << 18);
 	MP_OK(tutti_ps_rows(ps, "rows", 1, KEYS, TUTTI_FLOAT32, &zero, &rows));
 	for (k = 0; k < 3; k++)
-		MP_OK(tutti_ps_load(ps, k, &load[k]));
+		MP_OK(tutti_ps_server_bytes(ps, k, &load[k]));
 	TT_EXPECT(load[0] - (6 << 18) > 2 * (load[1] - (2 << 18)));
 	if (job->rank)
 		TT_EXPECT(!use_tables(job, ps, dense, rows));

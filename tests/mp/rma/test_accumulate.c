@@ -274,7 +274,7 @@ static int errors_body(struct mp_job *job)
 	MP_SAID("tutti_get_accumulate");
 	MP_OK(tutti_op_create_premul_sum(job->ctx, v, TUTTI_UINT64, &own));
 	MP_ERR(tutti_accumulate(win, 0, v, 1, TUTTI_UINT64, own, 0), -EINVAL);
-	MP_OK(tutti_op_free(job->ctx, &own));
+	MP_OK(tutti_op_free(job->ctx, own));
 	MP_ERR(tutti_get_accumulate(win, 0, v, NULL, 1, TUTTI_UINT64, TUTTI_SUM, 0), -EINVAL);
 	MP_ERR(tutti_iaccumulate(win, 0, v, 1, TUTTI_UINT64, TUTTI_SUM, 0, NULL), -EINVAL);
 	MP_ERR(tutti_iget_accumulate(win, 0, v, old, 1, TUTTI_UINT64, TUTTI_SUM, 64, &req),
