@@ -153,6 +153,7 @@ dist_man_MANS += \
 	man/tutti_testsome.3 \
 	man/tutti_unique_id_get.3 \
 	man/tutti_version.3 \
+	man/tutti_version_num.3 \
 	man/tutti_wait.3 \
 	man/tutti_wait_notify.3 \
 	man/tutti_wait_notify_all.3 \

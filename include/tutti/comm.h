@@ -167,7 +167,8 @@ int tutti_comm_abort(struct tutti_comm *comm, int code);
 struct tutti_failed {
 	int rank, world_rank; /* in the communicator asked about, and in the world */
 	char host[64];
-	char reason[160]; /* the same words on all survivors */
+	char reason[160];  /* the same words on all survivors */
+	char reserved[24]; /* 0; for fields of later versions */
 };
 
 /**

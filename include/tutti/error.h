@@ -4,6 +4,11 @@
  *
  * Every call returns 0 or a negative code: a negated errno value where one
  * fits, a negated TUTTI_E* otherwise. Out-parameters are untouched on failure.
+ *
+ * A struct that may grow begins with its size, which the caller sets to sizeof the struct. With the
+ * size of an older header the missing fields count as 0. Fields that the library does not know must
+ * be 0, else the call fails with -EINVAL; in a struct that the library fills they become 0. A
+ * struct without a size keeps its size in later versions.
  */
 #ifndef TUTTI_ERROR_H
 #define TUTTI_ERROR_H
@@ -20,6 +25,10 @@ extern "C" {
 #define TUTTI_VERSION_MINOR 1
 #define TUTTI_VERSION_PATCH 0
 #define TUTTI_VERSION_STRING "0.1.0"
+/* For comparisons: #if TUTTI_VERSION_NUM >= TUTTI_VERSION(0, 1, 0). minor and patch: 0 to 99. */
+#define TUTTI_VERSION(major, minor, patch) ((major)*10000 + (minor)*100 + (patch))
+#define TUTTI_VERSION_NUM                                                                          \
+	TUTTI_VERSION(TUTTI_VERSION_MAJOR, TUTTI_VERSION_MINOR, TUTTI_VERSION_PATCH)
 
 /* Codes beyond errno; calls return them negated. */
 enum tutti_error {
@@ -59,6 +68,8 @@ int tutti_last_error(struct tutti_error_info *info);
 
 /** tutti_version - the version of the library at run time, "MAJOR.MINOR.PATCH". */
 const char *tutti_version(void);
+/** tutti_version_num - the same as a number, made as by TUTTI_VERSION. */
+int tutti_version_num(void);
 
 enum tutti_log_level {
 	TUTTI_LOG_DEFAULT = 0, /* the value of TUTTI_LOG, else warn */

@@ -28,6 +28,7 @@ struct tutti_status {
 	int tag;
 	size_t bytes;		      /* length of the message */
 	enum tutti_datatype datatype; /* as its sender named it */
+	int reserved[3];	      /* for fields of later versions; not written */
 };
 
 int tutti_send(const void *buf, size_t count, enum tutti_datatype datatype, int dest, int tag,

@@ -191,14 +191,15 @@ int tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_c
 static int read_config(const char *call, const struct tutti_comm_config *config,
 		       struct tutti_comm_config *c)
 {
+	static const struct tt_sized sized = TT_SIZED("config", tutti_comm_config, name);
+
 	memset(c, 0, sizeof(*c));
-	if (config && (config->size < sizeof(size_t) || config->size > 4096))
-		return tt_fail(-EINVAL,
-			       "%s: config.size is %zu; set it to sizeof(struct "
-			       "tutti_comm_config), %zu",
-			       call, config->size, sizeof(*c));
-	if (config)
-		memcpy(c, config, config->size < sizeof(*c) ? config->size : sizeof(*c));
+	if (config) {
+		config = tt_sized_read(&sized, call, config, c);
+		if (!config)
+			return -EINVAL;
+		*c = *config;
+	}
 	if (c->flags & ~(unsigned)TUTTI_COMM_TOLERANT)
 		return tt_fail(-EINVAL, "%s: unknown flags %#x", call, c->flags);
 	return check_name(call, c->name ? c->name : "");
@@ -312,14 +313,12 @@ int tutti_comm_error(struct tutti_comm *comm, struct tutti_error_info *info)
 
 	if (err)
 		return err;
-	if (!info || info->size < sizeof(info->size) + sizeof(info->code))
-		return tt_fail(-EINVAL, "tutti_comm_error: set info->size first");
-	if (!atomic_load(&comm->coll_failed))
+	if (!atomic_load(&comm->coll_failed) && info && tt_sized_fits(&tt_error_info_sized, info))
 		return tutti_last_error(info);
 	tt_wire_lock(comm->ctx->wire);
-	tt_error_copy(info, &comm->failure);
+	err = tt_sized_write(&tt_error_info_sized, "tutti_comm_error", info, &comm->failure);
 	tt_wire_unlock(comm->ctx->wire);
-	return 0;
+	return err;
 }
 
 void tutti_comm_perror(struct tutti_comm *comm, const char *what)
@@ -335,14 +334,13 @@ void tutti_comm_perror(struct tutti_comm *comm, const char *what)
 
 int tutti_stats_get(struct tutti_context *ctx, struct tutti_stats *stats)
 {
+	static const struct tt_sized sized = TT_SIZED("stats", tutti_stats, copied_bytes);
 	struct tutti_stats now;
 	struct tt_mem_stats mem;
 	int err = tt_check_ctx(ctx);
 
 	if (err)
 		return err;
-	if (!stats || stats->size < 2 * sizeof(size_t))
-		return tt_fail(-EINVAL, "tutti_stats_get: set stats->size first");
 	tt_wire_lock(ctx->wire);
 	now = *tt_wire_stats(ctx->wire);
 	tt_wire_unlock(ctx->wire);
@@ -354,9 +352,7 @@ int tutti_stats_get(struct tutti_context *ctx, struct tutti_stats *stats)
 	now.cache_evictions = mem.cache_evictions;
 	now.cache_stale = mem.cache_stale;
 	now.cache_bytes = mem.cache_bytes;
-	now.size = stats->size;
-	memcpy(stats, &now, stats->size < sizeof(now) ? stats->size : sizeof(now));
-	return 0;
+	return tt_sized_write(&sized, "tutti_stats_get", stats, &now);
 }
 
 int tutti_comm_failed(struct tutti_comm *comm, struct tutti_failed *list, int max, int *n)
@@ -388,17 +384,14 @@ int tutti_comm_ack_failed(struct tutti_comm *comm, const struct tutti_failed *li
 
 int tutti_comm_state(struct tutti_comm *comm, struct tutti_comm_state *state)
 {
+	static const struct tt_sized sized = TT_SIZED("state", tutti_comm_state, code);
 	struct tutti_comm_state now;
 	int err = tt_check_comm(comm);
 
 	if (err)
 		return err;
-	if (!state || state->size < sizeof(state->size) + sizeof(state->code))
-		return tt_fail(-EINVAL, "tutti_comm_state: set state->size first");
 	tt_comm_state(comm, &now);
-	now.size = state->size;
-	memcpy(state, &now, state->size < sizeof(now) ? state->size : sizeof(now));
-	return 0;
+	return tt_sized_write(&sized, "tutti_comm_state", state, &now);
 }
 
 int tutti_comm_revoke(struct tutti_comm *comm)

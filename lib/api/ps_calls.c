@@ -208,22 +208,14 @@ int tutti_ps_clock_to(struct tutti_ps *ps, uint64_t clock)
 
 int tutti_ps_last_read(struct tutti_ps_table *table, struct tutti_ps_read *read)
 {
+	static const struct tt_sized sized = TT_SIZED("read", tutti_ps_read, clock);
 	struct tutti_ps_read last;
-	size_t size;
 
-	if (!table || !read)
-		return tt_fail(-EINVAL, "tutti_ps_last_read: %s is NULL", table ? "read" : "table");
-	size = read->size;
-	if (size < sizeof(size_t) || size > 4096)
-		return tt_fail(-EINVAL,
-			       "tutti_ps_last_read: read.size is %zu; set it to "
-			       "sizeof(struct tutti_ps_read), %zu",
-			       size, sizeof(last));
+	if (!table)
+		return tt_fail(-EINVAL, "tutti_ps_last_read: table is NULL");
 	tt_wire_lock(table->ps->comm->ctx->wire);
 	last = table->last;
 	last.tau = table->answered ? (double)table->taus / (double)table->answered : 0;
 	tt_wire_unlock(table->ps->comm->ctx->wire);
-	last.size = size;
-	memcpy(read, &last, size < sizeof(last) ? size : sizeof(last));
-	return 0;
+	return tt_sized_write(&sized, "tutti_ps_last_read", read, &last);
 }

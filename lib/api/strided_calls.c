@@ -58,16 +58,15 @@ static int check_target(const char *call, struct tutti_win *win, const struct tt
 static int check(const char *call, struct tutti_win *win, const struct tutti_strides *strides,
 		 struct tt_win_strides *s)
 {
+	static const struct tt_sized sized = TT_SIZED("strides", tutti_strides, stride);
 	int err = tt_check_access(call, win, s->rank, NULL, 0, 0);
+	struct tutti_strides own;
 
 	if (err)
 		return err;
+	strides = tt_sized_read(&sized, call, strides, &own);
 	if (!strides)
-		return tt_fail(-EINVAL, "%s: strides is NULL", call);
-	if (strides->size < sizeof(*strides))
-		return tt_fail(-EINVAL,
-			       "%s: strides->size is %zu, not sizeof(struct tutti_strides)", call,
-			       strides->size);
+		return -EINVAL;
 	s->block = strides->block;
 	s->count = strides->block ? strides->count : 0;
 	s->local_stride = strides->local_stride;

@@ -14,7 +14,6 @@ _Static_assert(TUTTI_COLL_ALLGATHERV - 1 == TT_COLL_ALLGATHERV, "same order");
 _Static_assert(TUTTI_COLL_ALLTOALLV - 1 == TT_COLL_ALLTOALLV, "same order");
 _Static_assert(TUTTI_COLL_EXSCAN - 1 == TT_COLL_EXSCAN, "same order");
 
-#define LONGEST 4096 /* bytes of the struct of a later version */
 #define FIELD_SIZE(field) sizeof(((struct tutti_call *)0)->field)
 
 /* The fields that a collective may lack. */
@@ -104,17 +103,6 @@ static int check_unused(const struct tutti_call *c)
 
 static int check_struct(const struct tutti_call *c, const struct tutti_request *const *request)
 {
-	if (!c)
-		return tt_fail(-EINVAL, "tutti_call: call is NULL");
-	if (c->size < sizeof(*c) || c->size > LONGEST)
-		return tt_fail(-EINVAL,
-			       "tutti_call: size is %zu; set it to sizeof(struct tutti_call), %zu",
-			       c->size, sizeof(*c));
-	if (!is_zero(c + 1, c->size - sizeof(*c)))
-		return tt_fail(-EINVAL,
-			       "tutti_call: a field after codec is not 0, but this version knows "
-			       "only %zu of %zu bytes",
-			       sizeof(*c), c->size);
 	if (c->coll < TUTTI_COLL_ALLREDUCE || c->coll > TUTTI_COLL_EXSCAN)
 		return tt_fail(-EINVAL, "tutti_call: coll: %d is not a collective", (int)c->coll);
 	if (c->flags & ~TUTTI_CALL_PERSISTENT)
@@ -128,9 +116,15 @@ static int check_struct(const struct tutti_call *c, const struct tutti_request *
 
 int tutti_call(struct tutti_comm *comm, const struct tutti_call *c, struct tutti_request **request)
 {
+	static const struct tt_sized sized = TT_SIZED("call", tutti_call, root);
+	struct tutti_call own;
 	struct tt_call call;
-	int err = check_struct(c, (const struct tutti_request *const *)request);
+	int err;
 
+	c = tt_sized_read(&sized, "tutti_call", c, &own);
+	if (!c)
+		return -EINVAL;
+	err = check_struct(c, (const struct tutti_request *const *)request);
 	if (err)
 		return err;
 	call = (struct tt_call){.coll = (enum tt_coll)(c->coll - 1),

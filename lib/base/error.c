@@ -9,6 +9,8 @@
 
 static _Thread_local struct tutti_error_info last;
 
+const struct tt_sized tt_error_info_sized = TT_SIZED("info", tutti_error_info, code);
+
 const char *tutti_strerror(int err)
 {
 	static _Thread_local char buf[64];
@@ -41,6 +43,11 @@ const char *tutti_strerror(int err)
 const char *tutti_version(void)
 {
 	return TUTTI_VERSION_STRING;
+}
+
+int tutti_version_num(void)
+{
+	return TUTTI_VERSION_NUM;
 }
 
 static int record(int code, int rank, const char *host, const char *fmt, va_list ap)
@@ -95,22 +102,13 @@ const char *tt_fail_text(int code)
 	return last.code == code && last.text[0] ? last.text : tutti_strerror(code);
 }
 
-void tt_error_copy(struct tutti_error_info *dst, const struct tutti_error_info *src)
-{
-	size_t size = dst->size < sizeof(*src) ? dst->size : sizeof(*src);
-
-	if (size <= sizeof(dst->size))
-		return;
-	memcpy((char *)dst + sizeof(dst->size), (const char *)src + sizeof(src->size),
-	       size - sizeof(dst->size));
-}
-
+/* Without a text where info is wrong, which would replace the error asked for. */
 int tutti_last_error(struct tutti_error_info *info)
 {
-	if (!info || info->size < sizeof(info->size) + sizeof(info->code))
+	if (!info || !tt_sized_fits(&tt_error_info_sized, info))
 		return -EINVAL;
 	if (!last.code)
 		return -ENOENT;
-	tt_error_copy(info, &last);
+	tt_sized_store(&tt_error_info_sized, info, &last);
 	return 0;
 }

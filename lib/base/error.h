@@ -4,6 +4,7 @@
 #define TT_ERROR_H
 
 #include "lib/base/log.h"
+#include "lib/base/sized.h"
 
 /*
  * Remember code (negative) and its sentence as this thread's last error and return code:
@@ -17,7 +18,6 @@ int tt_fail_rank(int code, int rank, const char *host, const char *fmt, ...) TT_
 int tt_fail_info(const struct tutti_error_info *info);
 /* The text of this thread's last error if it has this code, else tutti_strerror(code). */
 const char *tt_fail_text(int code);
-/* Copy at most dst->size bytes, as older callers have a shorter struct. */
-void tt_error_copy(struct tutti_error_info *dst, const struct tutti_error_info *src);
+extern const struct tt_sized tt_error_info_sized;
 
 #endif

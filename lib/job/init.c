@@ -55,20 +55,16 @@ static int apply_config(struct tt_env *env, const struct tutti_config *config)
 
 static int read_config(const struct tutti_config *user, struct tutti_config *config)
 {
-	size_t size = sizeof(*config);
+	static const struct tt_sized sized = TT_SIZED("config", tutti_config, rank);
 
 	memset(config, 0, sizeof(*config));
 	config->size = sizeof(*config);
 	if (!user)
 		return 0;
-	if (user->size < sizeof(user->size) || user->size > 4096)
-		return tt_fail(-EINVAL,
-			       "config.size is %zu; set it to sizeof(struct tutti_config), %zu",
-			       user->size, sizeof(*config));
-	if (user->size < size)
-		size = user->size;
-	memcpy((char *)config + sizeof(size_t), (const char *)user + sizeof(size_t),
-	       size - sizeof(size_t));
+	user = tt_sized_read(&sized, "tutti_init", user, config);
+	if (!user)
+		return -EINVAL;
+	*config = *user;
 	return 0;
 }
 

@@ -101,11 +101,12 @@ static struct tutti_message *find_arrived(struct tt_p2p *p2p, int rank, int tag)
 
 void tt_p2p_tell(struct tutti_status *status, int source, int tag, size_t bytes, uint32_t head)
 {
-	if (status)
-		*status = (struct tutti_status){.source = source,
-						.tag = tag,
-						.bytes = bytes,
-						.datatype = tt_p2p_type(head)};
+	if (!status)
+		return;
+	status->source = source;
+	status->tag = tag;
+	status->bytes = bytes;
+	status->datatype = tt_p2p_type(head);
 }
 
 /* To the sender of the message that req has taken. */

@@ -19,16 +19,15 @@
 int tt_ps_read_config(const char *call, const struct tutti_ps_config *user, int last_role,
 		      struct tutti_ps_config *c)
 {
-	size_t size = sizeof(*c);
+	static const struct tt_sized sized = TT_SIZED("config", tutti_ps_config, staleness);
 
-	memset(c, 0, size);
-	if (user && (user->size < sizeof(size_t) || user->size > 4096))
-		return tt_fail(-EINVAL,
-			       "%s: config.size is %zu; set it to sizeof(struct "
-			       "tutti_ps_config), %zu",
-			       call, user->size, size);
-	if (user)
-		memcpy(c, user, user->size < size ? user->size : size);
+	memset(c, 0, sizeof(*c));
+	if (user) {
+		user = tt_sized_read(&sized, call, user, c);
+		if (!user)
+			return -EINVAL;
+		*c = *user;
+	}
 	if (!c->role)
 		c->role = TUTTI_PS_BOTH;
 	if (c->role < 0 || c->role > last_role)

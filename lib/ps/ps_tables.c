@@ -239,7 +239,9 @@ static int check_modes(const struct tutti_ps *ps, const struct tutti_ps_table *t
 static int check_table(struct tutti_ps *ps, const char *name, const struct tutti_ps_options *user,
 		       struct tutti_ps_table *like)
 {
+	static const struct tt_sized sized = TT_SIZED("options", tutti_ps_options, arg);
 	struct tutti_ps_options *o = &like->opt;
+	char table[TT_PS_NAME + 8];
 	uint32_t i;
 	int err;
 
@@ -269,13 +271,13 @@ static int check_table(struct tutti_ps *ps, const char *name, const struct tutti
 	}
 	if (!like->moved && ps->ntables == TT_PS_TABLES)
 		return tt_fail(-ENOSPC, "there are %d tables already", TT_PS_TABLES);
-	if (user && (user->size < sizeof(size_t) || user->size > 4096))
-		return tt_fail(-EINVAL,
-			       "table '%s': options.size is %zu; set it to sizeof(struct "
-			       "tutti_ps_options), %zu",
-			       name, user->size, sizeof(*o));
-	if (user)
-		memcpy(o, user, user->size < sizeof(*o) ? user->size : sizeof(*o));
+	if (user) {
+		snprintf(table, sizeof(table), "table '%s'", name);
+		user = tt_sized_read(&sized, table, user, o);
+		if (!user)
+			return -EINVAL;
+		*o = *user;
+	}
 	strcpy(like->name, name);
 	err = check_options(ps, o, like->datatype);
 	if (!err)
