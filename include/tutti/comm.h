@@ -26,7 +26,7 @@ struct tutti_unique_id {
  */
 typedef int tutti_allgather_fn(const void *send, void *recv, size_t len, void *arg);
 
-/* Zero always means the default: the value from the environment. */
+/* Zero always means the default: the value from options, else from the environment. */
 struct tutti_config {
 	size_t size; /* sizeof(struct tutti_config) */
 	int nranks;  /* > 0: rank and nranks below count, not the environment */
@@ -41,6 +41,11 @@ struct tutti_config {
 	void *log_arg;
 	enum tutti_log_level log_level;
 	int tolerant; /* 1: as TUTTI_TOLERANT=1, the world is tolerant; -1: it is not */
+	/*
+	 * "VARIABLE=VALUE" each, NULL at the end: the variables of tutti_env(7), instead of their
+	 * values in the environment, for this context alone. Copied. NULL: none.
+	 */
+	const char *const *options;
 };
 
 /**

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Parses the environment by the table in env.def. */
+/* Parses the environment and options by the table in env.def. */
 #include "lib/base/env.h"
 
 #include <ctype.h>
@@ -23,7 +23,8 @@ const struct tt_env_desc tt_env_table[] = {
 #undef TT_ENV_CHOICE
 };
 
-const int tt_env_count = sizeof(tt_env_table) / sizeof(tt_env_table[0]);
+#define COUNT (sizeof(tt_env_table) / sizeof(tt_env_table[0]))
+const int tt_env_count = COUNT;
 
 static int64_t suffix_factor(enum tt_env_kind kind, const char *s)
 {
@@ -69,11 +70,14 @@ int tt_env_parse(const struct tt_env_desc *desc, const char *text, int64_t *numb
 	return 0;
 }
 
-static int fail_value(const struct tt_env_desc *d, const char *text)
+static int fail_value(const struct tt_env_desc *d, const char *text, bool option)
 {
+	const char *where = option ? "config.options: " : "";
+
 	if (d->kind == TT_ENV_choice)
-		return tt_fail(-EINVAL, "%s=%s: must be one of %s", d->name, text, d->choices);
-	return tt_fail(-EINVAL, "%s=%s: must be a %s from %lld to %lld%s", d->name, text,
+		return tt_fail(-EINVAL, "%s%s=%s: must be one of %s", where, d->name, text,
+			       d->choices);
+	return tt_fail(-EINVAL, "%s%s=%s: must be a %s from %lld to %lld%s", where, d->name, text,
 		       d->kind == TT_ENV_size	? "size in bytes (K, M, G allowed)"
 		       : d->kind == TT_ENV_time ? "time in milliseconds (ms, s, m allowed)"
 						: "number",
@@ -96,36 +100,50 @@ const char *tt_nearest(const char *word, const char *const *names, int n)
 	return name;
 }
 
-static bool known(const char *name, size_t len)
+/* Its place in the table, or -1. */
+static int find(const char *name, size_t len)
 {
 	int i;
 
 	for (i = 0; i < tt_env_count; i++)
 		if (strlen(tt_env_table[i].name) == len &&
 		    !strncmp(tt_env_table[i].name, name, len))
-			return true;
+			return i;
+	return -1;
+}
+
+static bool known(const char *name, size_t len)
+{
 	/* Variables of the tests and of the quick start, not of the library. */
-	return !strncmp(name, "TUTTI_TEST_", 11) || !strncmp(name, "TUTTI_CI_", 9);
+	return find(name, len) >= 0 || !strncmp(name, "TUTTI_TEST_", 11) ||
+	       !strncmp(name, "TUTTI_CI_", 9);
+}
+
+static const char *nearest_variable(const char *word)
+{
+	const char *names[COUNT];
+	size_t i;
+
+	for (i = 0; i < COUNT; i++)
+		names[i] = tt_env_table[i].name;
+	return tt_nearest(word, names, COUNT);
 }
 
 static void warn_unknown(void)
 {
 	static atomic_bool warned;
-	const char *names[sizeof(tt_env_table) / sizeof(tt_env_table[0])], *near;
+	const char *near;
 	char word[64], **e;
 	size_t len;
-	int i;
 
 	if (atomic_exchange(&warned, true))
 		return;
-	for (i = 0; i < tt_env_count; i++)
-		names[i] = tt_env_table[i].name;
 	for (e = environ; e && *e; e++) {
 		len = strcspn(*e, "=");
 		if (strncmp(*e, "TUTTI_", 6) || known(*e, len))
 			continue;
 		snprintf(word, sizeof(word), "%.*s", (int)len, *e);
-		near = tt_nearest(word, names, tt_env_count);
+		near = nearest_variable(word);
 		if (near)
 			tt_warn("unknown variable %s; did you mean %s?", word, near);
 		else
@@ -133,7 +151,8 @@ static void warn_unknown(void)
 	}
 }
 
-int tt_env_load(struct tt_env *env)
+/* option: for each variable the value that replaces the environment's, or NULL. */
+static int load(struct tt_env *env, const char *const *option)
 {
 	struct tt_env_value *v = (struct tt_env_value *)env;
 	const char *text;
@@ -141,12 +160,13 @@ int tt_env_load(struct tt_env *env)
 
 	memset(env, 0, sizeof(*env));
 	for (i = 0; i < tt_env_count; i++) {
-		text = getenv(tt_env_table[i].name);
+		v[i].by_option = option[i] != NULL;
+		text = option[i] ? option[i] : getenv(tt_env_table[i].name);
 		v[i].is_set = text && *text;
 		if (!v[i].is_set)
 			text = tt_env_table[i].def;
 		if (tt_env_parse(&tt_env_table[i], text, &v[i].number)) {
-			fail_value(&tt_env_table[i], text);
+			fail_value(&tt_env_table[i], text, option[i] != NULL);
 			tt_env_free(env);
 			return -EINVAL;
 		}
@@ -158,6 +178,60 @@ int tt_env_load(struct tt_env *env)
 	}
 	warn_unknown();
 	return 0;
+}
+
+int tt_env_load(struct tt_env *env)
+{
+	return tt_env_load_options(env, NULL);
+}
+
+static int fail_unknown(const char *name, size_t len)
+{
+	char word[64] = "TUTTI_";
+	bool bare = strncmp(name, word, 6) != 0;
+	size_t used = bare ? 6 : 0, i;
+	const char *near;
+
+	for (i = 0; i < len && used + i + 1 < sizeof(word); i++)
+		word[used + i] = (char)(bare ? toupper((unsigned char)name[i]) : name[i]);
+	word[used + i] = 0;
+	near = nearest_variable(word);
+	return tt_fail(
+		-EINVAL, "config.options: unknown variable %.*s; %s%s", (int)(len < 64 ? len : 64),
+		name, near ? "did you mean " : "tutti_info lists the known ones", near ? near : "");
+}
+
+int tt_env_load_options(struct tt_env *env, const char *const *options)
+{
+	const char *value[COUNT] = {NULL}, *equals;
+	int i, k;
+
+	for (k = 0; options && options[k]; k++) {
+		equals = strchr(options[k], '=');
+		if (!equals || equals == options[k])
+			return tt_fail(-EINVAL, "config.options: '%.64s': must be VARIABLE=VALUE",
+				       options[k]);
+		i = find(options[k], (size_t)(equals - options[k]));
+		if (i < 0)
+			return fail_unknown(options[k], (size_t)(equals - options[k]));
+		if (value[i])
+			return tt_fail(-EINVAL, "config.options: %s is given twice",
+				       tt_env_table[i].name);
+		value[i] = equals + 1;
+	}
+	return load(env, value);
+}
+
+int tt_env_load_again(struct tt_env *env, const struct tt_env *old)
+{
+	const struct tt_env_value *v = (const struct tt_env_value *)old;
+	const char *value[COUNT] = {NULL};
+	size_t i;
+
+	for (i = 0; i < COUNT; i++)
+		if (v[i].by_option)
+			value[i] = v[i].is_set ? v[i].text : "";
+	return load(env, value);
 }
 
 void tt_env_free(struct tt_env *env)

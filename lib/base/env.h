@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The environment, parsed once per context from the table in env.def. */
+/* The environment and a caller's options, parsed once per context from the table in env.def. */
 #ifndef TT_ENV_H
 #define TT_ENV_H
 
@@ -19,7 +19,8 @@ enum tt_env_kind {
 struct tt_env_value {
 	const char *text;
 	int64_t number;
-	int is_set; /* came from the environment, not from the default */
+	int is_set;    /* came from the environment or an option, not from the default */
+	int by_option; /* an option named it, also with an empty value */
 };
 
 struct tt_env {
@@ -48,6 +49,14 @@ extern const int tt_env_count;
  * about once per process, with the nearest name. Texts are copied; free with tt_env_free.
  */
 int tt_env_load(struct tt_env *env);
+/*
+ * The same where options, "VARIABLE=VALUE" each, NULL at the end, replace the environment's values;
+ * an empty value: the default. NULL: no options. An unknown variable, and one that is given twice,
+ * are -EINVAL. The environment does not change.
+ */
+int tt_env_load_options(struct tt_env *env, const char *const *options);
+/* From the environment as it is now and the options of old. */
+int tt_env_load_again(struct tt_env *env, const struct tt_env *old);
 void tt_env_free(struct tt_env *env);
 /* Parse one value of a kind: "64K" -> 65536, "2s" -> 2000. 0 or -EINVAL. */
 int tt_env_parse(const struct tt_env_desc *desc, const char *text, int64_t *number);

@@ -18,15 +18,21 @@ static atomic_int log_rank = -1;
 static const char *const level_names[] = {"default", "error", "warn", "info",
 					  "debug",   "trace", "none"};
 
-static int level_from_env(void)
+enum tutti_log_level tt_log_level(const char *name)
 {
-	const char *s = getenv("TUTTI_LOG");
 	int i;
 
-	for (i = TUTTI_LOG_ERROR; s && i <= TUTTI_LOG_NONE; i++)
-		if (!strcmp(s, level_names[i]))
-			return i;
-	return TUTTI_LOG_WARN;
+	for (i = TUTTI_LOG_ERROR; name && i <= TUTTI_LOG_NONE; i++)
+		if (!strcmp(name, level_names[i]))
+			return (enum tutti_log_level)i;
+	return TUTTI_LOG_DEFAULT;
+}
+
+static int level_from_env(void)
+{
+	int level = tt_log_level(getenv("TUTTI_LOG"));
+
+	return level ? level : TUTTI_LOG_WARN;
 }
 
 static int level_now(void)
@@ -58,6 +64,11 @@ void tutti_set_log(tutti_log_fn *fn, void *arg, enum tutti_log_level level)
 	log_fn = fn;
 	log_arg = arg;
 	pthread_mutex_unlock(&log_lock);
+	tt_log_set_level(level);
+}
+
+void tt_log_set_level(enum tutti_log_level level)
+{
 	atomic_store(&log_level, level == TUTTI_LOG_DEFAULT ? level_from_env() : (int)level);
 }
 

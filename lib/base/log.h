@@ -15,6 +15,10 @@
 
 void tt_log(enum tutti_log_level level, const char *fmt, ...) TT_PRINTF(2, 3);
 bool tt_log_on(enum tutti_log_level level);
+/* As tutti_set_log, without a change of the callback. Process-wide. */
+void tt_log_set_level(enum tutti_log_level level);
+/* The level of this name, TUTTI_LOG_DEFAULT if it is none. */
+enum tutti_log_level tt_log_level(const char *name);
 /* The rank shown in front of lines of this process, -1: none. */
 void tt_log_set_rank(int rank);
 

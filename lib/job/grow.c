@@ -324,7 +324,7 @@ static int start(struct tt_growth *g, struct tutti_context **newctx)
 				      .timeout_ms = (int)env->timeout.number,
 				      .progress_thread =
 					      strcmp(env->progress.text, "thread") ? -1 : 1};
-	struct tt_start how = {.timeout_ms = g->told.boot_ms, .stop = watch, .arg = g};
+	struct tt_start how = {.timeout_ms = g->told.boot_ms, .env = env, .stop = watch, .arg = g};
 	int err = tt_init(&config, &how, newctx);
 
 	return err ? start_failed(g, err) : 0;

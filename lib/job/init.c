@@ -25,7 +25,7 @@ static int set_text(struct tt_env_value *value, const char *text)
 	return 0;
 }
 
-/* The caller's struct takes precedence over the environment. */
+/* The fields of the caller's struct take precedence over its options and the environment. */
 static int apply_config(struct tt_env *env, const struct tutti_config *config)
 {
 	int err = 0;
@@ -342,10 +342,13 @@ static void note_blame(const struct tutti_context *ctx)
 static int configure(struct tutti_context *ctx, const struct tutti_config *config,
 		     const struct tt_start *start, struct guest *guest)
 {
-	int err = tt_env_load(&ctx->env);
+	int err = start && start->env ? tt_env_load_again(&ctx->env, start->env)
+				      : tt_env_load_options(&ctx->env, config->options);
 
 	if (err)
 		return err;
+	if (ctx->env.log.by_option && !config->log_level)
+		tt_log_set_level(tt_log_level(ctx->env.log.text));
 	if (!guest->until)
 		guest->until = tt_deadline_ms(ctx->env.init_timeout.number);
 	err = apply_config(&ctx->env, config);

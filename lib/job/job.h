@@ -62,7 +62,8 @@ int tt_tune_share(struct tutti_context *ctx, const struct tt_agreed *agreed,
 /* init.c: logs nothing. start: for a job that grows out of another; NULL: for the user's own */
 struct tt_start {
 	int64_t timeout_ms;
-	int (*stop)(void *arg); /* as in struct tt_boot_params */
+	const struct tt_env *env; /* whose options the new job has */
+	int (*stop)(void *arg);	  /* as in struct tt_boot_params */
 	void *arg;
 };
 int tt_init(const struct tutti_config *user, const struct tt_start *start,

@@ -25,6 +25,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/comm/test_late \
 	tests/mp/comm/test_slower \
 	tests/mp/comm/test_structs \
+	tests/mp/comm/test_options \
 	tests/mp/coll/test_group \
 	tests/mp/rma/test_rma \
 	tests/mp/ps/test_ps \
@@ -101,6 +102,8 @@ tests_mp_comm_test_slower_SOURCES = tests/mp/comm/test_slower.c
 tests_mp_comm_test_slower_LDADD = libttmp.la
 tests_mp_comm_test_structs_SOURCES = tests/mp/comm/test_structs.c
 tests_mp_comm_test_structs_LDADD = libttmp.la
+tests_mp_comm_test_options_SOURCES = tests/mp/comm/test_options.c
+tests_mp_comm_test_options_LDADD = libttmp.la
 tests_mp_coll_test_group_SOURCES = tests/mp/coll/test_group.c
 tests_mp_coll_test_group_LDADD = libttmp.la
 tests_mp_rma_test_rma_SOURCES = tests/mp/rma/test_rma.c

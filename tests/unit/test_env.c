@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The environment table: parsing, ranges, nearest names. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,6 +92,109 @@ static void test_misspelt_is_warned(void)
 	tt_env_free(&env);
 }
 
+/* ---- options ---- */
+
+/* A valid value of a variable other than its default, and one that is not valid (but for texts). */
+static void samples(const struct tt_env_desc *d, char *good, char *bad, size_t size)
+{
+	int64_t def = 0;
+
+	tt_env_parse(d, d->def, &def);
+	snprintf(bad, size, "%lld", (long long)d->hi + 1);
+	if (d->kind == TT_ENV_text)
+		snprintf(good, size, "%s", "word");
+	else if (d->kind == TT_ENV_choice)
+		snprintf(good, size, "%.*s", (int)strcspn(strrchr(d->choices, '|') + 1, "|"),
+			 strrchr(d->choices, '|') + 1);
+	else
+		snprintf(good, size, "%lld", (long long)(d->lo == def ? d->hi : d->lo));
+}
+
+static bool said(const char *a, const char *b)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+
+	return !tutti_last_error(&info) && strstr(info.text, a) && strstr(info.text, b);
+}
+
+/* Variable i by an option, where the environment has its default. */
+static void check_option(int i)
+{
+	const struct tt_env_desc *d = &tt_env_table[i];
+	char good[64], bad[64], option[128];
+	const char *options[] = {option, NULL};
+	const struct tt_env_value *v;
+	struct tt_env env, again;
+	int64_t number = 0;
+
+	samples(d, good, bad, sizeof(good));
+	setenv(d->name, d->def, 1);
+	snprintf(option, sizeof(option), "%s=%s", d->name, good);
+	TT_REQUIRE(!tt_env_load_options(&env, options));
+	v = (struct tt_env_value *)&env + i;
+	TT_CHECK(!strcmp(v->text, good) && v->is_set && v->by_option);
+	tt_env_parse(d, good, &number);
+	TT_CHECK(v->number == number);
+	TT_CHECK(!strcmp(getenv(d->name), d->def)); /* the environment is as it was */
+	TT_REQUIRE(!tt_env_load_again(&again, &env));
+	v = (struct tt_env_value *)&again + i;
+	TT_CHECK(!strcmp(v->text, good) && v->is_set && v->by_option);
+	tt_env_free(&again);
+	tt_env_free(&env);
+	snprintf(option, sizeof(option), "%s=%s", d->name, bad);
+	if (d->kind != TT_ENV_text) {
+		TT_CHECK(tt_env_load_options(&env, options) == -EINVAL);
+		TT_CHECK(said("config.options", option));
+	}
+	/* an empty option is the default, whatever the environment has */
+	setenv(d->name, good, 1);
+	snprintf(option, sizeof(option), "%s=", d->name);
+	TT_REQUIRE(!tt_env_load_options(&env, options));
+	v = (struct tt_env_value *)&env + i;
+	TT_CHECK(!strcmp(v->text, d->def) && !v->is_set);
+	tt_env_free(&env);
+	unsetenv(d->name);
+}
+
+static void test_options(void)
+{
+	int i;
+
+	for (i = 0; i < tt_env_count; i++)
+		check_option(i);
+}
+
+static void refused(const char *a, const char *b, const char *word, const char *other)
+{
+	const char *options[] = {a, b, NULL};
+	struct tt_env env;
+
+	TT_CHECK(tt_env_load_options(&env, options) == -EINVAL);
+	TT_CHECK(said(word, other));
+}
+
+static void test_bad_options(void)
+{
+	static const char *const none[] = {NULL};
+	struct tt_env env;
+
+	refused("TUTTI_CHUNCK=64K", NULL, "unknown variable TUTTI_CHUNCK",
+		"did you mean TUTTI_CHUNK");
+	refused("TUTTI_LANES=2", "timeout=10", "unknown variable timeout",
+		"did you mean TUTTI_TIMEOUT");
+	refused("=10", NULL, "'=10'", "VARIABLE=VALUE");
+	refused("TUTTI_TEST_IT=1", NULL, "unknown variable TUTTI_TEST_IT", "");
+	refused("NCCL_SOMETHING=1", NULL, "unknown variable NCCL_SOMETHING", "");
+	refused("TUTTI_TIMEOUT", NULL, "'TUTTI_TIMEOUT'", "VARIABLE=VALUE");
+	refused("", NULL, "''", "VARIABLE=VALUE");
+	refused("TUTTI_LANES=2", "TUTTI_LANES=2", "TUTTI_LANES", "twice");
+	refused("TUTTI_LANES=2", "TUTTI_CHUNK=1", "TUTTI_CHUNK=1", "from 4096");
+	refused("TUTTI_TIMEOUT=5 s", NULL, "TUTTI_TIMEOUT=5 s", "time in milliseconds");
+	TT_REQUIRE(!tt_env_load_options(&env, none));
+	TT_CHECK(!env.lanes.by_option && env.lanes.number == 4);
+	tt_env_free(&env);
+}
+
 static const struct tt_test tests[] = {
 	/* first: the warning is given once per process */
 	{"misspelt_is_warned", test_misspelt_is_warned},
@@ -98,6 +202,8 @@ static const struct tt_test tests[] = {
 	{"values", test_values},
 	{"bad_values", test_bad_values},
 	{"nearest", test_nearest},
+	{"options", test_options},
+	{"bad_options", test_bad_options},
 	{NULL, NULL}};
 
 int main(int argc, char **argv)
