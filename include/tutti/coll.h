@@ -89,9 +89,8 @@ enum tutti_op {
 
 /*
  * As sendbuf: the result replaces the input in recvbuf. Scatter: as the root's recvbuf; the root's
- * block stays in sendbuf. Rooted collectives: at the root only. Reduce-scatter and all-to-all, v
- * forms included: on all ranks or on none, else -TUTTI_EMISMATCH. All-reduce, scans and
- * all-gather: each rank chooses for itself.
+ * block stays in sendbuf. Rooted collectives: at the root only. All other collectives: on all ranks
+ * or on none, else -TUTTI_EMISMATCH; a buffer at the in-place address counts as TUTTI_IN_PLACE.
  */
 #define TUTTI_IN_PLACE ((void *)(intptr_t)-1)
 

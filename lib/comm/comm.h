@@ -37,8 +37,8 @@ struct tt_fields {
 	uint64_t
 		count; /* reduce_scatter, allgatherv: of all blocks; 0 where ranks have their own */
 	uint64_t counts;   /* of these two: a hash of the array */
-	uint64_t in_place; /* reduce_scatter, alltoall and their kin, where it changes the plan;
-			      else 0 */
+	uint64_t in_place; /* 1: in place; 0 without data and where a root alone has the choice;
+			      fused calls: a hash */
 };
 
 /* The arrays of a v form, copied; shared by its plan and the history. Guarded by the wire lock. */

@@ -247,17 +247,15 @@ struct tt_fields tt_call_fields(const struct tutti_comm *comm, const struct tt_c
 			      .op = user ? TUTTI_NUM_OPS + user->kind : call->op,
 			      .root = call->root,
 			      .count = tt_coll_own_counts(call->coll) ? 0 : call->count};
+	bool sums = call->coll == TT_COLL_REDUCE_SCATTER || call->coll == TT_COLL_ALLGATHERV;
 	int i;
 
-	if (call->coll == TT_COLL_REDUCE_SCATTER || call->coll == TT_COLL_REDUCE_SCATTER_BLOCK ||
-	    call->coll == TT_COLL_ALLTOALL || call->coll == TT_COLL_ALLTOALLV)
-		f.in_place = call->in_place;
-	if (call->coll != TT_COLL_REDUCE_SCATTER && call->coll != TT_COLL_ALLGATHERV)
-		return f;
-	for (i = 0; i < comm->size; i++) {
+	for (i = 0; i < comm->size && sums; i++) {
 		f.count += call->rcounts[i];
 		f.counts = tt_hash_add(f.counts, call->rcounts[i]);
 	}
+	if (!tt_coll_rooted(call->coll) && (f.count || tt_coll_own_counts(call->coll)))
+		f.in_place = call->in_place;
 	return f;
 }
 

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lib/base/hash.h"
 #include "lib/engine/engine.h"
 
 #define FUSE_MAX ((size_t)32 << 10) /* bytes that are fused */
@@ -129,6 +130,7 @@ bool tt_fuse(struct tutti_request *first, struct tutti_request *rest)
 	struct tt_wire *wire = first->comm->ctx->wire;
 	struct tutti_request *all;
 	struct tt_call call;
+	uint64_t places = 0;
 	void *data;
 	char *to;
 	int err;
@@ -157,8 +159,10 @@ bool tt_fuse(struct tutti_request *first, struct tutti_request *rest)
 	for (to = data; req; req = req->fused) {
 		memcpy(to, req->base[TT_BUF_SEND], bytes_of(req));
 		to += bytes_of(req);
+		places = tt_hash_add(places, req->fields.in_place);
 		atomic_store(&req->r.state, TT_REQ_RUNNING);
 	}
+	plan_req(all)->fields.in_place = places; /* all ranks fuse calls in the same places */
 	tt_wire_stats(wire)->copied_bytes += call.count * plan_req(first)->elem;
 	err = tt_request_start(all); /* which may free it */
 	if (err) {

@@ -92,8 +92,7 @@ static bool has(enum coll c, enum field f)
 	case ROOT:
 		return rooted(c);
 	default:
-		return c == REDUCE_SCATTER_BLOCK || c == REDUCE_SCATTER || c == ALLTOALL ||
-		       c == ALLTOALLV;
+		return c != BARRIER && !rooted(c); /* the root alone chooses there */
 	}
 }
 
@@ -328,6 +327,148 @@ static void ofi(void)
 	singles("TUTTI_TRANSPORT=ofi", 30000, getenv("TT_TIMES"));
 }
 
+/* ---- in place: all ranks or none, in every form ---- */
+
+static bool chooses_together(enum coll c)
+{
+	return c != BARRIER && !rooted(c);
+}
+
+/* The same as make, as a request that is waited for. */
+static int make_request(const struct call *c, struct tutti_comm *comm, unsigned flags)
+{
+	size_t k = c->count, v[N] = {k, k, k, k}, d[N] = {0, k + 1, 2 * (k + 1), 3 * (k + 1)};
+	struct tutti_call call = {.size = sizeof(call),
+				  .coll = (enum tutti_coll)(c->coll + 1),
+				  .flags = flags,
+				  .sendbuf = c->in_place ? TUTTI_IN_PLACE : in,
+				  .recvbuf = out,
+				  .datatype = c->type};
+	struct tutti_request *req;
+	int err;
+
+	if (reduces(c->coll))
+		call.op = c->op;
+	if (c->coll != REDUCE_SCATTER && c->coll != ALLTOALLV)
+		call.count = k;
+	if (v_form(c->coll))
+		call.recvcounts = v;
+	if (c->coll == ALLGATHERV || c->coll == ALLTOALLV)
+		call.recvdispls = d;
+	if (c->coll == ALLTOALLV && !c->in_place) {
+		call.sendcounts = v;
+		call.senddispls = d;
+	}
+	err = tutti_call(comm, &call, &req);
+	if (!err && flags)
+		err = tutti_start(req);
+	if (err)
+		return err;
+	err = tutti_wait(&req);
+	tutti_request_free(req);
+	return err;
+}
+
+static int differ_in_place(struct mp_job *job, enum coll coll, unsigned flags, bool most)
+{
+	struct call c = {coll, 100, TUTTI_FLOAT32, TUTTI_SUM, 0, most, false};
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_comm *comm;
+	double t0 = mp_now();
+	int err;
+
+	MP_OK(tutti_comm_dup(job->world, &comm));
+	c.in_place ^= job->rank == (int)coll % N;
+	err = make_request(&c, comm, flags);
+	while (!err && mp_now() - t0 < HANG)
+		err = tutti_barrier(comm);
+	MP_ERR(err, -TUTTI_EMISMATCH);
+	MP_OK(tutti_comm_error(comm, &info));
+	TT_EXPECT(!strcmp(info.field, "in place") && names_both(info.text, (int)coll % N));
+	mp_meet(job);
+	MP_OK(tutti_comm_free(comm));
+	return 0;
+}
+
+/* Calls that agree, by the constant or by the address; and calls without data, which must not. */
+static int agree_in_place(struct mp_job *job, enum coll coll)
+{
+	struct call c = {coll, 100, TUTTI_FLOAT32, TUTTI_SUM, 0, false, false};
+	char *apart = in;
+
+	MP_OK(make_request(&c, job->world, 0));
+	MP_OK(make_request(&c, job->world, TUTTI_CALL_PERSISTENT));
+	c.in_place = true;
+	MP_OK(make(&c, job->world));
+	MP_OK(make_request(&c, job->world, 0));
+	if (coll != ALLGATHER && coll != ALLGATHERV && coll != ALLTOALLV) {
+		in = out;
+		c.in_place = job->rank % 2;
+		MP_OK(make(&c, job->world));
+		in = apart;
+	}
+	c.count = 0;
+	c.in_place = job->rank % 2;
+	if (coll != ALLTOALLV) /* counts of its own: no rank knows that there is no data */
+		MP_OK(make(&c, job->world));
+	return 0;
+}
+
+/* Calls that are fused: the third one differs. */
+static int fused_body(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	int v[6] = {0}, w[6] = {1, 2, 3, 4, 5, 6}, i, err;
+
+	for (i = 0; i < 6; i++)
+		MP_OK(tutti_allreduce(&w[i], &v[i], 1, TUTTI_INT32, TUTTI_SUM, job->world));
+	MP_OK(tutti_group_start());
+	for (i = 0; i < 6; i++) /* odd ones in place, and at rank 1 also the third */
+		MP_OK(tutti_allreduce(i % 2 || (i == 2 && job->rank == 1) ? TUTTI_IN_PLACE : &w[i],
+				      &v[i], 1, TUTTI_INT32, TUTTI_SUM, job->world));
+	err = tutti_group_end();
+	while (!err)
+		err = tutti_barrier(job->world);
+	MP_ERR(err, -TUTTI_EMISMATCH);
+	MP_OK(tutti_comm_error(job->world, &info));
+	TT_EXPECT(!strcmp(info.field, "in place") && info.rank == 1);
+	return 0;
+}
+
+static int place_body(struct mp_job *job)
+{
+	int coll;
+
+	in = calloc(N * 101, 4);
+	out = calloc(N * 101, 4);
+	TT_EXPECT(in && out);
+	for (coll = 0; coll < COLLS; coll++) {
+		if (!chooses_together((enum coll)coll))
+			continue;
+		TT_EXPECT(!agree_in_place(job, (enum coll)coll));
+		TT_EXPECT(!differ_in_place(job, (enum coll)coll, 0, coll % 2));
+		TT_EXPECT(
+			!differ_in_place(job, (enum coll)coll, TUTTI_CALL_PERSISTENT, !(coll % 2)));
+	}
+	free(in);
+	free(out);
+	return 0;
+}
+
+static void in_place_on(const char *env)
+{
+	TT_CHECK(!MP_RUN(.n = N, .env = env, .fn = place_body));
+	TT_CHECK(!MP_RUN(.n = N, .env = env, .fn = fused_body));
+}
+
+static void in_place(void)
+{
+	in_place_on("TUTTI_NODE=on TUTTI_LATE_AFTER=50ms");
+	in_place_on("TUTTI_TRANSPORT=shm TUTTI_LATE_AFTER=50ms");
+	if (!mp_no_ofi())
+		in_place_on("TUTTI_TRANSPORT=ofi TUTTI_IF=lo TUTTI_LATE_AFTER=50ms");
+}
+
 /* ---- two against two; the last call ---- */
 
 /* The lower rank's side is taken for right, and one of each side named. */
@@ -436,6 +577,7 @@ int main(int argc, char **argv)
 		{"shm_short", shm_short},
 		{"shm_long", shm_long},
 		{"ofi", ofi},
+		{"in_place", in_place},
 		{"last_call", last_call},
 		{"late", late},
 		{NULL, NULL},
