@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Finds, reads and shuffles the data. */
+#define _POSIX_C_SOURCE 200809L
 #include "examples/digits.h"
 
 #include <errno.h>

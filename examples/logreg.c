@@ -9,6 +9,7 @@
  * the words in its batch. The servers apply Adagrad, which gives rare words larger steps. Workers
  * are at most two clocks apart (SSP).
  */
+#define _POSIX_C_SOURCE 200809L
 #include <ctype.h>
 #include <math.h>
 #include <stdio.h>

@@ -14,6 +14,7 @@
  * With --second N rank 1 serves, too, from clock N on: half of the weights, and the state of their
  * rule, move to rank 1.
  */
+#define _POSIX_C_SOURCE 200809L
 #include <getopt.h>
 #include <stddef.h>
 #include <stdio.h>

@@ -14,6 +14,7 @@
  * At the end of an epoch new processes, if there are any, fill up the job (tutti_comm_grow). They,
  * too, begin by taking over the most advanced state.
  */
+#define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The common part of train_digits and train_elastic; see trainer.h. */
+#define _POSIX_C_SOURCE 200809L
 #include "examples/trainer.h"
 
 #include <errno.h>

@@ -257,6 +257,20 @@ test_leftovers()
 		die "paths of one machine are in the tree"
 }
 
+# Public structs that may grow begin with their size; those named here keep theirs.
+test_struct_sizes()
+{
+	awk -v kept=" unique_id failed status int32_index int64_index float32_index float64_index " '
+		/^struct tutti_[a-z0-9_]* {$/ {
+			name = substr($2, 7)
+			getline
+			if (index(kept, " " name " ") == 0 && $0 !~ /^\tsize_t size;/)
+				print FILENAME ": struct tutti_" name " does not begin with its size"
+		}' include/tutti/*.h >"$tmp/sizes"
+	cat "$tmp/sizes"
+	[ ! -s "$tmp/sizes" ]
+}
+
 test_lists()
 {
 	# Every test of these folders is run by something, every .mk file included.
@@ -350,7 +364,7 @@ test_wire_types()
 }
 
 for t in include_table includes transports_listed symbols needed man_functions man_programs \
-	man_lint man_listed spdx leftovers \
+	man_lint man_listed spdx leftovers struct_sizes \
 	lists ci_names algorithms wire_types; do
 	run $t test_$t
 done

@@ -65,4 +65,19 @@ readme()
 		die "README.md (>) and examples/hello.c (<) differ"
 }
 run README.md readme
+
+# The programs in examples, but for the one that needs MPI.
+programs()
+{
+	command -v "${cc%% *}" >/dev/null || skip "there is no $cc"
+	bad=0
+	for file in examples/*.c; do
+		[ "$file" != examples/mpi_unique_id.c ] || continue
+		$cc -std=c11 -pedantic-errors -Wall -Wextra -Wno-unused-parameter -Werror \
+			-DPKGDATADIR='"/"' -fsyntax-only -I. -Iinclude "$file" ||
+			{ echo "$file is not plain C11"; bad=1; }
+	done
+	return $bad
+}
+run examples programs
 finish
