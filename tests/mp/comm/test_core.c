@@ -423,11 +423,11 @@ static int last_use(struct mp_job *job)
 		MP_OK(tutti_comm_free(comm));
 		TT_EXPECT(count_comms(job->ctx) == n + 1);
 		MP_OK(tutti_cancel(req[1]));
-		MP_OK(tutti_request_free(&req[i % 2]));
+		MP_OK(tutti_request_free(req[i % 2]));
 		TT_EXPECT(count_comms(job->ctx) == n + 1);
 		MP_ERR(tutti_wait(&req[1 - i % 2]), i % 2 ? 0 : -ECANCELED);
 		if (i % 2)
-			MP_OK(tutti_request_free(&req[0]));
+			MP_OK(tutti_request_free(req[0]));
 		TT_EXPECT(count_comms(job->ctx) == n);
 	}
 	return 0;
