@@ -265,7 +265,7 @@ test_struct_sizes()
 			name = substr($2, 7)
 			getline
 			if (index(kept, " " name " ") == 0 && $0 !~ /^\tsize_t size;/)
-				print FILENAME ": struct tutti_" name " does not begin with its size"
+				print FILENAME ": struct tutti_" name " has no size in front"
 		}' include/tutti/*.h >"$tmp/sizes"
 	cat "$tmp/sizes"
 	[ ! -s "$tmp/sizes" ]
