@@ -37,7 +37,7 @@ static const size_t sizes[] = {0, 1, 7, 4032, 4033, 65536, MIB, 2 * MIB + 3, 8 *
 static int exchange(struct mp_job *job, struct mp_buf *in, struct mp_buf *out, size_t n, bool late)
 {
 	int next = (job->rank + 1) % job->n, prev = (job->rank + job->n - 1) % job->n;
-	struct tutti_status status = {-2, -2, 1, TUTTI_INT8};
+	struct tutti_status status = {-2, -2, 1, TUTTI_INT8, {0}};
 	struct tutti_request *req[2];
 
 	fill(out->p, n, (unsigned)job->rank + 1);

@@ -68,7 +68,7 @@ static int arguments_body(struct mp_job *job)
 {
 	struct tutti_comm *w = job->world;
 	struct tutti_request *req = NULL;
-	struct tutti_status status = {7, 7, 7, TUTTI_INT8};
+	struct tutti_status status = {7, 7, 7, TUTTI_INT8, {0}};
 	static char half[65536];
 	struct tutti_region *region;
 	int v = 3, w2 = 0, found = 5;
