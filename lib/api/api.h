@@ -29,10 +29,31 @@ int tt_coll_init(struct tutti_comm *comm, struct tt_call call, struct tutti_requ
 /* A buffer of count elements; name is the call, for the text. */
 int tt_check_data(const char *name, const void *buf, size_t count, enum tutti_datatype datatype);
 
+struct tt_p2p_call;
+/* p2p_calls.c: the communicator, buffer, rank and tag of a message. */
+int tt_check_message(const struct tutti_comm *comm, const struct tt_p2p_call *call);
+
+struct tt_byte_blocks;
+/*
+ * check_layout.c: 0 and the layout in the form of lib/base/byte_blocks.h; `what` is its name in the
+ * call, written: its blocks must not overlap.
+ */
+int tt_check_layout(const char *call, const char *what, const struct tutti_layout *layout,
+		    bool written, struct tt_byte_blocks *blocks);
+/* Whether all bytes are 0. */
+bool tt_is_zero(const void *data, size_t len);
+
 struct tutti_win;
 int tt_check_win(const char *call, const struct tutti_win *win);
 /* The same, and len bytes from offset on are in rank's window; local may be NULL if len is 0. */
 int tt_check_access(const char *call, struct tutti_win *win, int rank, const void *local,
 		    size_t len, uint64_t offset);
+struct tt_win_strides;
+/* strided_calls.c: whether all blocks of s->there are inside the window. */
+bool tt_check_there(const struct tutti_win *win, const struct tt_win_strides *s);
+int tt_check_writable(const char *call, const struct tutti_win *win, int rank);
+/* id may be TUTTI_NOTIFY_RANK, whose token is 0. */
+int tt_check_notify(const char *call, const struct tutti_win *win, int rank, int id,
+		    uint32_t *token);
 
 #endif

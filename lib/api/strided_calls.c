@@ -5,18 +5,33 @@
 #include "lib/api/api.h"
 #include "lib/rma/rma.h"
 
-/* The bytes that count blocks touch: from *low (to be added to the first) on; false: too many. */
-static bool span(size_t block, size_t count, ptrdiff_t stride, int64_t *low, size_t *bytes)
+bool tt_check_there(const struct tutti_win *win, const struct tt_win_strides *s)
 {
-	int64_t last;
-	size_t far;
+	uint64_t from, to;
 
-	if (count - 1 > INT64_MAX || __builtin_mul_overflow((int64_t)(count - 1), stride, &last) ||
-	    last == INT64_MIN)
-		return false;
-	far = (size_t)(last < 0 ? -last : last);
-	*low = last < 0 ? last : 0;
-	return !__builtin_add_overflow(far, block, bytes);
+	return !__builtin_add_overflow(s->offset, s->there.low, &from) &&
+	       !__builtin_add_overflow(s->offset, s->there.high, &to) &&
+	       to <= win->part[s->rank].size;
+}
+
+int tt_check_writable(const char *call, const struct tutti_win *win, int rank)
+{
+	if (win->part[rank].flags & TUTTI_WIN_READ_ONLY)
+		return tt_fail_rank(-EACCES, rank, NULL, "%s: rank %d's window is read-only", call,
+				    rank);
+	return 0;
+}
+
+int tt_check_notify(const char *call, const struct tutti_win *win, int rank, int id,
+		    uint32_t *token)
+{
+	if (id < TUTTI_NOTIFY_RANK || id >= TUTTI_NOTIFY_IDS)
+		return tt_fail(-EINVAL,
+			       "%s: %d is neither a notification id (0 to %d) nor "
+			       "TUTTI_NOTIFY_RANK",
+			       call, id, TUTTI_NOTIFY_IDS - 1);
+	*token = id < 0 ? 0 : tt_win_id_token(win, rank, id);
+	return 0;
 }
 
 static bool overlap(ptrdiff_t stride, size_t block)
@@ -24,34 +39,29 @@ static bool overlap(ptrdiff_t stride, size_t block)
 	return (stride < 0 ? 0 - (size_t)stride : (size_t)stride) < block;
 }
 
-static int check_target(const char *call, struct tutti_win *win, const struct tt_win_strides *s)
+/* Sets and checks the blocks of *s. */
+static int check_blocks(const char *call, struct tutti_win *win,
+			const struct tutti_strides *strides, struct tt_win_strides *s)
 {
-	const struct tt_win_part *part = &win->part[s->rank];
-	int64_t low = 0;
-	size_t bytes;
-	bool fits;
+	ptrdiff_t stride = s->get ? strides->local_stride : strides->stride;
 
-	fits = span(s->block, s->count, s->stride, &low, &bytes) && bytes <= part->size &&
-	       s->offset <= part->size && (uint64_t)-low <= s->offset &&
-	       s->offset - (uint64_t)-low <= part->size - bytes;
-	if (!fits)
+	if (!tt_byte_blocks_vector(&s->there, strides->block, strides->count, strides->stride) ||
+	    !tt_check_there(win, s))
 		return tt_fail_rank(-ERANGE, s->rank, NULL,
-				    "%s: %zu blocks of %zu bytes, %lld apart from %llu on, are not "
+				    "%s: %zu blocks of %zu bytes, %td apart from %llu on, are not "
 				    "all inside rank %d's window of %llu bytes",
-				    call, s->count, s->block, (long long)s->stride,
+				    call, strides->count, strides->block, strides->stride,
 				    (unsigned long long)s->offset, s->rank,
-				    (unsigned long long)part->size);
-	if (!span(s->block, s->count, s->local_stride, &low, &bytes))
-		return tt_fail(-EINVAL, "%s: local_stride %td is too long", call, s->local_stride);
-	if (s->count > 1 && overlap(s->get ? s->local_stride : s->stride, s->block))
+				    (unsigned long long)win->part[s->rank].size);
+	if (!tt_byte_blocks_vector(&s->here, strides->block, strides->count, strides->local_stride))
+		return tt_fail(-EINVAL, "%s: local_stride %td is too long", call,
+			       strides->local_stride);
+	if (strides->count > 1 && overlap(stride, strides->block))
 		return tt_fail(-EINVAL,
-			       "%s: blocks of %zu bytes overlap where they are written, %lld bytes "
+			       "%s: blocks of %zu bytes overlap where they are written, %td bytes "
 			       "apart",
-			       call, s->block, (long long)(s->get ? s->local_stride : s->stride));
-	if (!s->get && part->flags & TUTTI_WIN_READ_ONLY)
-		return tt_fail_rank(-EACCES, s->rank, NULL, "%s: rank %d's window is read-only",
-				    call, s->rank);
-	return 0;
+			       call, strides->block, stride);
+	return s->get ? 0 : tt_check_writable(call, win, s->rank);
 }
 
 /* Completes *s from the caller's struct. */
@@ -67,13 +77,11 @@ static int check(const char *call, struct tutti_win *win, const struct tutti_str
 	strides = tt_sized_read(&sized, call, strides, &own);
 	if (!strides)
 		return -EINVAL;
-	s->block = strides->block;
-	s->count = strides->block ? strides->count : 0;
-	s->local_stride = strides->local_stride;
-	s->stride = strides->stride;
-	if (s->count && !s->local)
+	if (!strides->count || !strides->block)
+		return 0;
+	if (!s->local)
 		return tt_fail(-EINVAL, "%s: local is NULL", call);
-	return s->count ? check_target(call, win, s) : 0;
+	return check_blocks(call, win, strides, s);
 }
 
 int tutti_put_strided(struct tutti_win *win, int rank, const void *local, uint64_t offset,
@@ -92,13 +100,8 @@ int tutti_put_strided_notify(struct tutti_win *win, int rank, const void *local,
 		.rank = rank, .local = (void *)local, .offset = offset, .note = true};
 	int err = check("tutti_put_strided_notify", win, strides, &s);
 
-	if (!err && (id < TUTTI_NOTIFY_RANK || id >= TUTTI_NOTIFY_IDS))
-		err = tt_fail(-EINVAL,
-			      "%s: %d is neither a notification id (0 to %d) nor "
-			      "TUTTI_NOTIFY_RANK",
-			      "tutti_put_strided_notify", id, TUTTI_NOTIFY_IDS - 1);
-	if (!err && id >= 0)
-		s.token = tt_win_id_token(win, rank, id);
+	if (!err)
+		err = tt_check_notify("tutti_put_strided_notify", win, rank, id, &s.token);
 	return err ? err : tt_win_strided(win, &s);
 }
 

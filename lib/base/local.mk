@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 libtt_la_SOURCES += \
+	lib/base/byte_blocks.c lib/base/byte_blocks.h \
 	lib/base/clock.h lib/base/copy.c lib/base/copy.h lib/base/datatype.c \
 	lib/base/datatype.h lib/base/distance.h lib/base/env.c \
 	lib/base/env.def lib/base/env.h lib/base/error.c lib/base/error.h lib/base/faults.c \

@@ -5,6 +5,7 @@
 
 #include <tutti/rma.h>
 
+#include "lib/base/byte_blocks.h"
 #include "lib/engine/engine.h"
 
 #define TT_WIN_AMOS 64		  /* a device's atomics of a window under way */
@@ -89,14 +90,12 @@ struct tt_win_end {
 	void (*over)(struct tt_win_end *end, int status);
 };
 
-/* A strided put or get, checked by lib/api. */
+/* A put or get of blocks, checked by lib/api: as many bytes here, from local on, as there. */
 struct tt_win_strides {
 	int rank;
 	void *local;
-	ptrdiff_t local_stride;
 	uint64_t offset;
-	int64_t stride;
-	size_t block, count;
+	struct tt_byte_blocks here, there;
 	bool get, note;
 	uint32_t token; /* with note; 0: the window's count of this origin */
 };
@@ -201,8 +200,8 @@ int tt_win_execute(struct tt_bell *bell, int peer, enum tt_amo_op op, uint64_t o
 void tt_win_wake_target(struct tutti_win *win, int rank);
 
 /*
- * strided.c. Each starts without waiting; `what` is a struct tt_win_strides. The second is under
- * the lock, end as for tt_win_op_start.
+ * strided.c: strides and layouts. Each starts without waiting; `what` is a struct tt_win_strides.
+ * The second is under the lock, end as for tt_win_op_start.
  */
 int tt_win_strided(struct tutti_win *win, const struct tt_win_strides *strides);
 int tt_win_strides_start(struct tutti_win *win, const void *what, struct tt_win_end *end);

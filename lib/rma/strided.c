@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Strided puts and gets: blocks at equal distances, at both ends. A few blocks are under way at
- * once, each as a put or get of its own. Short blocks of memory that is not registered go through
- * pool memory, one place for each block under way, so the vector as a whole is never packed. A
- * notification follows when all blocks are in place.
+ * Puts and gets of blocks, at equal distances or in a layout, at both ends. The bytes are cut into
+ * pieces, each in one block there, and a few pieces are under way at once, each as a put or get of
+ * its own. A piece goes directly from or to its block here; but a piece of several short blocks,
+ * and a short piece of memory that is not registered, goes through pool memory, one place for each
+ * piece under way. So the whole is never packed. A notification follows when all pieces are in
+ * place.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -11,14 +13,16 @@
 
 #include "lib/rma/rma.h"
 
-#define AT_ONCE 16		 /* blocks under way */
-#define LONGEST_COPY (64u << 10) /* longer blocks are registered one by one */
+#define AT_ONCE 16		   /* pieces under way */
+#define LONGEST_COPY (64u << 10)   /* longer blocks are registered one by one */
+#define SHORTEST_DIRECT (4u << 10) /* shorter blocks here share a longer one there */
 
-struct block {
+struct piece {
 	struct tt_win_end end;
 	struct tt_win_strides_op *op;
-	size_t number;
-	bool busy;
+	struct tt_place here; /* of its first byte */
+	size_t len;
+	bool busy, copied;
 };
 
 struct tt_win_strides_op {
@@ -26,18 +30,17 @@ struct tt_win_strides_op {
 	struct tutti_win *win;
 	struct tt_win_strides s;
 	struct tt_win_end *end;
-	size_t next; /* block to start */
+	struct tt_place here, there; /* of the next piece, and */
+	size_t left;		     /* the bytes from there on */
 	int under_way, status;
 	uint32_t age;
 	bool starting, notified;
-	char *bounce; /* AT_ONCE blocks; NULL: blocks go from and to local */
-	struct block block[AT_ONCE];
+	bool registered; /* all of local */
+	size_t bare;	 /* longest piece that needs no registration */
+	char *bounce;	 /* `places` times `place` bytes; NULL: not needed yet */
+	size_t place, places;
+	struct piece piece[AT_ONCE];
 };
-
-static char *local_block(const struct tt_win_strides_op *op, size_t number)
-{
-	return (char *)op->s.local + (ptrdiff_t)number * op->s.local_stride;
-}
 
 static void op_over(struct tt_win_strides_op *op)
 {
@@ -56,39 +59,78 @@ static void op_over(struct tt_win_strides_op *op)
 		end->over(end, status);
 }
 
-static void start(struct tt_win_strides_op *op, struct block *b, struct tt_win_access *access)
+static void start(struct tt_win_strides_op *op, struct piece *p, struct tt_win_access *access)
 {
 	int err;
 
-	b->busy = true;
+	p->busy = true;
 	op->under_way++;
-	err = tt_win_op_start(op->win, access, &b->end);
+	err = tt_win_op_start(op->win, access, &p->end);
 	if (!err)
-		return; /* block_over has run or will */
-	b->busy = false;
+		return; /* piece_over has run or will */
+	p->busy = false;
 	op->under_way--;
 	op->status = err;
 }
 
-static void start_block(struct tt_win_strides_op *op, struct block *b)
+/* Whether a piece goes from or to its block here; so many bytes of the blocks follow. */
+static bool is_direct(const struct tt_win_strides_op *op, size_t here, size_t there)
 {
-	const struct tt_win_strides *s = &op->s;
-	struct tt_win_access access = {.rank = s->rank,
-				       .local = local_block(op, op->next),
-				       .len = s->block,
-				       .offset = s->offset +
-						 (uint64_t)((int64_t)op->next * s->stride),
-				       .get = s->get};
+	size_t len = here < there ? here : there;
 
-	b->number = op->next++;
-	if (op->bounce) {
-		access.local = op->bounce + (size_t)(b - op->block) * s->block;
-		if (!s->get) {
-			memcpy(access.local, local_block(op, b->number), s->block);
-			tt_wire_stats(op->win->comm->ctx->wire)->copied_bytes += s->block;
-		}
+	if (len > LONGEST_COPY)
+		return true;
+	return (op->registered || len <= op->bare) && (here >= there || here >= SHORTEST_DIRECT);
+}
+
+static int get_bounce(struct tt_win_strides_op *op)
+{
+	if (op->bounce)
+		return 0;
+	return tt_mem_alloc(tt_wire_memory(op->win->comm->ctx->wire), op->places * op->place,
+			    (void **)&op->bounce, NULL);
+}
+
+/* The memory for a piece that is copied; filled, if it is a put. */
+static char *bounce_piece(struct tt_win_strides_op *op, struct piece *p)
+{
+	char *mem = op->bounce + (size_t)(p - op->piece) * op->place;
+
+	p->here = op->here;
+	if (op->s.get) {
+		tt_byte_blocks_skip(&op->s.here, &op->here, p->len);
+		return mem;
 	}
-	start(op, b, &access);
+	tt_byte_blocks_gather(&op->s.here, &op->here, op->s.local, mem, p->len);
+	tt_wire_stats(op->win->comm->ctx->wire)->copied_bytes += p->len;
+	return mem;
+}
+
+static void start_piece(struct tt_win_strides_op *op, struct piece *p)
+{
+	struct tt_win_access access = {.rank = op->s.rank, .get = op->s.get};
+	size_t here, there;
+	ptrdiff_t near, far;
+
+	here = tt_byte_blocks_run(&op->s.here, &op->here, &near);
+	there = tt_byte_blocks_run(&op->s.there, &op->there, &far);
+	p->copied = !is_direct(op, here, there);
+	if (p->copied) {
+		op->status = get_bounce(op);
+		if (op->status)
+			return;
+		p->len = there < op->place ? there : op->place;
+		access.local = bounce_piece(op, p);
+	} else {
+		p->len = here < there ? here : there;
+		access.local = (char *)op->s.local + near;
+		tt_byte_blocks_skip(&op->s.here, &op->here, p->len);
+	}
+	tt_byte_blocks_skip(&op->s.there, &op->there, p->len);
+	op->left -= p->len;
+	access.len = p->len;
+	access.offset = op->s.offset + (uint64_t)(int64_t)far;
+	start(op, p, &access);
 }
 
 static void notify(struct tt_win_strides_op *op)
@@ -97,22 +139,23 @@ static void notify(struct tt_win_strides_op *op)
 		.rank = op->s.rank, .note = true, .token = op->s.token ? &op->s.token : NULL};
 
 	op->notified = true;
-	start(op, &op->block[0], &access);
+	op->piece[0].copied = false;
+	start(op, &op->piece[0], &access);
 }
 
 /* Starts what there is room for, then perhaps ends the operation. */
 static void step(struct tt_win_strides_op *op)
 {
-	int i;
+	size_t i;
 
 	if (op->starting)
 		return;
 	op->starting = true;
 	do
-		for (i = 0; i < AT_ONCE; i++)
-			while (!op->status && op->next < op->s.count && !op->block[i].busy)
-				start_block(op, &op->block[i]);
-	while (!op->status && op->next < op->s.count && !op->under_way);
+		for (i = 0; i < op->places; i++)
+			while (!op->status && op->left && !op->piece[i].busy)
+				start_piece(op, &op->piece[i]);
+	while (!op->status && op->left && !op->under_way);
 	if (!op->status && !op->under_way && op->s.note && !op->notified)
 		notify(op);
 	op->starting = false;
@@ -120,38 +163,43 @@ static void step(struct tt_win_strides_op *op)
 		op_over(op);
 }
 
-static void block_over(struct tt_win_end *end, int status)
+static void piece_over(struct tt_win_end *end, int status)
 {
-	struct block *b = tt_container(end, struct block, end);
-	struct tt_win_strides_op *op = b->op;
+	struct piece *p = tt_container(end, struct piece, end);
+	struct tt_win_strides_op *op = p->op;
 
-	b->busy = false;
+	p->busy = false;
 	op->under_way--;
 	if (status && !op->status)
 		op->status = status;
-	if (!status && op->bounce && op->s.get && !op->notified) {
-		memcpy(local_block(op, b->number),
-		       op->bounce + (size_t)(b - op->block) * op->s.block, op->s.block);
-		tt_wire_stats(op->win->comm->ctx->wire)->copied_bytes += op->s.block;
+	if (!status && p->copied && op->s.get) {
+		tt_byte_blocks_scatter(&op->s.here, &p->here, op->s.local,
+				       op->bounce + (size_t)(p - op->piece) * op->place, p->len);
+		tt_wire_stats(op->win->comm->ctx->wire)->copied_bytes += p->len;
 	}
 	step(op);
 }
 
-/* Whether the transport takes the blocks of local as they are. */
-static bool direct(const struct tutti_win *win, const struct tt_win_strides *s)
+/* How the pieces travel. Takes the memory for copies if the first piece is copied. */
+static int set_ways(struct tt_win_strides_op *op)
 {
-	struct tt_wire *wire = win->comm->ctx->wire;
-	ptrdiff_t last = (ptrdiff_t)(s->count - 1) * s->local_stride;
-	char *first = (char *)s->local + (last < 0 ? last : 0);
+	const struct tt_win_strides *s = &op->s;
+	struct tt_wire *wire = op->win->comm->ctx->wire;
 	const struct tt_way *way;
+	size_t here, there;
+	ptrdiff_t at;
 
-	if (s->block > LONGEST_COPY)
-		return true;
-	if (!tt_wire_reach(wire, win->comm->world[s->rank], &way) &&
-	    s->block <= (s->get ? way->bare_get : way->bare_put))
-		return true;
-	return tt_mem_find(tt_wire_memory(wire), first,
-			   (size_t)(last < 0 ? -last : last) + s->block) != NULL;
+	op->registered = tt_mem_find(tt_wire_memory(wire), (char *)s->local + s->here.low,
+				     (size_t)(s->here.high - s->here.low)) != NULL;
+	op->bare = 0;
+	if (!tt_wire_reach(wire, op->win->comm->world[s->rank], &way))
+		op->bare = s->get ? way->bare_get : way->bare_put;
+	op->place = s->there.longest < LONGEST_COPY ? s->there.longest : LONGEST_COPY;
+	op->places = s->there.count + s->there.bytes / op->place; /* or more pieces, not fewer */
+	op->places = op->places < AT_ONCE ? op->places : AT_ONCE;
+	here = tt_byte_blocks_run(&s->here, &op->here, &at);
+	there = tt_byte_blocks_run(&s->there, &op->there, &at);
+	return is_direct(op, here, there) ? 0 : get_bounce(op);
 }
 
 static struct tt_win_strides_op *op_new(struct tutti_win *win)
@@ -172,8 +220,8 @@ static struct tt_win_strides_op *op_new(struct tutti_win *win)
 	tt_list_init(&op->link);
 	op->win = win;
 	for (i = 0; i < AT_ONCE; i++) {
-		op->block[i].op = op;
-		op->block[i].end.over = block_over;
+		op->piece[i].op = op;
+		op->piece[i].end.over = piece_over;
 	}
 	tt_wire_stats(win->comm->ctx->wire)->allocations++;
 	return op;
@@ -192,21 +240,17 @@ int tt_win_strides_start(struct tutti_win *win, const void *strides, struct tt_w
 		return -ENOMEM;
 	op->s = *s;
 	op->end = end;
-	op->next = 0;
+	op->here = op->there = (struct tt_place){0};
+	op->left = s->here.bytes;
 	op->under_way = op->status = 0;
 	op->starting = op->notified = false;
 	op->bounce = NULL;
-	if (!s->block)
-		op->s.count = 0;
-	if (op->s.count && !direct(win, s)) {
-		size_t places = s->count < AT_ONCE ? s->count : AT_ONCE;
-
-		err = tt_mem_alloc(tt_wire_memory(win->comm->ctx->wire), places * s->block,
-				   (void **)&op->bounce, NULL);
-		if (err) {
-			tt_list_add(&win->free_strides, &op->link);
-			return err;
-		}
+	op->places = 0;
+	if (op->left)
+		err = set_ways(op);
+	if (err) {
+		tt_list_add(&win->free_strides, &op->link);
+		return err;
 	}
 	op->age = tt_win_begin(win, s->rank);
 	tt_list_add(&win->strides, &op->link);
@@ -227,7 +271,7 @@ int tt_win_strided(struct tutti_win *win, const struct tt_win_strides *s)
 	return err;
 }
 
-/* The blocks under way end by themselves: their channel is about to be closed. */
+/* The pieces under way end by themselves: their channel is about to be closed. */
 void tt_win_drop_strides(struct tutti_win *win, int rank, int status)
 {
 	struct tt_list *l, *tmp;

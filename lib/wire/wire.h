@@ -58,11 +58,17 @@ enum tt_xfer_kind {
 	TT_XFER_PORT	   /* send only: to the peer's port; see struct tt_port */
 };
 
+/* Writes the len bytes of a send to `to`, which is in the pool, once the offer is there. */
+struct tt_source {
+	void (*fill)(const struct tt_source *source, void *to, size_t len);
+};
+
 /* A message to send or receive. The upper part is the caller's, the lower the wire's. */
 struct tt_xfer {
 	enum tt_xfer_kind kind;
 	bool bare;  /* to a port: without the payload, however short */
 	bool whole; /* to a port, in fn: the payload was sent with it */
+	bool fill;  /* a send into an offer: buf is a struct tt_source */
 	int peer;   /* rank in the world */
 	struct tt_key key;
 	uint64_t fprint;	  /* must agree at both ends */

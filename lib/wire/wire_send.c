@@ -120,7 +120,10 @@ static void put_done(struct tt_wr *wr, int status)
 	tt_xfer_end(x, NULL, status);
 }
 
-/* The source as registered memory if the transport needs that; copies if the caller's is not. */
+/*
+ * The source as registered memory if the transport needs that; copies if the caller's is not, or if
+ * it lies in blocks.
+ */
 static int local_source(struct tt_chan *chan, struct tt_xfer *x, void **src, struct tt_mr **mr)
 {
 	struct tt_wire *wire = chan->wire;
@@ -128,13 +131,16 @@ static int local_source(struct tt_chan *chan, struct tt_xfer *x, void **src, str
 
 	*src = x->buf;
 	*mr = x->region ? x->region->mr[chan->tp] : NULL;
-	if (*mr || (wire->tp[chan->tp].tp->caps & TT_CAP_LOCAL_ANY))
+	if (!x->fill && (*mr || (wire->tp[chan->tp].tp->caps & TT_CAP_LOCAL_ANY)))
 		return 0;
 	if (!x->bounce) {
 		err = tt_mem_alloc(wire->memory, x->len, &x->bounce, &x->bounce_region);
 		if (err)
 			return err;
-		memcpy(x->bounce, x->buf, x->len);
+		if (x->fill)
+			((const struct tt_source *)x->buf)->fill(x->buf, x->bounce, x->len);
+		else
+			memcpy(x->bounce, x->buf, x->len);
 		wire->stats.copied_bytes += x->len;
 	}
 	*src = x->bounce;
