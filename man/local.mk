@@ -65,6 +65,7 @@ dist_man_MANS += \
 	man/tutti_gatherv_init.3 \
 	man/tutti_get.3 \
 	man/tutti_get_accumulate.3 \
+	man/tutti_get_layout.3 \
 	man/tutti_get_strided.3 \
 	man/tutti_group_end.3 \
 	man/tutti_group_start.3 \
@@ -83,16 +84,19 @@ dist_man_MANS += \
 	man/tutti_igatherv.3 \
 	man/tutti_iget.3 \
 	man/tutti_iget_accumulate.3 \
+	man/tutti_iget_layout.3 \
 	man/tutti_iget_strided.3 \
 	man/tutti_improbe.3 \
 	man/tutti_imrecv.3 \
 	man/tutti_init.3 \
 	man/tutti_iprobe.3 \
 	man/tutti_iput.3 \
+	man/tutti_iput_layout.3 \
 	man/tutti_iput_notify.3 \
 	man/tutti_iput_notify_id.3 \
 	man/tutti_iput_strided.3 \
 	man/tutti_irecv.3 \
+	man/tutti_irecv_layout.3 \
 	man/tutti_ireduce.3 \
 	man/tutti_ireduce_scatter.3 \
 	man/tutti_ireduce_scatter_block.3 \
@@ -100,6 +104,7 @@ dist_man_MANS += \
 	man/tutti_iscatter.3 \
 	man/tutti_iscatterv.3 \
 	man/tutti_isend.3 \
+	man/tutti_isend_layout.3 \
 	man/tutti_issend.3 \
 	man/tutti_last_error.3 \
 	man/tutti_mprobe.3 \
@@ -111,10 +116,14 @@ dist_man_MANS += \
 	man/tutti_put.3 \
 	man/tutti_put_notify.3 \
 	man/tutti_put_notify_id.3 \
+	man/tutti_put_layout.3 \
+	man/tutti_put_layout_notify.3 \
 	man/tutti_put_strided.3 \
 	man/tutti_put_strided_notify.3 \
 	man/tutti_recv.3 \
 	man/tutti_recv_init.3 \
+	man/tutti_recv_layout.3 \
+	man/tutti_recv_layout_init.3 \
 	man/tutti_reduce.3 \
 	man/tutti_reduce_init.3 \
 	man/tutti_reduce_local.3 \
@@ -135,6 +144,8 @@ dist_man_MANS += \
 	man/tutti_self.3 \
 	man/tutti_send.3 \
 	man/tutti_send_init.3 \
+	man/tutti_send_layout.3 \
+	man/tutti_send_layout_init.3 \
 	man/tutti_sendrecv.3 \
 	man/tutti_set_log.3 \
 	man/tutti_ssend.3 \

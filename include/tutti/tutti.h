@@ -13,6 +13,7 @@
 #include <tutti/coll.h>
 #include <tutti/p2p.h>
 #include <tutti/rma.h>
+#include <tutti/layout.h>
 #include <tutti/ps.h>
 #include <tutti/info.h>
 

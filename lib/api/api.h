@@ -40,8 +40,6 @@ struct tt_byte_blocks;
  */
 int tt_check_layout(const char *call, const char *what, const struct tutti_layout *layout,
 		    bool written, struct tt_byte_blocks *blocks);
-/* Whether all bytes are 0. */
-bool tt_is_zero(const void *data, size_t len);
 
 struct tutti_win;
 int tt_check_win(const char *call, const struct tutti_win *win);

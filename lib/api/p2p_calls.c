@@ -25,7 +25,7 @@ static int check_tag(const char *name, int tag, bool any)
 		       any ? ", or TUTTI_ANY_TAG" : "");
 }
 
-static int check_call(const struct tutti_comm *comm, const struct tt_p2p_call *call)
+int tt_check_message(const struct tutti_comm *comm, const struct tt_p2p_call *call)
 {
 	static const char *const names[] = {"send", "recv", "probe"};
 	const char *name = call->sync ? "ssend" : names[call->kind];
@@ -43,7 +43,7 @@ static int launch(struct tutti_comm *comm, const struct tt_p2p_call *call, bool 
 		  struct tutti_request **out)
 {
 	struct tutti_request *req;
-	int err = check_call(comm, call);
+	int err = tt_check_message(comm, call);
 
 	if (err)
 		return err;
@@ -213,10 +213,10 @@ int tutti_sendrecv(const void *sendbuf, size_t sendcount, enum tutti_datatype se
 	struct tt_p2p_call send = send_call(sendbuf, sendcount, sendtype, dest, sendtag);
 	const char *s = sendbuf, *r = recvbuf;
 	struct tutti_request *in = NULL, *out = NULL;
-	int err = check_call(comm, &send), err2;
+	int err = tt_check_message(comm, &send), err2;
 
 	if (!err)
-		err = check_call(comm, &recv);
+		err = tt_check_message(comm, &recv);
 	if (err)
 		return err;
 	if (s < r + recvcount * tutti_datatype_size(recvtype) &&
@@ -298,7 +298,7 @@ int tutti_iprobe(int source, int tag, struct tutti_comm *comm, int *found,
 		 struct tutti_status *status)
 {
 	struct tt_p2p_call call = probe_call(source, tag, NULL, status);
-	int err = check_call(comm, &call);
+	int err = tt_check_message(comm, &call);
 
 	if (!err && !found)
 		err = tt_fail(-EINVAL, "iprobe: found is NULL");
@@ -309,7 +309,7 @@ int tutti_improbe(int source, int tag, struct tutti_comm *comm, int *found,
 		  struct tutti_message **message, struct tutti_status *status)
 {
 	struct tt_p2p_call call = probe_call(source, tag, message, status);
-	int err = check_call(comm, &call);
+	int err = tt_check_message(comm, &call);
 
 	if (!err && (!found || !message))
 		err = tt_fail(-EINVAL, "improbe: %s is NULL", found ? "message" : "found");

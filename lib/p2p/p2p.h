@@ -6,7 +6,8 @@
  * `ahead`. A message comes to the port of its communicator with its tag and length, and with its
  * payload if it is short. A longer payload stays with the sender until the message is matched;
  * then it travels in pieces of PIECE bytes (or what transports carry), each into memory that the
- * receiver offers, PIECES at a time.
+ * receiver offers, PIECES at a time. A layout has no memory to send from or to offer: its pieces go
+ * through the pool.
  *
  * Credit bounds what waits at a receiver, per communicator and peer: a sender may be WINDOW
  * messages ahead of the matched ones. A receive that matches none of these may be waiting for a
@@ -21,6 +22,7 @@
 
 #include <tutti/p2p.h>
 
+#include "lib/base/byte_blocks.h"
 #include "lib/engine/engine.h"
 
 #define TT_P2P_WINDOW 64
@@ -49,7 +51,8 @@ struct tt_p2p_req;
 struct tt_p2p_piece {
 	struct tt_xfer x;
 	struct tt_p2p_req *req;
-	size_t at;
+	struct tt_place place; /* of a layout; */
+	struct tt_source source;
 };
 
 struct tt_p2p_req {
@@ -60,15 +63,24 @@ struct tt_p2p_req {
 	struct tt_region *region;
 	struct tt_list link; /* send: held, or announced; receive and probe: posted */
 
+	/*
+	 * A layout at base; NULL: the elements are at call.buf, one after the other. With a layout
+	 * call.buf is NULL, or the packed payload of a short send.
+	 */
+	const struct tt_byte_blocks *layout;
+	struct tt_byte_blocks blocks;
+	char *base;
+
 	/* this run */
 	uint64_t stamp; /* receives are matched in this order */
 	int peer;	/* receive: -1 until it is matched */
 	uint32_t seq;
-	int tag;       /* of the message */
-	uint32_t head; /* and what its head says: TT_P2P_SYNC, the sender's datatype */
-	size_t total;  /* of the message */
-	size_t next;   /* the part of it that is not under way yet */
-	int pieces;    /* under way */
+	int tag;	       /* of the message */
+	uint32_t head;	       /* and what its head says: TT_P2P_SYNC, the sender's datatype */
+	size_t total;	       /* of the message */
+	size_t next;	       /* the part of it that is not under way yet */
+	struct tt_place place; /* the same, in a layout */
+	int pieces;	       /* under way */
 	struct tt_p2p_piece piece[TT_P2P_PIECES];
 };
 
@@ -125,6 +137,10 @@ void tt_p2p_drop(struct tt_p2p *p2p, struct tutti_message *msg);
 /* p2p_request.c: send, receive or probe as a request */
 int tt_p2p_new(struct tutti_comm *comm, const struct tt_p2p_call *call, bool persistent,
 	       struct tutti_request **req);
+/* The same of a layout at call->buf: a send or a receive. */
+int tt_p2p_new_layout(struct tutti_comm *comm, const struct tt_p2p_call *call,
+		      const struct tt_byte_blocks *layout, bool persistent,
+		      struct tutti_request **req);
 /* Ends a receive that no message has matched; -EINVAL: it is no receive. */
 int tt_p2p_cancel(struct tutti_request *req);
 
@@ -151,6 +167,8 @@ void tt_p2p_tell(struct tutti_status *status, int source, int tag, size_t bytes,
 
 /* piece.c: transfers the payload of a matched message, from or into req's buffer */
 void tt_p2p_payload(struct tt_p2p_req *req);
+/* Copies len bytes of a message into the layout of a receive. */
+void tt_p2p_unpack(struct tt_p2p_req *req, struct tt_place place, const void *data, size_t len);
 
 /*
  * The port of a message's key: that the message belongs to a port, that the sender waits for

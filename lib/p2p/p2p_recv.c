@@ -143,10 +143,14 @@ static void take(struct tt_p2p_req *req, struct tt_p2p_peer *peer, uint32_t seq,
 		if (!data)
 			say(req, TT_P2P_REFUSE);
 		tt_request_end(&req->r, differs ? -TUTTI_EMISMATCH : -EMSGSIZE);
-	} else if (data || !total) {
-		if (total)
+	} else if (data) {
+		if (req->layout)
+			tt_p2p_unpack(req, (struct tt_place){0}, data, total);
+		else
 			memcpy(req->call.buf, data, total);
 		tt_wire_stats(comm->ctx->wire)->copied_bytes += total;
+		tt_request_end(&req->r, 0);
+	} else if (!total) {
 		tt_request_end(&req->r, 0);
 	} else {
 		tt_p2p_payload(req);

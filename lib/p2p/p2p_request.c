@@ -64,6 +64,54 @@ static void p2p_free(struct tutti_request *r)
 	tt_list_add(&req->p2p->idle, &r->link);
 }
 
+/* A short send carries its payload with its head, so it is packed at once. */
+static int pack_short(struct tt_p2p_req *req)
+{
+	struct tt_wire *wire = req->r.comm->ctx->wire;
+	struct tt_place place = {0};
+	int err;
+
+	if (req->call.kind != TT_P2P_SEND || req->bytes > tt_wire_eager_max(&req->r.comm->ctx->env))
+		return 0;
+	err = tt_mem_alloc(tt_wire_memory(wire), req->bytes, &req->call.buf, NULL);
+	if (err)
+		return err;
+	tt_byte_blocks_gather(req->layout, &place, req->base, req->call.buf, req->bytes);
+	tt_wire_stats(wire)->copied_bytes += req->bytes;
+	return 0;
+}
+
+static void layout_ended(struct tutti_request *r)
+{
+	struct tt_p2p_req *req = p2p_req(r);
+
+	if (req->call.buf)
+		tt_mem_free(tt_wire_memory(r->comm->ctx->wire), req->call.buf);
+	req->call.buf = NULL;
+}
+
+static void layout_free(struct tutti_request *r)
+{
+	p2p_req(r)->layout = NULL;
+	p2p_free(r);
+}
+
+static int layout_start(struct tutti_request *r)
+{
+	struct tt_p2p_req *req = p2p_req(r);
+	int err = pack_short(req);
+
+	if (!err)
+		err = tt_request_begin(r);
+	if (err)
+		layout_ended(r);
+	else if (req->call.kind == TT_P2P_SEND)
+		tt_p2p_send(req);
+	else
+		tt_p2p_recv(req);
+	return err;
+}
+
 static const char *p2p_call(const struct tutti_request *r)
 {
 	static const char *const name[] = {"send", "recv", "probe"};
@@ -219,17 +267,22 @@ static void p2p_record(const struct tutti_request *r, struct tt_flight_op *op,
 }
 
 #define P2P_OPS                                                                                    \
-	.call = p2p_call, .start = p2p_start, .cancel = p2p_cancel, .ended = p2p_ended,            \
-	.needs = p2p_needs, .free = p2p_free, .text = p2p_text, .record = p2p_record,              \
-	.waits = p2p_waits, .where = p2p_where, .explain = p2p_explain
+	.call = p2p_call, .cancel = p2p_cancel, .needs = p2p_needs, .text = p2p_text,              \
+	.record = p2p_record, .waits = p2p_waits, .where = p2p_where, .explain = p2p_explain
 
-static const struct tt_request_ops send_ops = {P2P_OPS, .list = TT_ACTIVE_OTHER};
-static const struct tt_request_ops recv_ops = {P2P_OPS, .list = TT_ACTIVE_RECV,
+#define PLAIN_OPS P2P_OPS, .start = p2p_start, .ended = p2p_ended, .free = p2p_free
+#define LAYOUT_OPS P2P_OPS, .start = layout_start, .ended = layout_ended, .free = layout_free
+
+static const struct tt_request_ops send_ops = {PLAIN_OPS, .list = TT_ACTIVE_OTHER};
+static const struct tt_request_ops recv_ops = {PLAIN_OPS, .list = TT_ACTIVE_RECV,
 					       .expire = p2p_expire}; /* and of probes */
+static const struct tt_request_ops layout_send_ops = {LAYOUT_OPS, .list = TT_ACTIVE_OTHER};
+static const struct tt_request_ops layout_recv_ops = {LAYOUT_OPS, .list = TT_ACTIVE_RECV,
+						      .expire = p2p_expire};
 
 int tt_p2p_cancel(struct tutti_request *r)
 {
-	if (r->ops != &recv_ops)
+	if (r->ops != &recv_ops && r->ops != &layout_recv_ops)
 		return tt_fail(-EINVAL, "tutti_cancel: the request is not a receive (it is %s)",
 			       r->ops->call(r));
 	if (atomic_load(&r->state) != TT_REQ_RUNNING || p2p_req(r)->peer >= 0)
@@ -290,5 +343,32 @@ int tt_p2p_new(struct tutti_comm *comm, const struct tt_p2p_call *call, bool per
 	tt_request_init(&req->r, call->kind == TT_P2P_SEND ? &send_ops : &recv_ops, comm,
 			persistent);
 	*out = &req->r;
+	return 0;
+}
+
+int tt_p2p_new_layout(struct tutti_comm *comm, const struct tt_p2p_call *call,
+		      const struct tt_byte_blocks *layout, bool persistent,
+		      struct tutti_request **out)
+{
+	struct tt_p2p_call rest = *call;
+	struct tt_p2p_req *req;
+	int err;
+
+	if (layout->count <= 1) {
+		rest.buf = (char *)call->buf + layout->low;
+		return tt_p2p_new(comm, &rest, persistent, out);
+	}
+	rest.buf = NULL;
+	rest.count = 0;
+	err = tt_p2p_new(comm, &rest, persistent, out);
+	if (err)
+		return err;
+	req = p2p_req(*out);
+	req->call.count = call->count;
+	req->bytes = layout->bytes;
+	req->base = call->buf;
+	req->blocks = *layout;
+	req->layout = &req->blocks;
+	req->r.ops = call->kind == TT_P2P_SEND ? &layout_send_ops : &layout_recv_ops;
 	return 0;
 }

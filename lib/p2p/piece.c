@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Payloads that stayed with their sender travel in pieces, a few at a time, each into memory
- * offered by the receiver. Unregistered memory thus passes through a bounded part of the pool.
- * Both ends cut in the same way.
+ * offered by the receiver. Unregistered memory thus passes through a bounded part of the pool, and
+ * so do layouts: a sender packs a piece when it has an offer for it, a receiver unpacks a piece
+ * when it is there. Both ends cut in the same way.
  */
 #include <string.h>
 
@@ -12,6 +13,37 @@
 
 static void piece_over(struct tt_xfer *x, const void *data, int status);
 
+static void pack(const struct tt_source *source, void *to, size_t len)
+{
+	const struct tt_p2p_piece *piece = tt_container(source, struct tt_p2p_piece, source);
+	struct tt_place place = piece->place;
+
+	tt_byte_blocks_gather(piece->req->layout, &place, piece->req->base, to, len);
+}
+
+void tt_p2p_unpack(struct tt_p2p_req *req, struct tt_place place, const void *data, size_t len)
+{
+	tt_byte_blocks_scatter(req->layout, &place, req->base, data, len);
+}
+
+/* Where the piece of x->len bytes is here. */
+static void set_memory(struct tt_p2p_piece *piece)
+{
+	struct tt_p2p_req *req = piece->req;
+	struct tt_xfer *x = &piece->x;
+
+	x->region = req->region;
+	x->fill = req->layout && req->call.kind == TT_P2P_SEND;
+	if (!req->layout) {
+		x->buf = (char *)req->call.buf + req->next;
+		return;
+	}
+	x->buf = x->fill ? &piece->source : NULL;
+	piece->source.fill = pack;
+	piece->place = req->place;
+	tt_byte_blocks_skip(req->layout, &req->place, x->len);
+}
+
 static void start_piece(struct tt_p2p_piece *piece)
 {
 	struct tt_p2p_req *req = piece->req;
@@ -20,7 +52,6 @@ static void start_piece(struct tt_p2p_piece *piece)
 	size_t left = req->total - req->next;
 	struct tt_xfer *x = &piece->x;
 
-	piece->at = req->next;
 	x->kind = TT_XFER_OFFER;
 	x->peer = comm->world[req->peer];
 	x->key = tt_p2p_key(req->p2p, (int)(req->next / req->p2p->most), req->seq, req->tag);
@@ -28,9 +59,8 @@ static void start_piece(struct tt_p2p_piece *piece)
 	x->key.port = 0;
 	x->fprint = req->total;
 	x->len = left < req->p2p->most ? left : req->p2p->most;
-	x->buf = (char *)req->call.buf + req->next;
-	x->region = req->region;
 	x->fn = piece_over;
+	set_memory(piece);
 	req->next += x->len;
 	req->pieces++;
 	if (send)
@@ -49,7 +79,10 @@ static void piece_over(struct tt_xfer *x, const void *data, int status)
 		return;
 	}
 	if (req->call.kind == TT_P2P_RECV && data != x->buf) {
-		memcpy(x->buf, data, x->len);
+		if (req->layout)
+			tt_p2p_unpack(req, piece->place, data, x->len);
+		else
+			memcpy(x->buf, data, x->len);
 		tt_wire_stats(req->p2p->comm->ctx->wire)->copied_bytes += x->len;
 	}
 	req->r.progressed = true;
@@ -68,6 +101,7 @@ void tt_p2p_payload(struct tt_p2p_req *req)
 	int i;
 
 	req->next = 0;
+	req->place = (struct tt_place){0};
 	req->pieces = 1;
 	for (i = 0; i < TT_P2P_PIECES && req->next < req->total; i++)
 		start_piece(&req->piece[i]);

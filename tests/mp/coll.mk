@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Tests of the library through its public calls, by jobs of forked ranks.
 check_LTLIBRARIES += libttmp.la
-libttmp_la_SOURCES = tests/mp/job.c tests/mp/job.h tests/mp/oracle.c tests/mp/coll/colls.c \
+libttmp_la_SOURCES = tests/mp/job.c tests/mp/job.h tests/mp/layouts.c tests/mp/layouts.h \
+	tests/mp/oracle.c tests/mp/coll/colls.c \
 	tests/mp/coll/colls.h
 libttmp_la_LIBADD = libtttest.la
 
@@ -54,6 +55,8 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/rma/test_allocate \
 	tests/mp/rma/test_accumulate \
 	tests/mp/rma/test_strided \
+	tests/mp/rma/test_put_layout \
+	tests/mp/p2p/test_layout \
 	tests/mp/rma/test_atomics \
 	tests/mp/rma/test_notify \
 	tests/mp/coll/test_ways \
@@ -110,6 +113,10 @@ tests_mp_rma_test_rma_SOURCES = tests/mp/rma/test_rma.c
 tests_mp_rma_test_rma_LDADD = libttmp.la
 tests_mp_rma_test_atomics_SOURCES = tests/mp/rma/test_atomics.c
 tests_mp_rma_test_atomics_LDADD = libttmp.la
+tests_mp_p2p_test_layout_SOURCES = tests/mp/p2p/test_layout.c
+tests_mp_p2p_test_layout_LDADD = libttmp.la
+tests_mp_rma_test_put_layout_SOURCES = tests/mp/rma/test_put_layout.c
+tests_mp_rma_test_put_layout_LDADD = libttmp.la
 tests_mp_rma_test_strided_SOURCES = tests/mp/rma/test_strided.c tests/mp/rma/each_transport.h
 tests_mp_rma_test_strided_LDADD = libttmp.la
 tests_mp_rma_test_accumulate_SOURCES = tests/mp/rma/test_accumulate.c tests/mp/rma/each_transport.h

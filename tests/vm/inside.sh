@@ -429,6 +429,7 @@ one_sided() {
 	program tests/mp/rma/test_allocate verbs
 	program tests/mp/rma/test_accumulate verbs
 	program tests/mp/rma/test_strided verbs
+	program tests/mp/rma/test_put_layout verbs
 }
 parameter_server() {
 	program tests/mp/ps/test_ps verbs
