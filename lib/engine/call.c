@@ -161,7 +161,7 @@ static int bind_buffer(struct tt_plan_req *req, enum tt_buf which, const void *b
 	if (len && !req->region[which] && tt_mem_partial(memory, buf, len))
 		return tt_fail(
 			-EINVAL,
-			"%s: the registered region does not cover the buffer: %zu bytes at %p",
+			"%s: the buffer is only partly in memory of tutti_alloc: %zu bytes at %p",
 			tt_coll_name((enum tt_coll)req->fields.coll), len, buf);
 	return 0;
 }

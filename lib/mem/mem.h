@@ -98,12 +98,10 @@ int tt_mem_register_once(struct tt_memory *memory, void *addr, size_t len,
 			 struct tt_region **region);
 void tt_mem_return(struct tt_region *region);
 /*
- * Whether [addr, addr+len) only partly lies in registered memory: a caller's mistake worth naming.
+ * Whether [addr, addr+len) runs out of the pool's memory: a caller's mistake worth naming. A buffer
+ * that is partly in the caller's own regions is staged as unregistered memory is.
  */
 bool tt_mem_partial(struct tt_memory *memory, const void *addr, size_t len);
-/* The same, of regions that were registered by the caller; costs nothing where there are none. */
-bool tt_mem_any_given(const struct tt_memory *memory);
-bool tt_mem_partly_given(struct tt_memory *memory, const void *addr, size_t len);
 /*
  * RLIMIT_MEMLOCK failure as a sentence: need, limit, remedy; returns -ENOMEM. For transports' reg
  * too.

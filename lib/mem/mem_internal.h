@@ -84,7 +84,6 @@ struct tt_memory {
 	void *lock_arg;
 	size_t page_size, slab_size, limit, cache_max;
 	bool lock_pages, huge;
-	atomic_uint given; /* regions that tutti_register has made */
 	struct tt_region_table table;
 	struct tt_region *last; /* the last hit of tt_mem_find */
 	struct tt_list slabs;	/* shared by many allocations */

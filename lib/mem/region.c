@@ -269,7 +269,6 @@ int tt_mem_register(struct tt_memory *memory, void *addr, size_t len, unsigned a
 		free(r);
 		return err;
 	}
-	atomic_fetch_add(&memory->given, 1);
 	*region = r;
 	return 0;
 }
@@ -295,7 +294,6 @@ int tt_mem_deregister(struct tt_region *region)
 			"%p is not a registered region; it may have been deregistered already",
 			(void *)region);
 	memory = region->memory;
-	atomic_fetch_sub(&memory->given, 1);
 	tt_mem_lock_tp(memory);
 	tt_region_unregister(region);
 	tt_mem_unlock_tp(memory);
@@ -388,17 +386,6 @@ bool tt_mem_partial(struct tt_memory *memory, const void *addr, size_t len)
 	partial = tt_table_partial(&memory->table, addr, len);
 	pthread_mutex_unlock(&memory->mutex);
 	return partial;
-}
-
-bool tt_mem_any_given(const struct tt_memory *memory)
-{
-	return atomic_load_explicit(&memory->given, memory_order_relaxed);
-}
-
-bool tt_mem_partly_given(struct tt_memory *memory, const void *addr, size_t len)
-{
-	return atomic_load_explicit(&memory->given, memory_order_relaxed) &&
-	       tt_mem_partial(memory, addr, len);
 }
 
 struct tt_memory *tt_mem_owner(const void *ptr)

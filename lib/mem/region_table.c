@@ -107,6 +107,7 @@ struct tt_region *tt_table_find(const struct tt_region_table *t, const void *add
 	return NULL;
 }
 
+/* Whether some of the range, but not all, is in the pool's regions. */
 bool tt_table_partial(const struct tt_region_table *t, const void *addr, size_t len)
 {
 	uintptr_t start = (uintptr_t)addr, end = start + len, covered = start;
@@ -119,7 +120,7 @@ bool tt_table_partial(const struct tt_region_table *t, const void *addr, size_t 
 	while (i > 0 && t->reach[i - 1] > start)
 		i--; /* back to the first that may reach into the range */
 	for (; i < t->n && start_of(t->region[i]) < end; i++) {
-		if (end_of(t->region[i]) <= start)
+		if (end_of(t->region[i]) <= start || !t->region[i]->pool)
 			continue;
 		touched = true;
 		if (start_of(t->region[i]) > covered)

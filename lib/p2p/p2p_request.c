@@ -327,7 +327,7 @@ int tt_p2p_new(struct tutti_comm *comm, const struct tt_p2p_call *call, bool per
 	if (bytes && !region && tt_mem_partial(memory, call->buf, bytes))
 		return tt_fail(
 			-EINVAL,
-			"%s: the registered region does not cover the buffer: %zu bytes at %p",
+			"%s: the buffer is only partly in memory of tutti_alloc: %zu bytes at %p",
 			name[call->kind], bytes, call->buf);
 	err = tt_p2p_get(comm, &p2p);
 	if (err)

@@ -261,18 +261,6 @@ static bool find_vectors(struct short_call *c)
 	return find_vector(c, TT_NODE_INPUT, op->a) && find_vector(c, TT_NODE_RESULT, op->dst);
 }
 
-/* Whether a request would refuse a buffer; then one is made, to report the error. */
-static bool refused(struct short_call *c)
-{
-	struct tt_memory *memory = tt_wire_memory(c->comm->ctx->wire);
-	const struct tt_short_shape *s = c->shape;
-
-	return (s->extent[TT_BUF_RECV] &&
-		tt_mem_partly_given(memory, c->base[TT_BUF_RECV], s->extent[TT_BUF_RECV])) ||
-	       (s->extent[TT_BUF_SEND] &&
-		tt_mem_partly_given(memory, c->base[TT_BUF_SEND], s->extent[TT_BUF_SEND]));
-}
-
 static void record(struct short_call *c)
 {
 	struct tutti_comm *comm = c->comm;
@@ -313,8 +301,7 @@ static enum begun begin(struct short_call *c)
 	if (!tt_node_may_begin(c->group, c->turn))
 		return GATED;
 	if ((c->turn > 2 && !made_same(c, c->turn - 2)) ||
-	    (c->shape->publishes && !find_vectors(c)) ||
-	    (tt_mem_any_given(tt_wire_memory(ctx->wire)) && refused(c)))
+	    (c->shape->publishes && !find_vectors(c)))
 		return NOT;
 	c->fprint = tt_comm_called_mixed(comm, &c->shape->fields, c->shape->mixed, NULL);
 	c->seq = nc->seq[c->turn % 4] = comm->seq;
