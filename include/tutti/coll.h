@@ -212,7 +212,8 @@ int tutti_allgather_init(const void *sendbuf, void *recvbuf, size_t sendcount,
 
 /*
  * v forms: counts and displacements are arrays of nranks values, in elements, copied by the call.
- * The block of rank i begins displs[i] elements into its buffer; NULL: the blocks follow one
+ * The block of rank i begins displs[i] elements into its buffer, or before it: a negative
+ * displacement is passed converted to size_t, as (size_t)-4. NULL: the blocks follow one
  * another.
  */
 int tutti_allgatherv(const void *sendbuf, size_t sendcount, void *recvbuf, const size_t *recvcounts,
@@ -331,9 +332,9 @@ struct tutti_call {
 	enum tutti_datatype datatype;
 	enum tutti_op op;
 	int root;
+	int timeout_ms; /* 0: the communicator's; TUTTI_NEVER: none */
+	int priority;	/* its waiting operations go before those of lower priority; local */
 	/* For later versions; must be 0: */
-	int timeout_ms;
-	int priority;
 	int quorum;
 	int cutoff_ms;
 	int pad;

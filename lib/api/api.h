@@ -10,8 +10,14 @@
 /* 0, or -EINVAL: NULL, freed, or no communicator at all. */
 int tt_check_comm(const struct tutti_comm *comm);
 int tt_check_ctx(const struct tutti_context *ctx);
-/* check_call.c: 0 and the call in the engine's form, or an error */
+/*
+ * check_call.c: 0 and the call in the engine's form, or an error, or TT_NEGATIVE: displs.c first,
+ * then again.
+ */
+#define TT_NEGATIVE 1
 int tt_check_call(const struct tutti_comm *comm, struct tt_call *call);
+/* Makes negative displacements positive. The new arrays are *memory, to be freed after the call. */
+int tt_displs_shift(const struct tutti_comm *comm, struct tt_call *call, size_t **memory);
 /*
  * coll_calls.c: checks a call, then runs it to its end, starts it, or makes a persistent request
  * of it
@@ -26,6 +32,10 @@ static inline int tt_coll_run(struct tutti_comm *comm, struct tt_call call)
 }
 int tt_coll_start(struct tutti_comm *comm, struct tt_call call, struct tutti_request **request);
 int tt_coll_init(struct tutti_comm *comm, struct tt_call call, struct tutti_request **request);
+/* All three forms; request NULL: blocking. */
+int tt_coll_with(struct tutti_comm *comm, struct tt_call call,
+		 const struct tt_call_options *options, bool persistent,
+		 struct tutti_request **request);
 /* A buffer of count elements; name is the call, for the text. */
 int tt_check_data(const char *name, const void *buf, size_t count, enum tutti_datatype datatype);
 

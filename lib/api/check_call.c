@@ -75,6 +75,8 @@ static int check_array(const struct tutti_comm *comm, const struct tt_call *call
 		return tt_fail(-EINVAL, "%s: %s is NULL", name, which);
 	for (i = 0; i < comm->size; i++) {
 		begin = displs ? displs[i] : total;
+		if (displs && (ptrdiff_t)begin < 0)
+			return TT_NEGATIVE;
 		if (begin > most || counts[i] > most - begin)
 			return tt_fail(-EINVAL,
 				       "%s: %s: %zu %s at displacement %zu for rank %d do not fit "

@@ -4,13 +4,14 @@
  * (reduce_calls.c, gather_calls.c); the three forms of the collective differ only here.
  */
 #include <errno.h>
+#include <stdlib.h>
 
 #include "lib/api/api.h"
 #include "lib/engine/node/node_ops.h"
 
-/* A call that has been checked. */
+/* A call that has been checked; options: NULL, none. */
 static int launch_checked(struct tutti_comm *comm, const struct tt_call *call, bool persistent,
-			  struct tutti_request **out)
+			  const struct tt_call_options *options, struct tutti_request **out)
 {
 	struct tutti_request *req;
 	int err;
@@ -21,6 +22,8 @@ static int launch_checked(struct tutti_comm *comm, const struct tt_call *call, b
 	err = tt_comm_check_call(comm, TT_ACTIVE_COLL, tt_coll_name(call->coll));
 	if (!err)
 		err = tt_request_new(comm, call, persistent, &req);
+	if (!err && options)
+		tt_request_set_options(req, options);
 	if (!err && !persistent)
 		err = tt_request_launch(req);
 	tt_wire_unlock(comm->ctx->wire);
@@ -32,11 +35,32 @@ static int launch_checked(struct tutti_comm *comm, const struct tt_call *call, b
 }
 
 static int launch(struct tutti_comm *comm, struct tt_call *call, bool persistent,
-		  struct tutti_request **out)
+		  const struct tt_call_options *options, struct tutti_request **out)
 {
+	size_t *displs = NULL;
 	int err = tt_check_call(comm, call);
 
-	return err ? err : launch_checked(comm, call, persistent, out);
+	if (err == TT_NEGATIVE) {
+		err = tt_displs_shift(comm, call, &displs);
+		if (!err)
+			err = tt_check_call(comm, call);
+	}
+	if (!err)
+		err = launch_checked(comm, call, persistent, options, out);
+	free(displs);
+	return err;
+}
+
+/* A blocking call, or a part of a group. */
+static int run_request(struct tutti_comm *comm, struct tt_call *call,
+		       const struct tt_call_options *options)
+{
+	struct tutti_request *req = NULL;
+	int err;
+
+	call->blocking = !tt_group_is_open();
+	err = launch(comm, call, false, options, &req);
+	return err || !req ? err : tt_request_finish(&req);
 }
 
 int tt_call_run(struct tutti_comm *comm, struct tt_call *call)
@@ -45,28 +69,36 @@ int tt_call_run(struct tutti_comm *comm, struct tt_call *call)
 	int err = tt_check_call(comm, call);
 
 	if (err)
-		return err;
+		return err == TT_NEGATIVE ? run_request(comm, call, NULL) : err;
 	call->blocking = !tt_group_is_open();
 	err = call->blocking ? tt_short_run(comm, call, &req) : TT_SHORT_NOT;
 	if (err == TT_SHORT_NOT)
-		err = launch_checked(comm, call, false, &req);
+		err = launch_checked(comm, call, false, NULL, &req);
 	return err || !req ? err : tt_request_finish(&req);
 }
 
 int tt_call_unchecked(struct tutti_comm *comm, const struct tt_call *call)
 {
 	struct tutti_request *req = NULL;
-	int err = launch_checked(comm, call, false, &req);
+	int err = launch_checked(comm, call, false, NULL, &req);
 
 	return err ? err : tt_request_finish(&req);
 }
 
 int tt_coll_start(struct tutti_comm *comm, struct tt_call call, struct tutti_request **request)
 {
-	return launch(comm, &call, false, request);
+	return launch(comm, &call, false, NULL, request);
 }
 
 int tt_coll_init(struct tutti_comm *comm, struct tt_call call, struct tutti_request **request)
 {
-	return launch(comm, &call, true, request);
+	return launch(comm, &call, true, NULL, request);
+}
+
+int tt_coll_with(struct tutti_comm *comm, struct tt_call call,
+		 const struct tt_call_options *options, bool persistent,
+		 struct tutti_request **request)
+{
+	return request ? launch(comm, &call, persistent, options, request)
+		       : run_request(comm, &call, options);
 }

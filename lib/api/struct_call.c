@@ -25,10 +25,9 @@ static const struct field {
 	{                                                                                          \
 #field, offsetof(struct tutti_call, field), FIELD_SIZE(field)                      \
 	}
-	FIELD(sendbuf),	   FIELD(recvbuf),    FIELD(count),	 FIELD(sendcounts),
-	FIELD(senddispls), FIELD(recvcounts), FIELD(recvdispls), FIELD(datatype),
-	FIELD(op),	   FIELD(root),	      FIELD(timeout_ms), FIELD(priority),
-	FIELD(quorum),	   FIELD(cutoff_ms),  FIELD(pad),	 FIELD(codec),
+	FIELD(sendbuf),	   FIELD(recvbuf),    FIELD(count),    FIELD(sendcounts), FIELD(senddispls),
+	FIELD(recvcounts), FIELD(recvdispls), FIELD(datatype), FIELD(op),	  FIELD(root),
+	FIELD(quorum),	   FIELD(cutoff_ms),  FIELD(pad),      FIELD(codec),
 #undef FIELD
 };
 #define FIELDS (sizeof(fields) / sizeof(fields[0]))
@@ -90,7 +89,7 @@ static int check_unused(const struct tutti_call *c)
 
 		if (has & 1u << i || is_zero((const char *)c + f->offset, f->size))
 			continue;
-		if (f->offset >= offsetof(struct tutti_call, timeout_ms))
+		if (f->offset >= offsetof(struct tutti_call, quorum))
 			return tt_fail(-EINVAL,
 				       "tutti_call: %s is not 0, but this version does not support "
 				       "it",
@@ -111,6 +110,10 @@ static int check_struct(const struct tutti_call *c, const struct tutti_request *
 	if (c->flags & TUTTI_CALL_PERSISTENT && !request)
 		return tt_fail(-EINVAL, "tutti_call: request is NULL, but flags has "
 					"TUTTI_CALL_PERSISTENT");
+	if (c->timeout_ms < TUTTI_NEVER)
+		return tt_fail(-EINVAL,
+			       "tutti_call: timeout_ms is %d; it must be 0 or more, or TUTTI_NEVER",
+			       c->timeout_ms);
 	return check_unused(c);
 }
 
@@ -118,6 +121,7 @@ int tutti_call(struct tutti_comm *comm, const struct tutti_call *c, struct tutti
 {
 	static const struct tt_sized sized = TT_SIZED("call", tutti_call, root);
 	struct tutti_call own;
+	bool persistent;
 	struct tt_call call;
 	int err;
 
@@ -139,8 +143,13 @@ int tutti_call(struct tutti_comm *comm, const struct tutti_call *c, struct tutti
 				.sdispls = c->senddispls,
 				.rcounts = c->recvcounts,
 				.rdispls = c->recvdispls};
+	persistent = c->flags & TUTTI_CALL_PERSISTENT;
+	if (c->timeout_ms || c->priority)
+		return tt_coll_with(comm, call,
+				    &(struct tt_call_options){.timeout_ms = c->timeout_ms,
+							      .priority = c->priority},
+				    persistent, request);
 	if (!request)
 		return tt_coll_run(comm, call);
-	return c->flags & TUTTI_CALL_PERSISTENT ? tt_coll_init(comm, call, request)
-						: tt_coll_start(comm, call, request);
+	return persistent ? tt_coll_init(comm, call, request) : tt_coll_start(comm, call, request);
 }

@@ -93,6 +93,7 @@ struct tutti_request {
 	struct tt_list link; /* in comm->active while under way; else its owner's */
 	bool persistent;
 	bool progressed;		/* since late_at was set: set it on every event */
+	bool timed_by_call;		/* timeout is tutti_call's */
 	bool group_waits;		/* its group ends when this request has */
 	bool overdue;			/* the waiter's: a wait for it has reached its deadline */
 	struct tutti_request *in_group; /* the next of its group */
@@ -100,6 +101,7 @@ struct tutti_request {
 	void (*ended)(struct tutti_request *req);
 	atomic_int state;
 	int status;
+	int priority;	  /* higher: its waiting operations go first */
 	uint64_t seq;	  /* of a collective, else 0 */
 	uint64_t timeout; /* in ns, TT_NEVER: none, 0: its communicator's */
 	uint64_t deadline, late_at;
@@ -245,6 +247,11 @@ static inline uint64_t tt_request_timeout(const struct tutti_request *req)
 }
 /* 0: its communicator's; negative: none. A running one: from now. */
 void tt_request_set_timeout(struct tutti_request *req, int ms);
+/* Of tutti_call, for a new request. */
+struct tt_call_options {
+	int timeout_ms, priority;
+};
+void tt_request_set_options(struct tutti_request *req, const struct tt_call_options *options);
 /* As text: "700 ms (TUTTI_TIMEOUT)". */
 const char *tt_request_timeout_text(const struct tutti_request *req, char *buf, size_t size);
 /* The deadline has passed: fails the communicator, unless ops->expire ends the request alone. */

@@ -124,6 +124,23 @@ static size_t gather(struct tutti_request *first, struct tutti_request *rest)
 	return bytes;
 }
 
+/* The shortest timeout and the highest priority of the members. */
+static void take_options(struct tutti_request *all, const struct tt_plan_req *member)
+{
+	uint64_t timeout = TT_NEVER;
+
+	all->priority = member->r.priority;
+	for (; member; member = member->fused) {
+		if (member->r.priority > all->priority)
+			all->priority = member->r.priority;
+		if (tt_request_timeout(&member->r) > timeout)
+			continue;
+		timeout = tt_request_timeout(&member->r);
+		all->timeout = member->r.timeout;
+		all->timed_by_call = member->r.timed_by_call;
+	}
+}
+
 bool tt_fuse(struct tutti_request *first, struct tutti_request *rest)
 {
 	struct tt_plan_req *req = plan_req(first);
@@ -156,6 +173,7 @@ bool tt_fuse(struct tutti_request *first, struct tutti_request *rest)
 	}
 	plan_req(all)->fused = req;
 	all->ended = unpack;
+	take_options(all, req);
 	for (to = data; req; req = req->fused) {
 		memcpy(to, req->base[TT_BUF_SEND], bytes_of(req));
 		to += bytes_of(req);

@@ -67,6 +67,7 @@ void tt_request_init(struct tutti_request *req, const struct tt_request_ops *ops
 	req->status = 0;
 	req->seq = 0;
 	req->timeout = 0;
+	req->priority = 0;
 	req->ended = NULL;
 	tt_list_init(&req->link);
 	atomic_store(&req->state, TT_REQ_IDLE);
@@ -154,6 +155,7 @@ void tt_request_set_timeout(struct tutti_request *req, int ms)
 	uint64_t timeout;
 
 	req->timeout = ms < 0 ? TT_NEVER : (uint64_t)ms * TT_MS;
+	req->timed_by_call = false;
 	req->comm->mixed_timeouts = true;
 	if (req->ops->list == TT_ACTIVE_RECV || tt_request_finished(req))
 		return;
@@ -161,12 +163,21 @@ void tt_request_set_timeout(struct tutti_request *req, int ms)
 	req->deadline = timeout == TT_NEVER ? TT_NEVER : tt_now_ns() + timeout;
 }
 
+void tt_request_set_options(struct tutti_request *req, const struct tt_call_options *options)
+{
+	if (options->timeout_ms)
+		tt_request_set_timeout(req, options->timeout_ms);
+	req->timed_by_call = options->timeout_ms != 0;
+	req->priority = options->priority;
+}
+
 const char *tt_request_timeout_text(const struct tutti_request *req, char *buf, size_t size)
 {
 	snprintf(buf, size, "%llu ms (%s)", (unsigned long long)(tt_request_timeout(req) / TT_MS),
-		 req->timeout	      ? "tutti_request_set_timeout"
-		 : req->comm->timeout ? "tutti_comm_set_timeout"
-				      : "TUTTI_TIMEOUT");
+		 req->timeout && req->timed_by_call ? "timeout_ms of tutti_call"
+		 : req->timeout			    ? "tutti_request_set_timeout"
+		 : req->comm->timeout		    ? "tutti_comm_set_timeout"
+						    : "TUTTI_TIMEOUT");
 	return buf;
 }
 

@@ -29,6 +29,18 @@ static void copy(struct tt_plan_req *req, void *dst, const void *src, size_t len
 	tt_wire_stats(req->r.comm->ctx->wire)->copied_bytes += len;
 }
 
+/* Before lanes of lower priority. */
+static void make_ready(struct tt_lane_run *lane)
+{
+	struct tt_list *ready = &lane->req->r.comm->ctx->ready, *at = ready;
+
+	while (at->prev != ready &&
+	       tt_container(at->prev, struct tt_lane_run, ready)->req->r.priority <
+		       lane->req->r.priority)
+		at = at->prev;
+	tt_list_add(at, &lane->ready);
+}
+
 void tt_run_op_over(struct tt_lane_run *lane)
 {
 	struct tutti_context *ctx = lane->req->r.comm->ctx;
@@ -41,7 +53,7 @@ void tt_run_op_over(struct tt_lane_run *lane)
 	if (ctx->trace)
 		tt_trace_round(ctx->trace, lane->req->r.flight, lane->lane, lane->round - 1,
 			       lane->started);
-	tt_list_add(&lane->req->r.comm->ctx->ready, &lane->ready);
+	make_ready(lane);
 }
 
 /* The end of a SEND, RECV or RECV_REDUCE. */
@@ -89,6 +101,7 @@ static void start_op(struct tt_op_run *run)
 				     .index = op->index};
 	run->x.fprint = fprint_of(req, op);
 	run->x.len = op->len;
+	run->x.priority = req->r.priority;
 	run->x.fn = xfer_over;
 	run->x.buf = req->base[ref.buf] + ref.off;
 	run->x.region = req->region[ref.buf];
@@ -179,7 +192,7 @@ void tt_run_start(struct tt_plan_req *req)
 		req->lanes[i].round = req->first_round;
 		req->lanes[i].pending = 0;
 		if (!req->plan->node)
-			tt_list_add(&ctx->ready, &req->lanes[i].ready);
+			make_ready(&req->lanes[i]);
 	}
 	if (req->plan->node)
 		tt_node_start(req);

@@ -30,6 +30,19 @@ void tt_chan_busy(struct tt_chan *chan)
 		tt_list_add(&chan->wire->busy, &chan->busy);
 }
 
+/* Before those of lower priority; of one priority none overtakes, so that none starves. */
+void tt_chan_queue(struct tt_chan *chan, struct tt_xfer *x)
+{
+	struct tt_list *at = &chan->sendq;
+
+	while (at->prev != &chan->sendq &&
+	       tt_container(at->prev, struct tt_xfer, link)->priority < x->priority)
+		at = at->prev;
+	x->state = TT_X_QUEUED;
+	tt_list_add(at, &x->link);
+	tt_chan_busy(chan);
+}
+
 /* ---- control messages ---- */
 
 static bool ctrl_push(struct tt_chan *chan, struct tt_ctrl *ctrl)

@@ -106,9 +106,7 @@ static void resume(struct tt_chan *chan, struct tt_flow *flow)
 			if (x->chan != chan || x->key.comm != flow->comm || tt_needs_offer(chan, x))
 				continue;
 			tt_list_del(&x->link);
-			x->state = TT_X_QUEUED;
-			tt_list_add(&chan->sendq, &x->link);
-			tt_chan_busy(chan);
+			tt_chan_queue(chan, x);
 		}
 }
 

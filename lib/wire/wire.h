@@ -66,10 +66,11 @@ struct tt_source {
 /* A message to send or receive. The upper part is the caller's, the lower the wire's. */
 struct tt_xfer {
 	enum tt_xfer_kind kind;
-	bool bare;  /* to a port: without the payload, however short */
-	bool whole; /* to a port, in fn: the payload was sent with it */
-	bool fill;  /* a send into an offer: buf is a struct tt_source */
-	int peer;   /* rank in the world */
+	bool bare;    /* to a port: without the payload, however short */
+	bool whole;   /* to a port, in fn: the payload was sent with it */
+	bool fill;    /* a send into an offer: buf is a struct tt_source */
+	int priority; /* of a send that waits for room: higher goes first */
+	int peer;     /* rank in the world */
 	struct tt_key key;
 	uint64_t fprint;	  /* must agree at both ends */
 	void *buf;		  /* send: the source; receive: the destination, NULL: anywhere */

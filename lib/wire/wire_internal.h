@@ -309,6 +309,7 @@ void tt_chan_fail_xfers(struct tt_chan *chan, int status);
 void tt_chan_withhold(struct tt_chan *chan, const void *addr);
 void tt_chan_send_ctrl(struct tt_chan *chan, struct tt_ctrl *ctrl);
 void tt_chan_busy(struct tt_chan *chan);
+void tt_chan_queue(struct tt_chan *chan, struct tt_xfer *x); /* a send, until there is room */
 void tt_xfer_offer(struct tt_chan *chan, struct tt_xfer *x);
 /* An early message's bytes; and its removal, which frees its slot. */
 const char *tt_early_data(struct tt_chan *chan, const struct tt_early *early);

@@ -253,10 +253,8 @@ void tt_wire_send(struct tt_wire *wire, struct tt_xfer *x)
 		tt_xfer_end(x, NULL, chan->status);
 		return;
 	}
-	x->state = TT_X_QUEUED;
 	tt_list_del(&x->link);
-	tt_list_add(&chan->sendq, &x->link);
-	tt_chan_busy(chan);
+	tt_chan_queue(chan, x);
 }
 
 void tt_send_offer(struct tt_chan *chan, const struct tt_ctrl *ctrl)
@@ -275,9 +273,7 @@ void tt_send_offer(struct tt_chan *chan, const struct tt_ctrl *ctrl)
 		if (put_to_offer(chan, x, ctrl))
 			return;
 		/* No room: x waits in the queue, where it finds the offer again. */
-		x->state = TT_X_QUEUED;
-		tt_list_add(&chan->sendq, &x->link);
-		tt_chan_busy(chan);
+		tt_chan_queue(chan, x);
 		break;
 	}
 	if (tt_list_empty(&wire->free_offer)) {

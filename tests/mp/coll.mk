@@ -12,7 +12,9 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/coll/test_random \
 	tests/mp/coll/test_args \
 	tests/mp/coll/test_call \
+	tests/mp/coll/test_options \
 	tests/mp/coll/test_partly \
+	tests/mp/coll/test_displs \
 	tests/mp/comm/test_errors \
 	tests/mp/comm/test_kill \
 	tests/mp/p2p/test_flow \
@@ -73,8 +75,12 @@ tests_mp_coll_test_coll_SOURCES = tests/mp/coll/test_coll.c
 tests_mp_coll_test_coll_LDADD = libttmp.la
 tests_mp_coll_test_call_SOURCES = tests/mp/coll/test_call.c
 tests_mp_coll_test_call_LDADD = libttmp.la
+tests_mp_coll_test_options_SOURCES = tests/mp/coll/test_options.c
+tests_mp_coll_test_options_LDADD = libttmp.la
 tests_mp_coll_test_partly_SOURCES = tests/mp/coll/test_partly.c
 tests_mp_coll_test_partly_LDADD = libttmp.la
+tests_mp_coll_test_displs_SOURCES = tests/mp/coll/test_displs.c
+tests_mp_coll_test_displs_LDADD = libttmp.la
 tests_mp_coll_test_args_SOURCES = tests/mp/coll/test_args.c
 tests_mp_coll_test_args_LDADD = libttmp.la
 tests_mp_coll_test_colls_SOURCES = tests/mp/coll/test_colls.c

@@ -410,13 +410,25 @@ static bool try_op(struct tt_op_run *run)
 	return rc > 0;
 }
 
+/* Before those of lower priority: a step moves a limited number of bytes. */
+static void wait_for_turn(struct tt_op_run *run)
+{
+	struct tutti_request *r = &run->lane->req->r;
+	struct tt_list *waits = &r->comm->ctx->node_waits, *at = waits;
+
+	while (at->prev != waits &&
+	       tt_container(at->prev, struct tt_op_run, wait)->lane->req->r.priority < r->priority)
+		at = at->prev;
+	tt_list_add(at, &run->wait);
+}
+
 bool tt_node_start_op(struct tt_op_run *run)
 {
 	run->at = 0;
 	run->told = run->broken = run->published = false;
 	if (try_op(run))
 		return true;
-	tt_list_add(&run->lane->req->r.comm->ctx->node_waits, &run->wait);
+	wait_for_turn(run);
 	return false;
 }
 

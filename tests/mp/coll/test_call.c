@@ -118,8 +118,7 @@ static int refused(struct mp_job *job)
 	WRONG("op is not 0, but alltoall", c.coll = TUTTI_COLL_ALLTOALL; c.op = TUTTI_MAX);
 	WRONG("count is not 0, but alltoallv", c.coll = TUTTI_COLL_ALLTOALLV);
 	WRONG("recvbuf is not 0, but barrier", c.coll = TUTTI_COLL_BARRIER; c.sendbuf = NULL);
-	WRONG("timeout_ms", c.timeout_ms = 1);
-	WRONG("priority", c.priority = -1);
+	WRONG("timeout_ms is -2", c.timeout_ms = -2);
 	WRONG("quorum", c.quorum = 2);
 	WRONG("cutoff_ms", c.cutoff_ms = 2);
 	WRONG("pad", c.pad = 2);

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Negative displacements in every v form: blocks on both sides of the buffer's address, in every
+ * form of the call and in place, against a serial result of all the memory around; and what is
+ * refused.
+ */
+#include "config.h"
+
+#include "tests/mp/job.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#define ROOM 800
+#define MIDDLE 400
+#define MAX 8
+#define FORMS 4 /* plain, and by struct: blocking, nonblocking, persistent */
+
+/* The memory of one side of a call. */
+struct side {
+	int32_t is[ROOM], want[ROOM];
+	size_t counts[MAX], displs[MAX];
+};
+
+static int32_t value(int from, int to, size_t k)
+{
+	return from * 10000 + to * 100 + (int32_t)k;
+}
+
+/* Blocks of one rank are equal at both sides; those without elements may be anywhere. */
+static size_t count_of(int from, int to)
+{
+	return (from + to) % 3 == 1 ? 0 : (size_t)(2 + from + to);
+}
+
+static size_t place_of(int n, int i, size_t count)
+{
+	return count ? (size_t)((ptrdiff_t)(i - n / 2) * 20 - 4) : (size_t)PTRDIFF_MIN + 5;
+}
+
+static void clear(struct side *s)
+{
+	int i;
+
+	for (i = 0; i < ROOM; i++)
+		s->is[i] = s->want[i] = -1;
+}
+
+static void put(int32_t *at, const struct side *s, int i, int from, int to)
+{
+	size_t k;
+
+	for (k = 0; k < s->counts[i]; k++)
+		at[MIDDLE + (ptrdiff_t)s->displs[i] + (ptrdiff_t)k] = value(from, to, k);
+}
+
+static int check(const struct side *s)
+{
+	int i;
+
+	for (i = 0; i < ROOM; i++)
+		if (s->is[i] != s->want[i]) {
+			printf("element %d is %d, not %d\n", i - MIDDLE, s->is[i], s->want[i]);
+			return 1;
+		}
+	return 0;
+}
+
+static int plain(struct mp_job *job, const struct tutti_call *c)
+{
+	switch (c->coll) {
+	case TUTTI_COLL_ALLGATHERV:
+		return tutti_allgatherv(c->sendbuf, c->count, c->recvbuf, c->recvcounts,
+					c->recvdispls, c->datatype, job->world);
+	case TUTTI_COLL_GATHERV:
+		return tutti_gatherv(c->sendbuf, c->count, c->recvbuf, c->recvcounts, c->recvdispls,
+				     c->datatype, c->root, job->world);
+	case TUTTI_COLL_SCATTERV:
+		return tutti_scatterv(c->sendbuf, c->sendcounts, c->senddispls, c->recvbuf,
+				      c->count, c->datatype, c->root, job->world);
+	default:
+		return tutti_alltoallv(c->sendbuf, c->sendcounts, c->senddispls, c->recvbuf,
+				       c->recvcounts, c->recvdispls, c->datatype, job->world);
+	}
+}
+
+static int run(struct mp_job *job, struct tutti_call c, int form)
+{
+	struct tutti_request *req;
+
+	c.size = sizeof(c);
+	c.datatype = TUTTI_INT32;
+	if (form == 0)
+		return plain(job, &c);
+	if (form == 1)
+		return tutti_call(job->world, &c, NULL);
+	c.flags = form == 3 ? TUTTI_CALL_PERSISTENT : 0;
+	MP_OK(tutti_call(job->world, &c, &req));
+	/* the call has copied them */
+	if (c.recvdispls)
+		memset((void *)(uintptr_t)c.recvdispls, 1, sizeof(size_t));
+	if (c.senddispls)
+		memset((void *)(uintptr_t)c.senddispls, 1, sizeof(size_t));
+	if (form == 3)
+		MP_OK(tutti_start(req));
+	MP_OK(tutti_wait(&req));
+	return form == 3 ? tutti_request_free(&req) : 0;
+}
+
+/* Of all ranks' blocks for rank to, or of rank from's for all. */
+static void lay_out(struct mp_job *job, struct side *s, int from, int to)
+{
+	int i;
+
+	clear(s);
+	for (i = 0; i < job->n; i++) {
+		s->counts[i] = count_of(from < 0 ? i : from, to < 0 ? i : to);
+		s->displs[i] = place_of(job->n, i, s->counts[i]);
+	}
+}
+
+/* Gatherv to root, or to all if it is -1. */
+static int gathers(struct mp_job *job, int root, int form, bool in_place)
+{
+	struct side r;
+	int32_t mine[MAX * 4];
+	int i, me = job->rank;
+	struct tutti_call c = {.coll = root < 0 ? TUTTI_COLL_ALLGATHERV : TUTTI_COLL_GATHERV,
+			       .recvbuf = r.is + MIDDLE,
+			       .recvcounts = r.counts,
+			       .recvdispls = r.displs,
+			       .count = count_of(me, 0),
+			       .root = root < 0 ? 0 : root};
+
+	lay_out(job, &r, -1, 0);
+	for (i = 0; i < MAX * 4; i++)
+		mine[i] = value(me, 0, (size_t)i);
+	in_place = in_place && (root < 0 || root == me);
+	c.sendbuf = in_place ? TUTTI_IN_PLACE : mine;
+	if (in_place)
+		put(r.is, &r, me, me, 0);
+	for (i = 0; i < job->n && (root < 0 || root == me); i++)
+		put(r.want, &r, i, i, 0);
+	MP_OK(run(job, c, form));
+	return check(&r);
+}
+
+static int scatters(struct mp_job *job, int root, int form, bool in_place)
+{
+	struct side s, r;
+	int i, me = job->rank;
+	struct tutti_call c = {.coll = TUTTI_COLL_SCATTERV,
+			       .sendbuf = s.is + MIDDLE,
+			       .sendcounts = s.counts,
+			       .senddispls = s.displs,
+			       .count = count_of(root, me),
+			       .root = root};
+
+	lay_out(job, &s, root, -1);
+	clear(&r);
+	for (i = 0; i < job->n && me == root; i++)
+		put(s.is, &s, i, root, i);
+	memcpy(s.want, s.is, sizeof(s.is));
+	in_place = in_place && me == root;
+	c.recvbuf = in_place ? TUTTI_IN_PLACE : r.is;
+	for (i = 0; !in_place && i < (int)c.count; i++)
+		r.want[i] = value(root, me, (size_t)i);
+	MP_OK(run(job, c, form));
+	return check(&r) || check(&s);
+}
+
+static int all_to_all(struct mp_job *job, int form, bool in_place)
+{
+	struct side s, r;
+	int i, me = job->rank;
+	struct tutti_call c = {.coll = TUTTI_COLL_ALLTOALLV,
+			       .sendbuf = in_place ? TUTTI_IN_PLACE : s.is + MIDDLE,
+			       .sendcounts = s.counts,
+			       .senddispls = s.displs,
+			       .recvbuf = r.is + MIDDLE,
+			       .recvcounts = r.counts,
+			       .recvdispls = r.displs};
+
+	lay_out(job, &s, me, -1);
+	lay_out(job, &r, -1, me); /* as much: count_of is symmetric */
+	for (i = 0; i < job->n; i++) {
+		put(in_place ? r.is : s.is, &s, i, me, i);
+		put(r.want, &r, i, i, me);
+	}
+	memcpy(s.want, s.is, sizeof(s.is));
+	MP_OK(run(job, c, form));
+	return check(&r) || check(&s);
+}
+
+static int values_body(struct mp_job *job)
+{
+	int form, in_place, root;
+
+	for (form = 0; form < FORMS; form++)
+		for (in_place = 0; in_place < 2; in_place++) {
+			for (root = -1; root < job->n; root++)
+				TT_EXPECT(!gathers(job, root, form, in_place));
+			for (root = 0; root < job->n; root++)
+				TT_EXPECT(!scatters(job, root, form, in_place));
+			TT_EXPECT(!all_to_all(job, form, in_place));
+		}
+	return 0;
+}
+
+static int refused_body(struct mp_job *job)
+{
+	int32_t arena[64] = {0}, *mid = arena + 32, other[8] = {0};
+	size_t two[2] = {2, 2}, d[2];
+	struct tutti_request *req = (void *)job;
+
+#define AT(a, b) (d[0] = (size_t)(ptrdiff_t)(a), d[1] = (size_t)(ptrdiff_t)(b), d)
+	MP_ERR(tutti_allgatherv(other, 2, mid, two, AT(-3, -2), TUTTI_INT32, job->world), -EINVAL);
+	MP_SAID("blocks of ranks 0 and 1 overlap");
+	MP_ERR(tutti_allgatherv(other, 2, mid, two, AT(0, -1), TUTTI_INT32, job->world), -EINVAL);
+	MP_SAID("overlap");
+	MP_ERR(tutti_allgatherv(mid - 4, 2, mid, two, AT(job->rank ? -5 : 6, job->rank ? 6 : -5),
+				TUTTI_INT32, job->world),
+	       -EINVAL);
+	MP_SAID("sendbuf and recvbuf overlap");
+	MP_ERR(tutti_iallgatherv(other, 2, NULL, two, AT(-2, 2), TUTTI_INT32, job->world, &req),
+	       -EINVAL);
+	MP_SAID("recvbuf is NULL");
+	MP_ERR(tutti_allgatherv(other, 2, mid, two, AT(0, PTRDIFF_MIN), TUTTI_INT32, job->world),
+	       -EINVAL);
+	MP_SAID("rank 1 begins before all memory");
+	MP_ERR(tutti_allgatherv(other, 2, (void *)4096, two, AT(-4096, 0), TUTTI_INT32, job->world),
+	       -EINVAL);
+	MP_SAID("displacement -4096 for rank 0 begins before all memory");
+	MP_ERR(tutti_allgatherv(other, 2, mid, two, AT(-2, PTRDIFF_MAX), TUTTI_INT32, job->world),
+	       -EINVAL);
+	MP_SAID("do not fit in memory");
+	MP_ERR(tutti_alltoallv(mid, two, AT(-2, PTRDIFF_MIN), other, two, NULL, TUTTI_INT32,
+			       job->world),
+	       -EINVAL);
+	MP_SAID("sendcounts: displacement");
+	TT_EXPECT(req == (void *)job);
+	/* the caller goes on */
+	other[0] = job->rank;
+	MP_OK(tutti_allgatherv(other, 2, mid, two, AT(-2, -4), TUTTI_INT32, job->world));
+	TT_EXPECT(mid[-2] == 0 && mid[-4] == 1);
+	return 0;
+}
+
+static int all_on(int n, const char *env)
+{
+	return MP_RUN(.n = n, .fn = values_body, .env = env);
+}
+
+static void node(void)
+{
+	TT_CHECK(!all_on(1, ""));
+	TT_CHECK(!all_on(2, ""));
+	TT_CHECK(!all_on(4, ""));
+}
+
+static void shm(void)
+{
+	TT_CHECK(!all_on(3, "TUTTI_NODE=off"));
+}
+
+static void ofi(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	TT_CHECK(!all_on(3, "TUTTI_TRANSPORT=ofi TUTTI_IF=lo"));
+}
+
+static void refused(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = refused_body));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {
+		{"node", node}, {"shm", shm}, {"ofi", ofi}, {"refused", refused}, {NULL, NULL},
+	};
+
+	return tt_test_main("displs", tests, argc, argv);
+}
