@@ -28,6 +28,7 @@ static bool may_begin(const struct tt_plan_req *req)
 	const struct tt_node_comm *nc = req->node;
 
 	return !nc->running && req->turn == nc->begun + 1 &&
+	       !atomic_load_explicit(&nc->in_short, memory_order_acquire) &&
 	       tt_node_may_begin(nc->group, req->turn);
 }
 

@@ -24,11 +24,12 @@ struct tt_node_comm {
 	uint64_t turn;	    /* of the last call */
 	uint64_t begun;	    /* the last turn that has begun */
 	struct tt_plan_req *running;
-	uint64_t seq[4];  /* of the last turns' calls, by turn % 4 */
-	uint64_t told;	  /* a turn in which ranks differ, reported */
-	uint64_t met;	  /* the last turn in which a short call has met all ranks */
-	unsigned quick;	  /* short calls so far */
-	unsigned learned; /* shapes that have replaced others */
+	atomic_bool in_short; /* a thread is in a short call: the turn is its own */
+	uint64_t seq[4];      /* of the last turns' calls, by turn % 4 */
+	uint64_t told;	      /* a turn in which ranks differ, reported */
+	uint64_t met;	      /* the last turn in which a short call has met all ranks */
+	unsigned quick;	      /* short calls so far */
+	unsigned learned;     /* shapes that have replaced others */
 	struct tt_short_shape *shape[TT_SHORT_SETS]; /* sets of TT_SHORT_SET, by a hash */
 };
 

@@ -24,8 +24,9 @@
 struct short_call {
 	struct tutti_comm *comm;
 	struct tt_node_group *group;
-	struct tt_short_shape *shape;
-	unsigned at, step; /* the next op; the step that this rank has reached */
+	const struct tt_call *call;
+	struct tt_short_shape *shape; /* its own until the end: nc->in_short */
+	unsigned at, step;	      /* the next op; the step that this rank has reached */
 	char *base[TT_BUF_NET];
 	uint64_t turn, fprint, seq, flight;
 	bool quiet; /* peers that sleep have been woken since the last step */
@@ -295,7 +296,11 @@ static enum begun begin(struct short_call *c)
 
 	if (++nc->quick % PROGRESS == 0)
 		tt_engine_progress(ctx);
-	if (atomic_load(&comm->coll_failed) || ctx->running || nc->running || nc->begun != nc->turn)
+	if (atomic_load(&comm->coll_failed) || ctx->running || nc->running ||
+	    nc->begun != nc->turn || atomic_load_explicit(&nc->in_short, memory_order_acquire))
+		return NOT;
+	c->shape = tt_short_shape(comm, c->call);
+	if (!c->shape->plan)
 		return NOT;
 	c->turn = nc->turn + 1;
 	if (!tt_node_may_begin(c->group, c->turn))
@@ -306,6 +311,7 @@ static enum begun begin(struct short_call *c)
 	c->fprint = tt_comm_called_mixed(comm, &c->shape->fields, c->shape->mixed, NULL);
 	c->seq = nc->seq[c->turn % 4] = comm->seq;
 	nc->begun = nc->turn = c->turn;
+	atomic_store_explicit(&nc->in_short, true, memory_order_relaxed);
 	c->base[TT_BUF_SLOT] = tt_node_slot(c->group, c->turn);
 	start(c);
 	record(c);
@@ -357,6 +363,7 @@ static void finish(struct short_call *c)
 	tt_flight_done(ctx->flight, c->flight, c->shape->extent[TT_BUF_RECV]);
 	if (ctx->trace)
 		trace(c);
+	atomic_store_explicit(&c->comm->node->in_short, false, memory_order_release);
 }
 
 /* The round of the next op; takes back the bytes of its ops, which a request repeats. */
@@ -393,6 +400,7 @@ static int resume(struct short_call *c, const struct tt_call *call, struct tutti
 	struct tutti_request *req;
 	int err;
 
+	atomic_store_explicit(&comm->node->in_short, false, memory_order_release);
 	err = tt_request_new(comm, call, false, &req);
 	if (err) { /* the other ranks have begun it */
 		tt_comm_fail(comm, err, -1, tt_coll_name(call->coll), c->seq, "", "%s",
@@ -421,9 +429,7 @@ int tt_short_run(struct tutti_comm *comm, const struct tt_call *call, struct tut
 	*out = NULL;
 	if (!comm->node)
 		return TT_SHORT_NOT;
-	c.shape = tt_short_shape(comm, call);
-	if (!c.shape->plan)
-		return TT_SHORT_NOT;
+	c.call = call;
 	c.comm = comm;
 	c.group = comm->node->group;
 	c.base[TT_BUF_RECV] = call->recvbuf;

@@ -26,7 +26,7 @@ struct tt_short_shape {
 	struct tt_flight_op record;
 };
 
-/* The shape of a checked call by a built-in operator. */
+/* The shape of a checked call by a built-in operator. Under the lock. */
 struct tt_short_shape *tt_short_shape(struct tutti_comm *comm, const struct tt_call *call);
 /* record.c: the record of such calls */
 struct tt_flight_op tt_record_short(struct tutti_comm *comm, const struct tt_short_shape *shape);

@@ -197,11 +197,9 @@ struct tt_short_shape *tt_short_shape(struct tutti_comm *comm, const struct tt_c
 		if (s->key == key && s->count == call->count &&
 		    (!s->counts || same_counts(s, call)))
 			return s;
-	tt_wire_lock(comm->ctx->wire);
 	s = place_for(nc, i);
 	if (s != none)
 		learn(comm, call, s);
-	tt_wire_unlock(comm->ctx->wire);
 	return s;
 }
 
