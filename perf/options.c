@@ -71,8 +71,8 @@ static const char help[] =
 	"  -i, --stepbytes SIZE     fixed step between sizes (default 1M)\n"
 	"  -f, --stepfactor FACTOR  multiply instead of adding\n"
 	"Work:\n"
-	"  -n, --iters N            timed iterations (default 20; barrier, put, get and\n"
-	"                           put_lat 1000; ps and wakeup 200; overlap 10)\n"
+	"  -n, --iters N            timed iterations (default 20; barrier, threads, put, get\n"
+	"                           and put_lat 1000; ps and wakeup 200; overlap 10)\n"
 	"  -w, --warmup_iters N     untimed iterations before (default 5; those of 1000: 100;\n"
 	"                           ps 20, wakeup 10, overlap, kernel, rules and checksum 2)\n"
 	"  -c, --check N            rounds of checking every element, 0: none (default 1)\n"
@@ -186,6 +186,12 @@ const struct perf_command perf_commands[] = {
 	 .iters = 200,
 	 .warmup = 10,
 	 .min_ranks = 2},
+	{.name = "threads",
+	 .help = "calls of 1, 2 and 4 threads at once",
+	 .run = perf_run_threads,
+	 .iters = 1000,
+	 .warmup = 100,
+	 .min_ranks = 1},
 	{.name = "put",
 	 .help = "rate of writes from rank 0 to rank 1",
 	 .run = perf_run_put,

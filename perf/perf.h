@@ -189,6 +189,7 @@ int perf_run_rules(struct perf *perf);	  /* perf/rules.c */
 int perf_run_checksum(struct perf *perf); /* perf/checksum.c */
 int perf_run_overlap(struct perf *perf);  /* perf/overlap.c */
 int perf_run_wakeup(struct perf *perf);	  /* perf/wakeup.c */
+int perf_run_threads(struct perf *perf);  /* perf/threads.c */
 extern const char *const perf_level_names[], *const perf_store_names[];
 
 /* A run: everything above together. */

@@ -110,6 +110,10 @@ run overlap_columns header \
 	size,progress,pure_us,compute_us,overall_us,exposed_us,overlap_percent,wrong
 run overlap_figures overlaps 2
 run overlap_ofi clean 2 overlap -T ofi -b 300004 -e 300004 -n 2 -w 0
+run threads clean 9 threads -n 40 -w 3
+run threads_columns header \
+	call,communicators,threads,calls,time_us,calls_per_ms,speedup,wrong
+run threads_ofi clean 9 threads -T ofi -n 20 -w 2
 run wakeup clean 2 wakeup -n 5 -w 1
 run wakeup_columns header call,iterations,slept,awake_us,asleep_us,wakeup_us,p99_us,max_us
 run wakeup_sleeps slept sleep "[1-9][0-9]*"
