@@ -255,6 +255,9 @@ struct tutti_context {
 	bool suspicions; /* timers run even without a request under way */
 	int running;	 /* requests under way */
 
+	struct tt_list kin; /* kin.c: a ring of contexts that have grown out of each other */
+	atomic_bool has_kin;
+
 	/* the optional progress thread */
 	pthread_t thread;
 	bool thread_runs;

@@ -371,6 +371,12 @@ int tt_request_waited_out(const struct tutti_request *req);
 /* The same of a receive that is overdue; takes the lock. */
 int tt_request_overdue(const struct tutti_request *req);
 
+/* kin.c: contexts of this process that have grown out of each other; without the lock */
+void tt_kin_join(struct tutti_context *ctx, struct tutti_context *made);
+void tt_kin_leave(struct tutti_context *ctx);
+/* Advances the others; returns the amount of progress. busy: they have operations under way. */
+int tt_kin_progress(struct tutti_context *ctx, bool *busy);
+
 /* doing.c: what another rank is doing, for the text of a deadline; under the lock */
 void tt_doing_ask(struct tutti_context *ctx, int rank);
 /* "; it ...", or "" if it was not asked lately. Returns buf. */

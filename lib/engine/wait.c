@@ -287,6 +287,7 @@ struct waiter {
 	bool slow;    /* a look costs a system call */
 	bool keep;    /* no awaited rank needs this core */
 	bool slept;   /* the last sleep lasted until its timeout */
+	bool kin;     /* other contexts have operations under way */
 	bool refused; /* in the last look: an operation waits for a connection, or for room at
 			 another rank */
 	int events;   /* in the last look */
@@ -331,9 +332,10 @@ static bool pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t
 	else if (mode == TT_WAIT_YIELD && (ctx->wait_forced || idle < yields))
 		sched_yield();
 	else
-		w->slept = tt_wire_sleep(ctx->wire,
-					 tt_left_ms(deadline, w->stalled ? STALLED_MS : SLEEP_MS),
-					 ready_to_go, w);
+		w->slept = tt_wire_sleep(
+			ctx->wire,
+			tt_left_ms(deadline, w->stalled || w->kin ? STALLED_MS : SLEEP_MS),
+			ready_to_go, w);
 	return false;
 }
 
@@ -404,6 +406,8 @@ static int wait_for(struct tutti_context *ctx, bool (*done)(void *), void *arg, 
 		    (!spin || quiet % EARLY_STEPS == 1)) /* or the rank moves to another core */
 			w.keep = tt_node_keep_core(ctx) && !spin;
 		tt_wire_unlock(ctx->wire);
+		if (step % TIMER_STEPS == TIMER_STEPS - 1 && atomic_load(&ctx->has_kin))
+			n += tt_kin_progress(ctx, &w.kin);
 		if (offered) /* whether the awaited rank needed this core */
 			atomic_store_explicit(&ctx->shares_core, w.events > 0,
 					      memory_order_relaxed);

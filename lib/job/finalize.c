@@ -172,6 +172,7 @@ int tt_finalize(struct tutti_context *ctx)
 		return err;
 	err = say_goodbye(ctx);
 	end_orphans(ctx);
+	tt_kin_leave(ctx);
 	failed = err || atomic_load(&ctx->world->coll_failed);
 	/* Failed ranks never come; after a shrink, survivors may come as late as the timeout. */
 	stop = tt_job_leave(ctx,

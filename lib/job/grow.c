@@ -366,6 +366,7 @@ static int grow(struct tt_growth *g, struct tutti_context **newctx)
 	err = settle(g, err);
 	if (!err) {
 		*newctx = made;
+		tt_kin_join(ctx, made);
 		if (g->nranks > g->living) /* new processes wait for this in tutti_init */
 			tutti_barrier(tutti_world(made));
 		return 0;

@@ -303,6 +303,7 @@ static void init_context(struct tutti_context *ctx)
 	tt_list_init(&ctx->node_waits);
 	tt_list_init(&ctx->ops);
 	tt_list_init(&ctx->decided);
+	tt_list_init(&ctx->kin);
 }
 
 /*

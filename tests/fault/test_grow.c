@@ -17,7 +17,8 @@
 #include <unistd.h>
 
 #define WORDS 5000
-#define MS 20000 /* time to wait for new processes */
+#define BOTH 60000 /* elements: above every eager limit */
+#define MS 20000   /* time to wait for new processes */
 
 /* Rank r puts in (r + 1) * (i % 7 + 1), so the sum is known. */
 static int check_sum(struct mp_job *job, struct tutti_comm *comm, int n)
@@ -64,6 +65,69 @@ static int grow(struct mp_job *job, int n)
 	job->ctx = ctx;
 	job->world = tutti_world(ctx);
 	return check_sum(job, job->world, n);
+}
+
+/* ---- operations in both contexts at once ---- */
+
+/*
+ * Rank 1 waits in the job that is waited for, while rank 0 needs it in the other: the message is
+ * too long to travel before its receive is posted, and the all-reduce takes several rounds.
+ */
+static int both_ways(struct mp_job *job, struct tutti_comm *waits, struct tutti_comm *moves)
+{
+	int32_t *v, word = 0;
+	struct tutti_request *req;
+	int i;
+
+	MP_OK(tutti_alloc(tutti_comm_context(moves), BOTH * 4, (void **)&v));
+	for (i = 0; i < BOTH; i++)
+		v[i] = job->rank ? i + 7 : -1;
+	if (job->rank) {
+		MP_OK(tutti_isend(v, BOTH, TUTTI_INT32, 0, 5, moves, &req));
+		MP_OK(tutti_recv(&word, 1, TUTTI_INT32, 0, 6, waits, NULL));
+		TT_EXPECT(word == 77);
+		MP_OK(tutti_wait(&req));
+		MP_OK(tutti_iallreduce(TUTTI_IN_PLACE, v, BOTH, TUTTI_INT32, TUTTI_SUM, moves,
+				       &req));
+		MP_OK(tutti_barrier(waits));
+		MP_OK(tutti_wait(&req));
+	} else {
+		MP_OK(tutti_recv(v, BOTH, TUTTI_INT32, 1, 5, moves, NULL));
+		for (i = 0; i < BOTH; i++)
+			TT_EXPECT(v[i] == i + 7);
+		word = 77;
+		MP_OK(tutti_send(&word, 1, TUTTI_INT32, 1, 6, waits));
+		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, BOTH, TUTTI_INT32, TUTTI_SUM, moves));
+		MP_OK(tutti_barrier(waits));
+	}
+	for (i = 0; i < BOTH; i++)
+		TT_EXPECT(v[i] == 2 * (i + 7));
+	MP_OK(tutti_free(v));
+	return 0;
+}
+
+static int both_body(struct mp_job *job)
+{
+	struct tutti_context *ctx = NULL, *last = NULL;
+
+	MP_OK(tutti_comm_grow(job->world, 2, MS, &ctx));
+	TT_EXPECT(!both_ways(job, job->world, tutti_world(ctx)));
+	TT_EXPECT(!both_ways(job, tutti_world(ctx), job->world));
+	MP_OK(tutti_comm_grow(tutti_world(ctx), 2, MS, &last)); /* of three, any helps any */
+	TT_EXPECT(!both_ways(job, tutti_world(last), job->world));
+	MP_OK(tutti_finalize(ctx));
+	TT_EXPECT(!both_ways(job, job->world, tutti_world(last)));
+	MP_OK(tutti_finalize(last));
+	TT_EXPECT(!check_sum(job, job->world, 2));
+	return 0;
+}
+
+static void both(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = both_body, .env = "TUTTI_TIMEOUT=20000"));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 2, .fn = both_body,
+				 .env = "TUTTI_TIMEOUT=20000 TUTTI_TRANSPORT=ofi TUTTI_IF=lo"));
 }
 
 /* ---- from 2 to 3 to 4 ---- */
@@ -698,13 +762,11 @@ static void stopped(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"steps_node", steps_node}, {"steps_shm", steps_shm},
-		{"steps_ofi", steps_ofi},   {"killed", killed},
-		{"leader", leader},	    {"storm", storm},
-		{"strangers", strangers},   {"unfit", unfit},
-		{"failing", failing},	    {"dying", dying},
-		{"lost_word", lost_word},   {"nobody", nobody},
-		{"stopped", stopped},	    {NULL, NULL},
+		{"steps_node", steps_node}, {"steps_shm", steps_shm}, {"steps_ofi", steps_ofi},
+		{"killed", killed},	    {"leader", leader},	      {"storm", storm},
+		{"strangers", strangers},   {"unfit", unfit},	      {"failing", failing},
+		{"dying", dying},	    {"lost_word", lost_word}, {"nobody", nobody},
+		{"stopped", stopped},	    {"both", both},	      {NULL, NULL},
 	};
 
 	return tt_test_main("grow", tests, argc, argv);
