@@ -108,6 +108,8 @@ int tutti_comm_set_timeout(struct tutti_comm *comm, int ms)
 	return 0;
 }
 
+_Static_assert(TT_FLIGHT_COMM_NAME > TUTTI_COMM_NAME_MAX, "the recorder has room for a name");
+
 static int check_name(const char *call, const char *name)
 {
 	size_t i;
@@ -124,6 +126,7 @@ static void set_name(struct tutti_comm *comm, const char *name)
 {
 	tt_wire_lock(comm->ctx->wire);
 	snprintf(comm->name, sizeof(comm->name), "%s", name);
+	tt_flight_name_comm(comm->flight, comm->uid, name);
 	tt_wire_unlock(comm->ctx->wire);
 }
 

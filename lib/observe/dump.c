@@ -137,6 +137,8 @@ static void write_comm(struct out *o, const struct tt_flight_comm *c,
 
 	begin(o, &j);
 	tt_json_u64(&j, "communicator", c->id);
+	if (c->name[0])
+		tt_json_str(&j, "name", c->name);
 	put_uid(&j, c->uid);
 	tt_json_i64(&j, "rank", c->rank);
 	tt_json_u64(&j, "size", c->size);

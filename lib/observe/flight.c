@@ -309,6 +309,16 @@ struct tt_flight_comm *tt_flight_comm(struct tt_flight *f, uint64_t uid, uint32_
 	return c;
 }
 
+void tt_flight_name_comm(struct tt_flight_comm *c, uint64_t uid, const char *name)
+{
+	if (!c || atomic_load(&c->uid) != uid)
+		return;
+	atomic_store_explicit(&c->uid, 0, memory_order_relaxed);
+	atomic_thread_fence(memory_order_release); /* as in tt_flight_begin */
+	snprintf(c->name, sizeof(c->name), "%s", name);
+	atomic_store_explicit(&c->uid, uid, memory_order_release);
+}
+
 bool tt_flight_read_comm(const struct tt_flight *f, int i, struct tt_flight_comm *comm)
 {
 	const struct tt_flight_comm *from = &f->head->comm[i];
@@ -319,7 +329,7 @@ bool tt_flight_read_comm(const struct tt_flight *f, int i, struct tt_flight_comm
 	memcpy(comm, from, sizeof(*comm));
 	/* Another process may have written anything. */
 	comm->call[sizeof(comm->call) - 1] = comm->field[sizeof(comm->field) - 1] = 0;
-	comm->text[sizeof(comm->text) - 1] = 0;
+	comm->text[sizeof(comm->text) - 1] = comm->name[sizeof(comm->name) - 1] = 0;
 	atomic_thread_fence(memory_order_acquire);
 	return atomic_load_explicit(&from->uid, memory_order_relaxed) == uid;
 }

@@ -16,11 +16,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define TT_FLIGHT_MAGIC 0x7474666c74303031ull
+#define TT_FLIGHT_MAGIC 0x7474666c74303032ull
 #define TT_FLIGHT_RECORDS 1024 /* a power of two */
 #define TT_FLIGHT_COMMS 64     /* communicators remembered, the last ones */
 #define TT_FLIGHT_NAMES 160
 #define TT_FLIGHT_MEMBERS 64
+#define TT_FLIGHT_COMM_NAME 48
 #define TT_FLIGHT_NO_COUNT UINT64_MAX
 
 enum tt_flight_state { TT_FLIGHT_FREE, TT_FLIGHT_RUNNING, TT_FLIGHT_DONE, TT_FLIGHT_FAILED };
@@ -56,6 +57,7 @@ struct tt_flight_comm {
 	uint64_t fail_time;		   /* ticks */
 	int32_t member[TT_FLIGHT_MEMBERS]; /* the first ones' ranks in the world */
 	char call[32], field[32], text[512];
+	char name[TT_FLIGHT_COMM_NAME]; /* the caller's; empty: none */
 };
 
 struct tt_flight_head {
@@ -146,6 +148,8 @@ uint32_t tt_flight_comm_id(const struct tt_flight *f, uint64_t uid);
  */
 struct tt_flight_comm *tt_flight_comm(struct tt_flight *f, uint64_t uid, uint32_t id, int rank,
 				      int size, const int *world);
+/* Names the entry, if it is still that communicator's. */
+void tt_flight_name_comm(struct tt_flight_comm *comm, uint64_t uid, const char *name);
 /* For readers: a copy of entry i; false: it is empty, or being written. */
 bool tt_flight_read_comm(const struct tt_flight *f, int i, struct tt_flight_comm *comm);
 

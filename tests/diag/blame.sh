@@ -95,7 +95,7 @@ test_order()
 {
 	job 4 order 3 -x TUTTI_TIMEOUT=1s
 	verdict '^culprit: rank 3 on ' '^field: order$' 'different orders' 'communicator 1' \
-		'communicator [23]'
+		'communicator [23] .spare.'
 }
 
 # It exits with status 0 and leaves no dump: its host is known to the others.
@@ -147,6 +147,8 @@ test_format()
 	done
 	[ "$(jq -r 'select(.tutti_dump) | "\(.rank) \(.nranks) \(.reason)"' "$tmp/d.2")" = \
 		"2 4 killed by signal 9" ] || die "$(head -n 1 "$tmp/d.2")"
+	jq -e 'select(.name == "spare" and .size == 4 and .communicator > 1)' "$tmp/d.2" >"$tmp/name" ||
+		die "no name in $(cat "$tmp/d.2")"
 	# The 20 all-reduces, done, and not the last one; with an algorithm, bytes and times in
 	# order.
 	jq -c \

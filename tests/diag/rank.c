@@ -92,6 +92,8 @@ int main(int argc, char **argv)
 	err = tutti_alloc(ctx, COUNT * sizeof(*v), (void **)&v);
 	if (!err)
 		err = tutti_comm_dup(world, &second);
+	if (!err)
+		err = tutti_comm_set_name(second, "spare");
 	for (i = 0; !err && i < CALLS; i++)
 		err = reduce(world, COUNT);
 	if (!err && (!strcmp(what, "busy") || !strcmp(what, "sleepy") || !strcmp(what, "stay")))

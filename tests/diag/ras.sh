@@ -58,6 +58,7 @@ test_late()
 	done
 	expect '^late: rank 2$'
 	expect '^job [0-9a-f]{32}: 4 ranks$'
+	expect 'communicator [23] .spare.: idle after 0 collectives'
 	expect \
 		'in allreduce #[0-9]+ \(count 1000, float32, sum\) for [0-9.]* s, .* it waits for rank 2 on host'
 	expect '^rank 2 on .*, process [0-9]*, [0-9]+ operations$'

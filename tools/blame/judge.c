@@ -27,6 +27,8 @@ const char *op_text(const json_t *op, char *buf, size_t size)
 			      (long long)num(op, "sequence", 0));
 	n += snprintf(buf + n, size - (size_t)n, " of communicator %lld",
 		      (long long)num(op, "communicator", 0));
+	if (*str(op, "name"))
+		n += snprintf(buf + n, size - (size_t)n, " (%s)", str(op, "name"));
 	if (json_object_get(op, "count"))
 		n += snprintf(buf + n, size - (size_t)n, ", count %lld",
 			      (long long)num(op, "count", 0));
@@ -200,8 +202,10 @@ static bool told_mismatch(const struct dumps *all, struct verdict *v)
 	if (!c || num(c, "error_rank", -1) < 0 || num(c, "error_rank", -1) >= all->nranks)
 		return false;
 	v->rank = (int)num(c, "error_rank", -1);
-	snprintf(v->call, sizeof(v->call), "%s #%lld of communicator %lld", str(c, "error_call"),
-		 (long long)num(c, "error_sequence", 0), (long long)num(c, "communicator", 0));
+	snprintf(v->call, sizeof(v->call), "%s #%lld of communicator %lld%s%s%s",
+		 str(c, "error_call"), (long long)num(c, "error_sequence", 0),
+		 (long long)num(c, "communicator", 0), *str(c, "name") ? " (" : "", str(c, "name"),
+		 *str(c, "name") ? ")" : "");
 	snprintf(v->field, sizeof(v->field), "%s", str(c, "error_field"));
 	snprintf(v->why, sizeof(v->why), "%s", str(c, "error_text"));
 	return true;

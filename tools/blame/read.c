@@ -49,6 +49,15 @@ static int append(json_t ***list, size_t *n, json_t *line)
 	return 0;
 }
 
+/* Communicators come before operations: an operation gets its communicator's name. */
+static void name_comm(const struct dump *d, json_t *op)
+{
+	const json_t *c = comm_of(d, str(op, "uid"));
+
+	if (c && *str(c, "name"))
+		json_object_set_new(op, "name", json_string(str(c, "name")));
+}
+
 /* Takes line. */
 static int keep(struct dump *d, json_t *line, unsigned long number)
 {
@@ -61,6 +70,8 @@ static int keep(struct dump *d, json_t *line, unsigned long number)
 		return bad(d->path, number,
 			   "not the dump of a flight recorder, or of another version");
 	}
+	if (json_object_get(line, "operation"))
+		name_comm(d, line);
 	if (json_object_get(line, "operation"))
 		err = append(&d->op, &d->nops, line);
 	else if (json_object_get(line, "communicator"))

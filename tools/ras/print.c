@@ -22,10 +22,23 @@ static double real(const json_t *o, const char *key)
 	return json_number_value(json_object_get(o, key));
 }
 
-static void print_request(const json_t *req)
+/* "communicator 2 (gradients)" */
+static void print_name(const json_t *c)
 {
-	printf("  in %s for %.3f s, %lld of %lld rounds, %lld bytes%s%s\n", text(req, "call"),
-	       real(req, "since"), number(req, "rounds"), number(req, "of"), number(req, "bytes"),
+	printf("communicator %lld", number(c, "communicator"));
+	if (*text(c, "name"))
+		printf(" (%s)", text(c, "name"));
+}
+
+static void print_request(const json_t *c, const json_t *req)
+{
+	printf("  in %s", text(req, "call"));
+	if (*text(c, "name")) {
+		printf(" of ");
+		print_name(c);
+	}
+	printf(" for %.3f s, %lld of %lld rounds, %lld bytes%s%s\n", real(req, "since"),
+	       number(req, "rounds"), number(req, "of"), number(req, "bytes"),
 	       *text(req, "waits") ? "; " : "", text(req, "waits"));
 }
 
@@ -35,18 +48,22 @@ static void print_comm(const json_t *c)
 	const json_t *recv = json_object_get(c, "receive"), *late = json_object_get(c, "late");
 	size_t i;
 
-	if (*text(c, "error_text"))
-		printf("  communicator %lld has failed: %s\n", number(c, "communicator"),
-		       text(c, "error_text"));
+	if (*text(c, "error_text")) {
+		printf("  ");
+		print_name(c);
+		printf(" has failed: %s\n", text(c, "error_text"));
+	}
 	if (coll)
-		print_request(coll);
+		print_request(c, coll);
 	if (other)
-		print_request(other);
+		print_request(c, other);
 	if (recv)
-		print_request(recv);
-	if (!coll && !other && !recv)
-		printf("  communicator %lld: idle after %lld collectives\n",
-		       number(c, "communicator"), number(c, "calls"));
+		print_request(c, recv);
+	if (!coll && !other && !recv) {
+		printf("  ");
+		print_name(c);
+		printf(": idle after %lld collectives\n", number(c, "calls"));
+	}
 	for (i = 0; i < json_array_size(late); i++)
 		printf("  late: rank %lld\n", json_integer_value(json_array_get(late, i)));
 }
