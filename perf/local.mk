@@ -3,7 +3,8 @@ bin_PROGRAMS += tutti_perf
 tutti_perf_SOURCES = \
 	perf/tutti_perf.c perf/perf.h perf/options.c perf/nearest.c perf/sizes.c perf/stats.c \
 	perf/types.c perf/oracle.c perf/buffer.c perf/table.c perf/files.c perf/progress.c \
-	perf/coll.c perf/coll.h perf/coll_kinds.c perf/overlap.c perf/wakeup.c perf/threads.c perf/p2p.c \
+	perf/coll.c perf/coll.h perf/coll_kinds.c perf/overlap.c perf/wakeup.c perf/threads.c \
+	perf/p2p.c \
 	perf/kernel.c \
 	perf/checksum.c perf/rules.c perf/ps.c
 tutti_perf_LDADD = libtt_rules.la libtt_reduce.la libtutti.la $(JANSSON_LIBS)
