@@ -104,7 +104,7 @@ static int run(struct mp_job *job, struct tutti_call c, int form)
 	if (form == 3)
 		MP_OK(tutti_start(req));
 	MP_OK(tutti_wait(&req));
-	return form == 3 ? tutti_request_free(&req) : 0;
+	return form == 3 ? tutti_request_free(req) : 0;
 }
 
 /* Of all ranks' blocks for rank to, or of rank from's for all. */

@@ -62,7 +62,7 @@ static int late(struct mp_job *job, enum form form)
 	MP_ERR(err, -ETIMEDOUT);
 	MP_SAID("120 ms (timeout_ms of tutti_call)");
 	TT_EXPECT(mp_now() - begin > 0.11);
-	MP_OK(tutti_request_free(&req));
+	MP_OK(tutti_request_free(req));
 	mp_meet(job);
 	return 0;
 }
@@ -102,7 +102,7 @@ static int longer_body(struct mp_job *job)
 		for (i = 0; i < 40; i++)
 			TT_EXPECT(v[i] == job->n * i + job->n * (job->n - 1) / 2);
 	}
-	MP_OK(tutti_request_free(&req));
+	MP_OK(tutti_request_free(req));
 	call.flags = 0;
 	call.timeout_ms = TUTTI_NEVER;
 	if (job->rank)
