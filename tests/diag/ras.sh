@@ -60,7 +60,7 @@ test_late()
 	expect '^job [0-9a-f]{32}: 4 ranks$'
 	expect 'communicator [23] .spare.: idle after 0 collectives'
 	expect \
-		'in allreduce #[0-9]+ \(count 1000, float32, sum\) for [0-9.]* s, .* it waits for rank 2 on host'
+		'in allreduce #[0-9]+ \(count 1000, float32, sum, in place\) for [0-9.]* s, .* it waits for rank 2 on host'
 	expect '^rank 2 on .*, process [0-9]*, [0-9]+ operations$'
 	[ "$(grep -c '^late' "$tmp/look")" = 1 ] || die "$(cat "$tmp/look")"
 	finish_job
