@@ -93,9 +93,8 @@ static int bad_others(struct mp_job *job)
 
 static int bad_memory(struct mp_job *job)
 {
-	char *mem = malloc(1 << 20), *pool = NULL;
+	char *mem = calloc(1, 1 << 20), *pool = NULL;
 	struct tutti_region *region = NULL;
-	struct tutti_request *req;
 
 	MP_ERR(tutti_free(mem), -EINVAL);
 	MP_OK(tutti_free(NULL));
@@ -112,13 +111,9 @@ static int bad_memory(struct mp_job *job)
 	MP_ERR(tutti_register(job->ctx, mem, 0, &region), -EINVAL);
 	MP_ERR(tutti_register(job->ctx, mem, 10, NULL), -EINVAL);
 	MP_ERR(tutti_deregister(NULL), -EINVAL);
-	MP_OK(tutti_register(job->ctx, mem, 1 << 19, &region));
-	MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, mem + 1000, 1 << 19, TUTTI_UINT8, TUTTI_SUM,
-			       job->world),
-	       -EINVAL);
-	MP_SAID("cover");
-	MP_SAID("allreduce");
-	MP_ERR(tutti_ibcast(mem, 1 << 20, TUTTI_UINT8, 0, job->world, &req), -EINVAL);
+	MP_OK(tutti_register(job->ctx, mem, 1 << 19, &region)); /* a part is no error */
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, mem + 1000, 1 << 19, TUTTI_UINT8, TUTTI_SUM,
+			      job->world));
 	MP_OK(tutti_deregister(region));
 	MP_ERR(tutti_deregister(region), -EINVAL);
 	free(mem);
