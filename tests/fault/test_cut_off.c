@@ -76,8 +76,7 @@ static int accused_body(struct mp_job *job)
 		MP_OK(tutti_comm_shrink(job->world, &next));
 		TT_EXPECT(!check_sum(job, next, all & ~(1u << v->out)));
 	}
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	TT_EXPECT(!mp_leave_failed(job));
 	return 0;
 }
 
@@ -124,8 +123,7 @@ static int cut_off_body(struct mp_job *job)
 		MP_OK(tutti_last_error(&info));
 		TT_EXPECT(info.rank == 1);
 	}
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	TT_EXPECT(!mp_leave_failed(job));
 	return 0;
 }
 
@@ -158,8 +156,7 @@ static int evicted(struct mp_job *job)
 	MP_ERR(tutti_comm_agree(job->world, TUTTI_BAND, &value), -TUTTI_EPEER);
 	MP_ERR(tutti_comm_shrink(job->world, &next), -TUTTI_EPEER);
 	atomic_store(&job->shared->word[1], 1);
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	TT_EXPECT(!mp_leave_failed(job));
 	return 0;
 }
 
@@ -191,8 +188,7 @@ static int stop_body(struct mp_job *job)
 		kill(atomic_load(&job->shared->pid[s->victim]), SIGCONT);
 	TT_EXPECT(mp_await(&job->shared->word[1], 1, 10000));
 	TT_EXPECT(!check_sum(job, next, all & ~(1u << s->victim)));
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	TT_EXPECT(!mp_leave_failed(job));
 	return 0;
 }
 
@@ -237,8 +233,8 @@ static int middle_body(struct mp_job *job)
 	TT_EXPECT(!check_list(job, job->world, 1));
 	MP_OK(tutti_comm_shrink(job->world, &next));
 	TT_EXPECT(!check_sum(job, next, 5));
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	MP_ERR(tutti_win_free(win), -TUTTI_EPEER);
+	TT_EXPECT(!mp_leave_failed(job));
 	return 0;
 }
 
@@ -436,8 +432,7 @@ static int abort_body(struct mp_job *job)
 	MP_SAID("code 7");
 	if (job->rank == seed % job->n)
 		pthread_join(thread, NULL);
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	TT_EXPECT(!mp_leave_failed(job));
 	return 0;
 }
 
@@ -504,8 +499,7 @@ static int asked_body(struct mp_job *job)
 	MP_SAID("rank 1 aborted the job with code 15"); /* SIGTERM */
 	if (looks)
 		pthread_join(thread, NULL);
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	TT_EXPECT(!mp_leave_failed(job));
 	return 0;
 }
 

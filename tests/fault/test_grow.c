@@ -223,7 +223,7 @@ static int killed_body(struct mp_job *job)
 	TT_EXPECT(!check_sum(job, tutti_world(ctx), 3));
 	if (small)
 		TT_EXPECT(!check_sum(job, small, 2));
-	(void)tutti_finalize(job->ctx);
+	TT_EXPECT(!mp_leave_failed(job));
 	job->ctx = ctx;
 	return 0;
 }
@@ -265,7 +265,7 @@ static int leader_body(struct mp_job *job)
 	atomic_fetch_add(&job->shared->word[1], 1);
 	MP_OK(tutti_comm_grow(job->world, 3, MS, &ctx));
 	TT_EXPECT(!check_sum(job, tutti_world(ctx), 3));
-	(void)tutti_finalize(job->ctx);
+	TT_EXPECT(!mp_leave_failed(job));
 	job->ctx = ctx;
 	return 0;
 }
@@ -302,7 +302,7 @@ static int next_world(struct mp_job *job)
 	for (i = 0; i < 5 && err; i++)
 		err = tutti_comm_grow(job->world, 4, 5000, &ctx);
 	MP_OK(err);
-	(void)tutti_finalize(job->ctx);
+	TT_EXPECT(!mp_leave_failed(job));
 	job->ctx = ctx;
 	job->world = tutti_world(ctx);
 	return 0;
@@ -539,7 +539,7 @@ static int dying_body(struct mp_job *job)
 	MP_OK(tutti_comm_grow(job->world, 3, MS, &ctx));
 	TT_EXPECT(mp_now() - t0 < SOON);
 	TT_EXPECT(!check_sum(job, tutti_world(ctx), 3));
-	(void)tutti_finalize(job->ctx);
+	TT_EXPECT(!mp_leave_failed(job));
 	job->ctx = ctx;
 	return 0;
 }
@@ -597,7 +597,7 @@ static int lost_word_body(struct mp_job *job)
 	if (!come)
 		MP_SAID("0 of 1 new processes");
 	TT_EXPECT(!check_sum(job, come ? tutti_world(ctx) : comm, BELOW + come));
-	(void)tutti_finalize(job->ctx);
+	TT_EXPECT(!mp_leave_failed(job));
 	job->ctx = ctx;
 	return 0;
 }
@@ -717,8 +717,7 @@ static int fenced(struct mp_job *job)
 	MP_SAID("runs already");
 	TT_EXPECT(mp_now() - t0 < 10);
 	atomic_store(&job->shared->word[1], 1);
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	TT_EXPECT(!mp_leave_failed(job));
 	return 0;
 }
 
@@ -746,7 +745,7 @@ static int stopped_body(struct mp_job *job)
 		kill(atomic_load(&job->shared->pid[2]), SIGCONT);
 	TT_EXPECT(mp_await(&job->shared->word[1], 1, 30000));
 	TT_EXPECT(!check_sum(job, tutti_world(ctx), 3));
-	(void)tutti_finalize(job->ctx);
+	TT_EXPECT(!mp_leave_failed(job));
 	job->ctx = ctx;
 	return 0;
 }

@@ -256,8 +256,7 @@ static int down_body(struct mp_job *job)
 			atomic_store(&net->slowest_ms, ms);
 	}
 	TT_EXPECT(ms < LIMIT_MS + 1000 + 2000); /* a second, and a slow machine */
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	TT_EXPECT(!mp_leave_failed(job));
 	return 0;
 }
 
@@ -412,8 +411,9 @@ static int cut_body(struct mp_job *job)
 		MP_OK(tutti_comm_shrink(job->world, &next));
 		MP_OK(call(job, next, (int32_t[WORDS]){0}, 0, &more));
 	}
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	if (win)
+		MP_ERR(tutti_win_free(win), -TUTTI_EPEER);
+	TT_EXPECT(!mp_leave_failed(job));
 	return 0;
 }
 

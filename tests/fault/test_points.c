@@ -385,8 +385,7 @@ static int body(struct mp_job *job)
 	MP_OK(mp_join(job, MP_GATHER, &config));
 	if (run(job, v, victims))
 		return 1;
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	TT_EXPECT(!mp_leave_failed(job));
 	free(v);
 	if (getenv("TUTTI_OFI_EP")) /* rxm does not survive being closed then, so it is not
 				       (transports/ofi/fabric.c) */

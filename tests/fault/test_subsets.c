@@ -126,8 +126,7 @@ static int subset_body(struct mp_job *job)
 		for (r = 0; r < s->n; r++)
 			if (s->victims >> r & 1)
 				kill(atomic_load(&job->shared->pid[r]), SIGKILL);
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	TT_EXPECT(!mp_leave_failed(job));
 	return 0;
 }
 

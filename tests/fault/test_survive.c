@@ -79,8 +79,7 @@ static int deaths_body(struct mp_job *job)
 	TT_EXPECT(!check_sum(job, comm, members));
 	MP_OK(tutti_comm_split(comm, 0, 0, &next));
 	TT_EXPECT(!check_sum(job, next, members));
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	TT_EXPECT(!mp_leave_failed(job));
 	return 0;
 }
 
@@ -173,8 +172,7 @@ static int cycles_body(struct mp_job *job)
 	if (!mp_sanitized())
 		TT_EXPECT(tt_resident() - before < (4l << 20));
 	TT_EXPECT(tt_open_fds() <= fds + 2);
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	TT_EXPECT(!mp_leave_failed(job));
 	return 0;
 }
 
@@ -230,8 +228,7 @@ static int agree_body(struct mp_job *job)
 	TT_EXPECT(tutti_comm_size(next) == 3);
 	for (seed = 2; seed < 5; seed++)
 		TT_EXPECT(atomic_load(&job->shared->word[seed]) == (int)value);
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	TT_EXPECT(!mp_leave_failed(job));
 	return 0;
 }
 
@@ -395,8 +392,7 @@ static int sharing_body(struct mp_job *job)
 	MP_ERR(tutti_barrier(b), -TUTTI_EREVOKED);
 	MP_SAID("rank 0 has revoked");
 	MP_SAID("shared its connection");
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	TT_EXPECT(!mp_leave_failed(job));
 	free(v);
 	return 0;
 }
@@ -421,8 +417,7 @@ static int bereft_body(struct mp_job *job)
 		TT_EXPECT(info.code == -TUTTI_EPEER && info.rank == 3 && info.host[0]);
 		MP_SAID("rank 0 on host");
 	}
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	TT_EXPECT(!mp_leave_failed(job));
 	return 0;
 }
 

@@ -332,8 +332,7 @@ static int tolerant_body(struct mp_job *job)
 	MP_OK(tutti_free(w.peer));
 	MP_OK(tutti_free(w.mem));
 	MP_OK(tutti_free(w.sum));
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	TT_EXPECT(!mp_leave_failed(job));
 	return 0;
 }
 

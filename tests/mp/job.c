@@ -291,6 +291,17 @@ int mp_leave(struct mp_job *job)
 	return err;
 }
 
+int mp_leave_failed(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+
+	if (mp_leave(job) != -EBUSY)
+		return 0;
+	tutti_last_error(&info);
+	fprintf(stderr, "rank %d: %s\n", job->rank, info.text);
+	return 1;
+}
+
 int mp_ps_open(struct mp_job *job, int servers, int staleness, struct tutti_ps **ps)
 {
 	struct tutti_ps_config config = {.size = sizeof(config), .staleness = staleness};

@@ -71,6 +71,11 @@ int mp_join_later(struct mp_job *job);
  * never joined.
  */
 int mp_leave(struct mp_job *job);
+/*
+ * Leaves a job in which ranks have failed: returns nonzero only if tutti_finalize refused, so that
+ * the process would end as a dead rank in the eyes of the others.
+ */
+int mp_leave_failed(struct mp_job *job);
 /* A barrier that uses nothing of the library; gives up (and ends the process) after 30 s. */
 void mp_meet(struct mp_job *job);
 /* Wait until *word >= value, at most ms; false: it never was. */

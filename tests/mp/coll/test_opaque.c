@@ -138,8 +138,7 @@ static int differ_body(struct mp_job *job)
 
 	MP_ERR(tutti_allgather(in, out, 2, type, job->world), -TUTTI_EMISMATCH);
 	MP_SAID("opaque of 12 bytes");
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	TT_EXPECT(!mp_leave_failed(job));
 	return 0;
 }
 

@@ -470,8 +470,7 @@ static int damaged_body(struct mp_job *job)
 		fflush(stdout);
 	}
 	(void)tutti_ps_close(ps);
-	(void)tutti_finalize(job->ctx);
-	job->ctx = NULL;
+	TT_EXPECT(!mp_leave_failed(job));
 	return 0;
 }
 
