@@ -18,7 +18,6 @@
  * the attempt succeeded at both ends.
  */
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,95 +73,6 @@ static int slots_new(struct tt_chan *chan)
 	return err;
 }
 
-void tt_chan_init(struct tt_chan *chan, struct tt_wire *wire, int peer)
-{
-	chan->wire = wire;
-	chan->peer = peer;
-	tt_list_init(&chan->sendq);
-	tt_list_init(&chan->recvq);
-	tt_list_init(&chan->ctrlq);
-	tt_list_init(&chan->early_ctrl);
-	tt_list_init(&chan->inflight);
-	tt_list_init(&chan->orphans);
-	tt_list_init(&chan->flows);
-	tt_list_init(&chan->busy);
-}
-
-struct tt_chan *tt_chan_get(struct tt_wire *wire, int peer)
-{
-	struct tt_chan *chan = wire->chan[peer];
-
-	if (chan)
-		return chan;
-	chan = calloc(1, sizeof(*chan));
-	if (!chan) {
-		tt_fail(-ENOMEM, "no memory for a channel to rank %d", peer);
-		return NULL;
-	}
-	tt_chan_init(chan, wire, peer);
-	wire->chan[peer] = chan;
-	wire->stats.allocations++;
-	return chan;
-}
-
-/*
- * Closes the endpoint. Operations of a closed endpoint produce no events: they end here, with
- * status.
- */
-static void close_ep(struct tt_chan *chan, int status)
-{
-	if (chan->ep) {
-		tt_wire_drop_events(chan->wire, chan->ep, NULL);
-		chan->ep->tp->ops->ep_close(chan->ep);
-		chan->wire->tp[chan->tp].endpoints--;
-		chan->ep = NULL;
-	}
-	while (!tt_list_empty(&chan->inflight)) {
-		struct tt_wr *wr = tt_container(chan->inflight.next, struct tt_wr, link);
-
-		tt_wire_drop_events(chan->wire, NULL, wr);
-		tt_list_del(&wr->link);
-		chan->wire->inflight--;
-		tt_chan_withhold(chan, wr->lands[0]);
-		tt_chan_withhold(chan, wr->lands[1]);
-		wr->done(wr, status);
-	}
-	tt_orphans_free(chan);
-}
-
-/* Ends the connection but not the channel: its users give up, and later users may reopen it. */
-static void shut(struct tt_chan *chan, bool mine, uint64_t comm)
-{
-	struct tt_wire *wire = chan->wire;
-
-	wire->params.fenced(wire->params.arg, chan->peer, mine, comm);
-	chan->state = TT_CHAN_FAILED; /* while transfers end */
-	chan->status = -TUTTI_EABORTED;
-	tt_list_del(&chan->busy);
-	close_ep(chan, -TUTTI_EABORTED);
-	tt_chan_fail_xfers(chan, -TUTTI_EABORTED);
-	chan->state = TT_CHAN_CLOSED;
-	chan->candidate = chan->attempt = 0;
-	chan->reason[0] = 0;
-}
-
-void tt_chan_fail(struct tt_chan *chan, int status, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (chan->state == TT_CHAN_FAILED)
-		return;
-	va_start(ap, fmt);
-	vsnprintf(chan->reason, sizeof(chan->reason), fmt, ap);
-	va_end(ap);
-	chan->state = TT_CHAN_FAILED;
-	chan->status = status;
-	tt_list_del(&chan->busy);
-	tt_debug("channel to rank %d failed: %s", chan->peer, chan->reason);
-	close_ep(chan, status);
-	tt_chan_fail_xfers(chan, status);
-}
-
 static int open_end(struct tt_chan *chan, int tp, struct conn_msg *msg)
 {
 	struct tt_wire *wire = chan->wire;
@@ -193,44 +103,6 @@ static int open_end(struct tt_chan *chan, int tp, struct conn_msg *msg)
 	return 0;
 }
 
-/* Clears the state of an earlier connection. */
-static void fresh(struct tt_chan *chan)
-{
-	struct tt_wire *wire = chan->wire;
-	struct tt_list *l, *tmp;
-	int i;
-
-	for (i = 0; i < TT_BUCKETS; i++) {
-		tt_list_each(
-			l, tmp,
-			&wire->early.bucket[i]) if (tt_container(l, struct tt_early, link)->peer ==
-						    chan->peer)
-			tt_early_drop(wire, tt_container(l, struct tt_early, link));
-		tt_list_each(
-			l, tmp,
-			&wire->offers.bucket[i]) if (tt_container(l, struct tt_offer, link)->peer ==
-						     chan->peer)
-		{
-			tt_list_del(l);
-			tt_list_add(&wire->free_offer, l);
-			wire->nearly--;
-		}
-	}
-	while (!tt_list_empty(&chan->ctrlq)) {
-		l = chan->ctrlq.next;
-		tt_list_del(l);
-		tt_list_add(&wire->free_ctrl, l);
-	}
-	while (!tt_list_empty(&chan->early_ctrl)) {
-		l = chan->early_ctrl.next;
-		tt_list_del(l);
-		tt_list_add(&wire->free_ctrl, l);
-	}
-	chan->freed = 0;
-	chan->held = 0;
-	chan->early_notes = 0;
-}
-
 /* Reads the peer's slots and starts connecting to its endpoint. */
 static int connect_end(struct tt_chan *chan, const struct conn_msg *msg, bool active)
 {
@@ -239,7 +111,7 @@ static int connect_end(struct tt_chan *chan, const struct conn_msg *msg, bool ac
 	if (msg->nslots < 1 || msg->nslots > TT_SLOTS_MAX || its < sizeof(struct tt_eager_head) ||
 	    msg->blob_len > sizeof(msg->blob))
 		return tt_fail(-EPROTO, "malformed connection message");
-	fresh(chan);
+	tt_chan_fresh(chan);
 	chan->tx_addr = msg->slots_addr;
 	chan->tx_rkey = msg->slots_rkey;
 	chan->tx_free = msg->nslots == 64 ? ~0ull : (1ull << msg->nslots) - 1;
@@ -340,19 +212,9 @@ static void next_attempt(struct tt_chan *chan, const char *why)
 
 	tt_debug("rank %d over %s: %s", chan->peer, chan->wire->tp[chan->tp].name, why);
 	snprintf(chan->reason, sizeof(chan->reason), "%s: %s", chan->wire->tp[chan->tp].name, why);
-	close_ep(chan, -TUTTI_ETRANSPORT);
+	tt_chan_close_ep(chan, -TUTTI_ETRANSPORT);
 	chan->candidate = tt_slower_forbidden(chan, place) ? TT_TP_MAX : chan->candidate + 1;
 	request(chan);
-}
-
-static int find_tp(struct tt_wire *wire, const char *name)
-{
-	int i;
-
-	for (i = 0; i < wire->ntps; i++)
-		if (!strcmp(wire->tp[i].name, name))
-			return i;
-	return -1;
 }
 
 /* The transport of this name, chosen by a peer. */
@@ -382,7 +244,7 @@ static void accept_request(struct tt_chan *chan, struct conn_msg *msg)
 	if (!err)
 		err = connect_end(chan, msg, false);
 	if (err) {
-		close_ep(chan, err);
+		tt_chan_close_ep(chan, err);
 		chan->state = TT_CHAN_CLOSED;
 		refuse(chan->wire, chan->peer, chan->generation, attempt, err);
 		return;
@@ -402,7 +264,7 @@ void tt_chan_fence(struct tt_chan *chan, uint64_t comm, const char *why)
 		return;
 	tt_debug("the connection to rank %d is closed: %s", chan->peer, why);
 	msg = (struct fenced_msg){.generation = ++chan->generation};
-	shut(chan, true, comm);
+	tt_chan_shut(chan, true, comm);
 	/* after the reports that explain the failure of its communicators */
 	if (chan->peer != wire->params.rank && wire->boot)
 		tt_ctl_send(wire->boot, chan->peer, TT_CTL_FENCED, &msg, sizeof(msg));
@@ -415,7 +277,7 @@ static void closed_by_peer(struct tt_chan *chan, uint32_t generation)
 		return;
 	tt_debug("rank %d has closed the connection", chan->peer);
 	chan->generation = generation;
-	shut(chan, false, 0);
+	tt_chan_shut(chan, false, 0);
 }
 
 void tt_wire_fenced_msg(struct tt_wire *wire, int from, const void *data, size_t len)
@@ -491,7 +353,7 @@ static void handle_request(struct tt_wire *wire, int from, const void *data, siz
 		if (chan->active || chan->state == TT_CHAN_REQUESTED)
 			if (wire->params.rank < from)
 				return;
-		close_ep(chan, -ECONNABORTED);
+		tt_chan_close_ep(chan, -ECONNABORTED);
 		chan->state = TT_CHAN_CLOSED;
 		break;
 	case TT_CHAN_CLOSED:
@@ -577,76 +439,6 @@ void tt_wire_conn_rep(struct tt_wire *wire, int from, const void *data, size_t l
 	tt_wire_unlock(wire);
 }
 
-/* The reason for this transport: the relation of the hosts and, on one host, why it is not shm. */
-static void why_this(struct tt_chan *chan, char *why, size_t size)
-{
-	struct tt_wire *wire = chan->wire;
-	const char *list = wire->env->transport.text;
-
-	if (chan->peer == wire->params.rank) {
-		snprintf(why, size, "it is this process");
-		return;
-	}
-	if (!tt_wire_same_host(wire, chan->peer, why, size) ||
-	    !strcmp(wire->tp[chan->tp].name, "shm"))
-		return;
-	if (find_tp(wire, "shm") < 0 && *list)
-		snprintf(why, size, "the host is the same, but TUTTI_TRANSPORT=%.60s has no shm",
-			 list);
-	else if (find_tp(wire, "shm") < 0)
-		snprintf(why, size,
-			 "the host is the same, but shm is not usable here; "
-			 "tutti_info says why");
-	else if (chan->active && chan->reason[0])
-		snprintf(why, size, "the host is the same, but %.160s", chan->reason);
-	else
-		snprintf(why, size, "the host is the same, but shm did not work from rank %d",
-			 chan->peer);
-}
-
-static void opened(struct tt_chan *chan)
-{
-	struct tt_wire *wire = chan->wire;
-	struct tt_ctrl hello = {.kind = TT_CTRL_CREDIT};
-	const char *detail = wire->tp[chan->tp].tp->detail;
-	char why[200];
-
-	chan->state = TT_CHAN_OPEN;
-	if (chan->heard)
-		tt_mem_give_back(wire->memory, chan);
-	wire->stats.connections++;
-	why_this(chan, why, sizeof(why));
-	tt_info("rank %d is reached over %s: %s", chan->peer,
-		detail[0] ? detail : wire->tp[chan->tp].name, why);
-	tt_slower_check(chan);
-	if (chan->peer != wire->params.rank && (chan->active || chan->generation))
-		tt_chan_send_ctrl(chan, &hello); /* releases blocks that the peer withholds for an
-						    earlier connection */
-	tt_chan_opened(chan);
-}
-
-void tt_chan_up(struct tt_chan *chan)
-{
-	if (chan->state != TT_CHAN_OPENING)
-		return;
-	chan->up = true;
-	if (chan->active || chan->heard)
-		opened(chan);
-}
-
-/*
- * The first arrival over the endpoint, perhaps before it may be used. When both ends are up,
- * nothing of an earlier connection is under way.
- */
-void tt_chan_heard(struct tt_chan *chan)
-{
-	chan->heard = true;
-	if (chan->state == TT_CHAN_OPEN)
-		tt_mem_give_back(chan->wire->memory, chan);
-	else if (chan->state == TT_CHAN_OPENING && chan->up)
-		opened(chan);
-}
-
 /* At the end that was asked: the asking end tries again, and need not find out by itself. */
 static void cannot_open(struct tt_chan *chan, const char *why)
 {
@@ -655,7 +447,7 @@ static void cannot_open(struct tt_chan *chan, const char *why)
 	if (chan->peer != wire->params.rank && wire->boot)
 		refuse(wire, chan->peer, chan->generation, (uint32_t)chan->attempt,
 		       tt_fail(-ECONNABORTED, "%s", why));
-	close_ep(chan, -ECONNABORTED);
+	tt_chan_close_ep(chan, -ECONNABORTED);
 	chan->state = TT_CHAN_CLOSED;
 }
 
@@ -669,58 +461,4 @@ void tt_chan_down(struct tt_chan *chan, const char *why)
 	} else {
 		tt_chan_fail(chan, -TUTTI_EPEER, "the connection was lost: %s", why);
 	}
-}
-
-const char *tt_wire_why(const struct tt_wire *wire, int peer)
-{
-	const struct tt_chan *chan = wire->chan[peer];
-
-	return chan && chan->state == TT_CHAN_FAILED ? chan->reason : NULL;
-}
-
-void tt_wire_peer_gone(struct tt_wire *wire, int rank)
-{
-	struct tt_chan *chan;
-	int i;
-
-	tt_wire_lock(wire);
-	for (i = 0; i < wire->ntps; i++)
-		wire->tp[i].tp->peer_lost = true;
-	chan = rank == wire->params.rank ? NULL : tt_chan_get(wire, rank);
-	if (chan) {
-		chan->gone = true;
-		tt_chan_fail(chan, -TUTTI_EPEER, "the process is gone");
-	}
-	tt_wire_unlock(wire);
-}
-
-void tt_wire_fence(struct tt_wire *wire, int peer, uint64_t comm, const char *why)
-{
-	if (wire->chan[peer])
-		tt_chan_fence(wire->chan[peer], comm, why);
-	if (peer == wire->params.rank)
-		tt_loop_fence(wire, why);
-}
-
-static void free_list(struct tt_list *list, size_t offset)
-{
-	while (!tt_list_empty(list)) {
-		struct tt_list *l = list->next;
-
-		tt_list_del(l);
-		free((char *)l - offset);
-	}
-}
-
-void tt_chan_free(struct tt_chan *chan)
-{
-	tt_chan_fail(chan, -ECANCELED, "closed");
-	tt_mem_give_back(chan->wire->memory, chan);
-	free_list(&chan->early_ctrl, offsetof(struct tt_ctrl_item, link));
-	free_list(&chan->ctrlq, offsetof(struct tt_ctrl_item, link));
-	free_list(&chan->flows, offsetof(struct tt_flow, link));
-	free(chan->said);
-	if (chan->slots)
-		tt_mem_free(chan->wire->memory, chan->slots);
-	free(chan);
 }

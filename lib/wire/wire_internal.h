@@ -269,16 +269,36 @@ static inline struct tt_token *tt_token_find(struct tt_wire *wire, uint32_t toke
 }
 
 /* connect.c */
-/* NULL: no memory; tt_fail has the error. */
-struct tt_chan *tt_chan_get(struct tt_wire *wire, int peer);
 void tt_chan_connect(struct tt_chan *chan);
 size_t tt_slot_size(const struct tt_env *env);
-void tt_chan_up(struct tt_chan *chan);
-void tt_chan_heard(struct tt_chan *chan);
 void tt_chan_down(struct tt_chan *chan, const char *why);
-void tt_chan_fail(struct tt_chan *chan, int status, const char *fmt, ...) TT_PRINTF(3, 4);
 /* Closes the connection because of comm's transfer; the next user reopens it. */
 void tt_chan_fence(struct tt_chan *chan, uint64_t comm, const char *why);
+
+/* channel_state.c */
+/* NULL: no memory; tt_fail has the error. */
+struct tt_chan *tt_chan_get(struct tt_wire *wire, int peer);
+/* An unconnected channel's lists. */
+void tt_chan_init(struct tt_chan *chan, struct tt_wire *wire, int peer);
+/* Clears the state of an earlier connection. */
+void tt_chan_fresh(struct tt_chan *chan);
+void tt_chan_up(struct tt_chan *chan);
+/*
+ * The first arrival over the endpoint, perhaps before it may be used. When both ends are up,
+ * nothing of an earlier connection is under way.
+ */
+void tt_chan_heard(struct tt_chan *chan);
+/*
+ * Closes the endpoint. Operations of a closed endpoint produce no events: they end here, with
+ * status.
+ */
+void tt_chan_close_ep(struct tt_chan *chan, int status);
+/*
+ * Ends the connection but not the channel: its users give up, and later users may reopen it. mine:
+ * this end closes it, because of a transfer of comm.
+ */
+void tt_chan_shut(struct tt_chan *chan, bool mine, uint64_t comm);
+void tt_chan_fail(struct tt_chan *chan, int status, const char *fmt, ...) TT_PRINTF(3, 4);
 void tt_chan_free(struct tt_chan *chan);
 
 /* channel.c */
@@ -373,9 +393,6 @@ void tt_loop_event(struct tt_wire *wire, const struct tt_event *ev);
 struct tt_chan *tt_loop_chan(struct tt_wire *wire);
 /* Ends its operations under way. */
 void tt_loop_fence(struct tt_wire *wire, const char *why);
-
-/* connect.c: an unconnected channel's lists */
-void tt_chan_init(struct tt_chan *chan, struct tt_wire *wire, int peer);
 
 /* progress.c */
 void tt_wire_drop_events(struct tt_wire *wire, const struct tt_ep *ep, const struct tt_wr *wr);
