@@ -558,6 +558,23 @@ void vb_ring(struct vb_tp *tp);
 void vb_unhold(struct vb_tp *tp, struct vb_qp *q);
 /* A SEND of a word alone. */
 int vb_post_word(struct vb_ep *ep, int q, enum vb_word word, uint32_t note, enum vb_kind kind);
+/* Post wr as request of a kind; 0 or -errno (then nothing was posted). */
+int vb_post_user(struct vb_ep *ep, int q, struct ibv_send_wr *wr, enum vb_kind kind, void *user);
+/*
+ * A READ of a word of the peer behind the puts on queue pair q: its completion means that they are
+ * in place; the word itself has no meaning.
+ */
+int vb_post_flush(struct vb_ep *ep, int q, enum vb_kind kind, void *user);
+/* A notification alone, behind all that was posted on queue pair q, which has room for it. */
+void vb_ring_note(struct vb_ep *ep, int q, uint32_t note);
+/* A request on q for [off, off + len) of rma. */
+void vb_rdma_wr(struct ibv_send_wr *wr, struct ibv_sge sge[2], const struct vb_qp *q,
+		const struct tt_rma *rma, size_t off, size_t len, enum ibv_wr_opcode opcode);
+
+/* verbs_split.c */
+/* Over n queue pairs from the first-th on, by their weights, which add up to sum. */
+int vb_split_start(struct vb_ep *ep, const struct tt_rma *rma, enum ibv_wr_opcode opcode, int first,
+		   int n, uint64_t sum);
 /* A piece has come back. */
 void vb_piece_done(struct vb_tp *tp, struct vb_split *split, int status);
 

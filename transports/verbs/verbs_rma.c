@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The hot calls of transport verbs: put, get, amo, msg; large ones are spread over queue pairs. */
+/* The hot calls of transport verbs: put, get, amo, msg. verbs_split.c spreads large ones. */
 #include "config.h"
 #include "lib/base/clock.h"
 #include "transports/verbs/verbs.h"
@@ -101,8 +101,7 @@ static inline int post_as(struct vb_ep *ep, int i, struct ibv_send_wr *wr, struc
 	return 0;
 }
 
-/* Post wr as request of a kind; 0 or -errno (then nothing was posted). */
-static int post_user(struct vb_ep *ep, int i, struct ibv_send_wr *wr, enum vb_kind kind, void *user)
+int vb_post_user(struct vb_ep *ep, int i, struct ibv_send_wr *wr, enum vb_kind kind, void *user)
 {
 	return post_as(ep, i, wr, (struct vb_req){.kind = kind, .user = user});
 }
@@ -138,8 +137,8 @@ static int post_send(struct vb_ep *ep, int i, const struct vb_head *head, const 
 }
 
 /*
- * As post_user, of something that may wait for company, because its end is waited for and nothing
- * else.
+ * As vb_post_user, of something that may wait for company, because its end is waited for and
+ * nothing else.
  */
 static int post_later(struct vb_ep *ep, int i, struct ibv_send_wr *wr, size_t len, void *user)
 {
@@ -148,7 +147,7 @@ static int post_later(struct vb_ep *ep, int i, struct ibv_send_wr *wr, size_t le
 	unsigned n = q->nheld;
 
 	if (len > VB_HOLD_MAX || q->head == q->tail)
-		return post_user(ep, i, wr, VB_OP, user);
+		return vb_post_user(ep, i, wr, VB_OP, user);
 	if (!n) {
 		q->holder = ep;
 		q->next_holding = tp->holding;
@@ -229,12 +228,9 @@ static int two_places(struct ibv_sge sge[2], const struct vb_qp *q, const struct
 	return n;
 }
 
-/*
- * A request on q for [off, off + len) of rma. Field by field: to clear all of a request first
- * costs more than to fill it.
- */
-static void rdma_wr(struct ibv_send_wr *wr, struct ibv_sge sge[2], const struct vb_qp *q,
-		    const struct tt_rma *rma, size_t off, size_t len, enum ibv_wr_opcode opcode)
+/* Field by field: to clear all of a request first costs more than to fill it. */
+void vb_rdma_wr(struct ibv_send_wr *wr, struct ibv_sge sge[2], const struct vb_qp *q,
+		const struct tt_rma *rma, size_t off, size_t len, enum ibv_wr_opcode opcode)
 {
 	if (!rma->head_len) {
 		sge->addr = (uint64_t)(uintptr_t)rma->local + off;
@@ -252,53 +248,21 @@ static void rdma_wr(struct ibv_send_wr *wr, struct ibv_sge sge[2], const struct 
 	wr->wr.rdma.rkey = len ? rkey_of(q, rma->rkey) : 0;
 }
 
-/* ---- large ones, in pieces ---- */
-
-/* Alone, behind all that was posted on queue pair i, which has room for it. */
-static void ring_note(struct vb_ep *ep, int i, uint32_t note)
+void vb_ring_note(struct vb_ep *ep, int i, uint32_t note)
 {
 	struct ibv_send_wr wr = {.opcode = IBV_WR_RDMA_WRITE_WITH_IMM, .imm_data = htonl(note)};
 	const struct vb_rail *rail = ep->qp[i].rail;
 	int err;
 
 	if (rail->port.imm)
-		err = post_user(ep, i, &wr, VB_QUIET, NULL);
+		err = vb_post_user(ep, i, &wr, VB_QUIET, NULL);
 	else
 		err = vb_post_word(ep, i, VB_WORD_NOTE, note, VB_QUIET);
 	if (err)
 		vb_fail(ep, rail, err, "a notification cannot be posted: %s", strerror(-err));
 }
 
-/*
- * The note goes out when the peer's device has acknowledged all pieces: nothing less says that
- * those on other queue pairs are in place.
- */
-void vb_piece_done(struct vb_tp *tp, struct vb_split *s, int status)
-{
-	struct vb_ep *ep = s->ep;
-
-	if (status && !s->status)
-		s->status = status;
-	if (--s->left)
-		return;
-	if (s->note)
-		ep->qp[s->via].reserved--;
-	if (s->note && !s->status && ep->state == VB_UP)
-		ring_note(ep, ep->qp[s->via].usable || ep->lead < 0 ? s->via : ep->lead, s->imm);
-	if (!ep->closing)
-		vb_emit(tp, (struct tt_event){.kind = TT_EV_DONE,
-					      .status = s->status,
-					      .user = s->user,
-					      .ep = &ep->ep});
-	s->next_free = tp->free_split;
-	tp->free_split = s;
-}
-
-/*
- * A READ of a word of the peer behind the puts on queue pair i: its completion means that they are
- * in place; the word itself has no meaning.
- */
-static int post_flush(struct vb_ep *ep, int i, enum vb_kind kind, void *user)
+int vb_post_flush(struct vb_ep *ep, int i, enum vb_kind kind, void *user)
 {
 	struct vb_qp *q = &ep->qp[i];
 	const struct vb_rail_addr *there = &ep->peer->rail[q->theirs];
@@ -310,92 +274,14 @@ static int post_flush(struct vb_ep *ep, int i, enum vb_kind kind, void *user)
 		.sg_list = &sge,
 		.num_sge = 1,
 		.wr.rdma = {.remote_addr = there->flush_addr, .rkey = there->flush_key}};
-	int err = post_user(ep, i, &wr, kind, user);
+	int err = vb_post_user(ep, i, &wr, kind, user);
 
 	if (!err)
 		q->ring[(q->tail - 1) % VB_RING].opcode = VB_FLUSH;
 	return err;
 }
 
-/* Room for as many requests on each of n queue pairs from the first-th on, and the note? */
-static bool split_room(const struct vb_ep *ep, int first, int n, size_t each, bool note)
-{
-	int i;
-
-	for (i = first; i < first + n; i++)
-		if (ep->qp[i].tail - ep->qp[i].head + ep->qp[i].reserved + each +
-			    (note && i == first) >
-		    VB_SQ)
-			return false;
-	return true;
-}
-
-/* The pieces [off, end) of queue pair i; how many were posted, and in *err why no more. */
-static unsigned post_pieces(struct vb_ep *ep, int i, const struct tt_rma *rma,
-			    enum ibv_wr_opcode opcode, size_t off, size_t end, struct vb_split *s,
-			    int *err)
-{
-	struct ibv_send_wr wr;
-	struct ibv_sge sge[2];
-	unsigned n = 0;
-	size_t len;
-
-	for (; off < end; off += len, n++) {
-		len = end - off < ep->most ? end - off : ep->most;
-		rdma_wr(&wr, sge, &ep->qp[i], rma, off, len, opcode);
-		*err = post_user(ep, i, &wr, VB_PIECE, s);
-		if (*err)
-			break;
-	}
-	return n;
-}
-
-/* Over n queue pairs from the first-th on, by their weights, which add up to sum. */
-static int split(struct vb_ep *ep, const struct tt_rma *rma, enum ibv_wr_opcode opcode, int first,
-		 int n, uint64_t sum)
-{
-	bool put = opcode != IBV_WR_RDMA_READ, note = put && rma->flags & TT_RMA_NOTE;
-	bool flush = put && vb_must_flush(true, ep->nrails, n > 1, rma->flags);
-	size_t each = rma->len / ep->most + 1, off = 0, end;
-	struct vb_tp *tp = vb_tp_of(ep);
-	struct vb_split *s = tp->free_split;
-	uint64_t part = 0;
-	int i, err = 0;
-
-	if (each > VB_SQ / 2)
-		return tt_fail(-EMSGSIZE, "verbs: operation of %zu bytes is too long", rma->len);
-	if (!s || !split_room(ep, first, n, each + flush, note))
-		return -EAGAIN;
-	tp->free_split = s->next_free;
-	/* One more is left until all are posted: none of them ends it before. */
-	*s = (struct vb_split){.ep = ep,
-			       .left = 1,
-			       .note = note,
-			       .imm = rma->note,
-			       .user = rma->user,
-			       .via = first};
-	ep->qp[first].reserved += note;
-	for (i = first; !err && i < first + n; i++, off = end) {
-		part += ep->weight[i];
-		end = vb_cut(rma->len, part, sum);
-		s->left += post_pieces(ep, i, rma, opcode, off, end, s, &err);
-		if (!err && flush) {
-			err = post_flush(ep, i, VB_PIECE, s);
-			s->left += !err;
-		}
-	}
-	/* Some pieces may be on their way: let the connection end, and the split with it. */
-	if (err) {
-		vb_fail(ep, ep->qp[i - 1].rail, err, "a request cannot be posted: %s",
-			strerror(-err));
-		vb_piece_done(tp, s, err);
-		return TT_STARTED;
-	}
-	s->left--;
-	return TT_STARTED;
-}
-
-/* Spread it, if it is long enough for that: what split returns, or -ERANGE. */
+/* Spread it, if it is long enough for that: what vb_split_start returns, or -ERANGE. */
 static int try_split(struct vb_ep *ep, const struct tt_rma *rma, enum ibv_wr_opcode opcode)
 {
 	int n = 1, first = ep->lead;
@@ -406,7 +292,8 @@ static int try_split(struct vb_ep *ep, const struct tt_rma *rma, enum ibv_wr_opc
 	sum = ep->weight[first];
 	if (!ep->partial && ep->nqp > 1 && rma->len >= 2 * VB_SPLIT_MIN)
 		n = vb_spread(ep->weight, ep->nqp, rma->len, &sum);
-	return n > 1 || rma->len > ep->most ? split(ep, rma, opcode, first, n, sum) : -ERANGE;
+	return n > 1 || rma->len > ep->most ? vb_split_start(ep, rma, opcode, first, n, sum)
+					    : -ERANGE;
 }
 
 /* ---- transfers in one piece ---- */
@@ -449,16 +336,16 @@ static int put_in_steps(struct vb_ep *ep, int i, const struct tt_rma *rma, struc
 	if (!room(q, 1u + note + flush))
 		return -EAGAIN;
 	wr->opcode = IBV_WR_RDMA_WRITE;
-	err = post_user(ep, i, wr, quiet || flush ? VB_QUIET : VB_OP, rma->user);
+	err = vb_post_user(ep, i, wr, quiet || flush ? VB_QUIET : VB_OP, rma->user);
 	if (err)
 		return posting_failed(q, err);
 	if (!(wr->send_flags & IBV_SEND_INLINE))
 		charge(ep, i, rma->len);
 	if (note)
-		ring_note(ep, i, rma->note);
+		vb_ring_note(ep, i, rma->note);
 	if (!flush)
 		return quiet ? TT_FINISHED : TT_STARTED;
-	err = ep->state == VB_UP ? post_flush(ep, i, VB_OP, rma->user) : -EPIPE;
+	err = ep->state == VB_UP ? vb_post_flush(ep, i, VB_OP, rma->user) : -EPIPE;
 	if (err)
 		vb_fail(ep, q->rail, err, "a request cannot be posted: %s", strerror(-err));
 	return err ? err : TT_STARTED;
@@ -503,7 +390,7 @@ static int put_in_request(struct vb_ep *ep, const struct tt_rma *rma)
 
 	if (ep->lead < 0)
 		return -EAGAIN;
-	rdma_wr(&wr, sge, &ep->qp[ep->lead], rma, 0, rma->len, IBV_WR_RDMA_WRITE);
+	vb_rdma_wr(&wr, sge, &ep->qp[ep->lead], rma, 0, rma->len, IBV_WR_RDMA_WRITE);
 	wr.send_flags = rma->len ? IBV_SEND_INLINE : 0;
 	return put_whole(ep, ep->lead, rma, &wr, !(rma->flags & TT_RMA_REMOTE));
 }
@@ -523,7 +410,7 @@ static inline int by_memory(struct vb_ep *ep, const struct tt_rma *rma, enum ibv
 	i = pick(ep);
 	if (i < 0)
 		return -EAGAIN;
-	rdma_wr(&wr, sge, &ep->qp[i], rma, 0, rma->len, opcode);
+	vb_rdma_wr(&wr, sge, &ep->qp[i], rma, 0, rma->len, opcode);
 	if (opcode == IBV_WR_RDMA_WRITE)
 		return put_whole(ep, i, rma, &wr, false);
 	err = post_later(ep, i, &wr, rma->len, rma->user);
@@ -608,7 +495,7 @@ static int vb_amo(struct tt_ep *base, const struct tt_amo *amo)
 		wr.wr.atomic.compare_add = amo->compare;
 		wr.wr.atomic.swap = amo->operand;
 	}
-	err = post_user(ep, i, &wr, VB_OP, amo->user);
+	err = vb_post_user(ep, i, &wr, VB_OP, amo->user);
 	return err ? posting_failed(q, err) : TT_STARTED;
 }
 
@@ -657,7 +544,7 @@ static int vb_silence(struct tt_ep *tt_ep, struct tt_silence *s)
 			s->ns = now - q->since;
 		if (n == q->quiet && room(q, 1)) { /* none of them would tell of its end */
 			wr.next = NULL;
-			post_user(ep, i, &wr, VB_QUIET, NULL);
+			vb_post_user(ep, i, &wr, VB_QUIET, NULL);
 		}
 	}
 	return 0;
