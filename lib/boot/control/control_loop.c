@@ -61,8 +61,6 @@
 #define LATE_PART 16   /* of the limit: a loop that is later than this excuses its peers */
 #define LINGER_MS 2000 /* a failed rank 0 stays until all ranks have been told */
 
-static char listen_mark, wake_mark; /* distinguished from links by address */
-
 void tt_ctl_add_link(struct tt_boot *b, struct tt_link *link)
 {
 	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = link};
@@ -76,11 +74,12 @@ void tt_ctl_add_link(struct tt_boot *b, struct tt_link *link)
 		tt_link_kill(link, -errno, "epoll: %s", strerror(errno));
 }
 
-static void watch(struct tt_boot *b, int fd, void *mark, int op)
+/* fd: of b; its address distinguishes its events from those of links. */
+static void watch(struct tt_boot *b, int *fd, int op)
 {
-	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = mark};
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = fd};
 
-	epoll_ctl(b->epfd, op, fd, &ev);
+	epoll_ctl(b->epfd, op, *fd, &ev);
 }
 
 void tt_listen_close(struct tt_boot *b)
@@ -134,7 +133,7 @@ static void no_file(struct tt_boot *b)
 		b->out_of_files = true;
 		return;
 	}
-	watch(b, b->listenfd, &listen_mark, EPOLL_CTL_DEL);
+	watch(b, &b->listenfd, EPOLL_CTL_DEL);
 	b->listen_armed = false;
 	b->listen_again = tt_deadline_ms(100);
 	if (!b->out_of_files)
@@ -176,6 +175,15 @@ static void accept_some(struct tt_boot *b)
 		b->npending++;
 		tt_ctl_add_link(b, link);
 	}
+}
+
+/* Listens, for the first time or again after a shortage of descriptors. */
+static void listen_timer(struct tt_boot *b, uint64_t now)
+{
+	if (b->listenfd < 0 || b->listen_armed || now < b->listen_again)
+		return;
+	watch(b, &b->listenfd, EPOLL_CTL_ADD);
+	b->listen_armed = true;
 }
 
 static void on_open(struct tt_link *link)
@@ -526,10 +534,7 @@ static void timers(struct tt_boot *b)
 	}
 	tt_tree_beats(b, now);
 	tt_watch_timers(b, now);
-	if (b->listenfd >= 0 && !b->listen_armed && now >= b->listen_again) {
-		watch(b, b->listenfd, &listen_mark, EPOLL_CTL_ADD);
-		b->listen_armed = true;
-	}
+	listen_timer(b, now);
 	if (b->phase <= TT_PH_UP && b->dialer.active)
 		tt_dial_timer(b, now);
 	tt_tree_settle(b, now);
@@ -591,11 +596,11 @@ static void dispatch(struct tt_boot *b, const struct epoll_event *ev)
 	struct tt_link *link = ev->data.ptr;
 	uint64_t count;
 
-	if (ev->data.ptr == &listen_mark) {
+	if (ev->data.ptr == &b->listenfd) {
 		accept_some(b);
 	} else if (ev->data.ptr == &b->ras_fd) {
 		tt_ras_accept(b);
-	} else if (ev->data.ptr == &wake_mark) {
+	} else if (ev->data.ptr == &b->wakefd) {
 		if (read(b->wakefd, &count, sizeof(count)) < 0)
 			return;
 	} else if (link->state != TT_LINK_DEAD) {
@@ -610,7 +615,7 @@ void *tt_ctl_main(void *arg)
 	int n, i, ms;
 
 	tt_spawned_brief();
-	watch(b, b->wakefd, &wake_mark, EPOLL_CTL_ADD);
+	watch(b, &b->wakefd, EPOLL_CTL_ADD);
 	b->last_loop = tt_now_ns();
 	if (b->rank)
 		tt_join_begin(b);
