@@ -173,18 +173,38 @@ uint64_t tt_ctl_excuse(uint64_t then, uint64_t now, uint64_t excused);
 extern const struct tt_link_ops tt_ctl_link_ops;
 void *tt_ctl_main(void *boot);
 void tt_ctl_add_link(struct tt_boot *b, struct tt_link *link);
-/* Ends the start: for good, or with an error that all ranks receive. */
+
+/* listener.c */
+/* Watches a descriptor of b, whose address distinguishes its events from those of links. */
+void tt_ctl_watch(struct tt_boot *b, int *fd, int op);
+/*
+ * Closing is not enough: a child process may also hold the socket, and its events must not arrive
+ * here.
+ */
+void tt_ctl_unwatch(struct tt_boot *b, const struct tt_link *link);
+/* Listens, for the first time or again after a shortage of descriptors. */
+void tt_listen_timer(struct tt_boot *b, uint64_t now);
+void tt_listen_accept(struct tt_boot *b);
+void tt_listen_close(struct tt_boot *b);
+
+/* start_end.c */
+/*
+ * Ends the start: for good, or with an error that all ranks receive (rank 0 tells all that have
+ * joined; any other rank tells rank 0).
+ */
 void tt_start_done(struct tt_boot *b);
 void tt_start_fail(struct tt_boot *b, int code, int rank, const char *host, const char *fmt, ...)
 	TT_PRINTF(5, 6);
 /* The same with params.broken. */
 void tt_start_refuse(struct tt_boot *b);
-/* boot.c: fails with b->unfit if the start would run out of descriptors; so many are open. */
-void tt_check_files(struct tt_boot *b, int open);
+/* The request of the caller of the start: to join, or to report why this rank cannot. */
+void tt_start_take_card(struct tt_boot *b);
 /* Puts a shortage of descriptors into b->error: its peers would only see this rank missing. */
 void tt_note_files(struct tt_boot *b);
 void tt_send_error(const struct tutti_error_info *error, struct tt_link *link);
-void tt_listen_close(struct tt_boot *b);
+
+/* boot.c: fails with b->unfit if the start would run out of descriptors; so many are open. */
+void tt_check_files(struct tt_boot *b, int open);
 
 /* store.c: rank 0's collecting side */
 /* Rank 0's own card is in the table. */

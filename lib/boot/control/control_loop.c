@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The control thread: one epoll loop that joins, forms the tree, keeps it, and ends it.
+ * The control thread: one epoll loop that joins, forms the tree, keeps it, and ends it. listener.c
+ * takes connections, start_end.c ends the start.
  *
  * Frames (link.c describes the sealing). Integers are little-endian; "str" is u16 length and bytes;
  * "addr" is u8 family (4, 6, or 0: none), u16 port, 16 bytes of address (IPv4: the first four).
@@ -41,25 +42,17 @@
 #include "lib/boot/control/control.h"
 
 #include <errno.h>
-#include <poll.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "lib/base/spawn.h"
 #include "lib/boot/control/fork.h"
-#include "lib/boot/rendezvous/pack.h"
 #include "lib/boot/control/ras.h"
 
-#define HANDSHAKE_MS 5000
-#define PENDING_MAX 256 /* unauthenticated connections, besides one for each rank */
-#define DRAIN_MS 1000
-#define STOP_MS 100    /* how often params.stop is called */
-#define LATE_PART 16   /* of the limit: a loop that is later than this excuses its peers */
-#define LINGER_MS 2000 /* a failed rank 0 stays until all ranks have been told */
+#define STOP_MS 100  /* how often params.stop is called */
+#define LATE_PART 16 /* of the limit: a loop that is later than this excuses its peers */
 
 void tt_ctl_add_link(struct tt_boot *b, struct tt_link *link)
 {
@@ -72,118 +65,6 @@ void tt_ctl_add_link(struct tt_boot *b, struct tt_link *link)
 	tt_link_user_timeout(link, b->params.heartbeat_limit);
 	if (epoll_ctl(b->epfd, EPOLL_CTL_ADD, link->fd, &ev))
 		tt_link_kill(link, -errno, "epoll: %s", strerror(errno));
-}
-
-/* fd: of b; its address distinguishes its events from those of links. */
-static void watch(struct tt_boot *b, int *fd, int op)
-{
-	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = fd};
-
-	epoll_ctl(b->epfd, op, *fd, &ev);
-}
-
-void tt_listen_close(struct tt_boot *b)
-{
-	if (b->listenfd >= 0)
-		tt_fork_close(b->listenfd);
-	b->listenfd = -1;
-}
-
-/*
- * Closing is not enough: a child process may also hold the socket, and its events must not arrive
- * here.
- */
-static void unwatch(struct tt_boot *b, const struct tt_link *link)
-{
-	if (link->fd >= 0)
-		epoll_ctl(b->epfd, EPOLL_CTL_DEL, link->fd, NULL);
-}
-
-/* Drops the stranger that has waited longest. */
-static bool drop_oldest_pending(struct tt_boot *b)
-{
-	struct tt_list *pos, *tmp;
-
-	tt_list_each(pos, tmp, &b->links)
-	{
-		struct tt_link *link = tt_container(pos, struct tt_link, node);
-
-		if (!link->server || link->state == TT_LINK_OPEN || link->state == TT_LINK_DEAD)
-			continue;
-		tt_link_kill(link, -EMFILE, "too many connections wait to be authenticated");
-		unwatch(b, link);
-		tt_fork_close(link->fd);
-		link->fd = -1;
-		return true;
-	}
-	return false;
-}
-
-/*
- * Out of descriptors for a connection that may be waiting (accept checks descriptors first): drop
- * a stranger, or retry a little later.
- */
-static void no_file(struct tt_boot *b)
-{
-	struct pollfd waits = {.fd = b->listenfd, .events = POLLIN};
-
-	if (poll(&waits, 1, 0) <= 0)
-		return;
-	if (drop_oldest_pending(b)) {
-		b->out_of_files = true;
-		return;
-	}
-	watch(b, &b->listenfd, EPOLL_CTL_DEL);
-	b->listen_armed = false;
-	b->listen_again = tt_deadline_ms(100);
-	if (!b->out_of_files)
-		tt_warn("out of file descriptors while the ranks connect; raise 'ulimit -n'");
-	b->out_of_files = true;
-}
-
-/* Strangers leave most descriptors of a running job to ranks that lose their parent. */
-static int pending_max(const struct tt_boot *b)
-{
-	struct rlimit lim = {.rlim_cur = RLIM_INFINITY};
-
-	getrlimit(RLIMIT_NOFILE, &lim);
-	if (b->phase < TT_PH_UP || lim.rlim_cur / 8 >= PENDING_MAX)
-		return PENDING_MAX + b->nranks;
-	return (int)(lim.rlim_cur / 8) + TT_CTL_ARITY;
-}
-
-static void accept_some(struct tt_boot *b)
-{
-	struct sockaddr_storage sa;
-	struct tt_link *link;
-	socklen_t len;
-	int i, fd;
-
-	for (i = 0; i < 64 && b->listenfd >= 0; i++) {
-		len = sizeof(sa);
-		fd = accept4(b->listenfd, (struct sockaddr *)&sa, &len,
-			     SOCK_NONBLOCK | SOCK_CLOEXEC);
-		if (fd < 0 && (errno == EMFILE || errno == ENFILE))
-			no_file(b);
-		if (fd < 0)
-			return;
-		if (b->npending >= pending_max(b))
-			drop_oldest_pending(b);
-		if (tt_link_accept(fd, (struct sockaddr *)&sa, &b->self, &tt_ctl_link_ops, b,
-				   tt_deadline_ms(HANDSHAKE_MS), &link))
-			return;
-		b->npending++;
-		tt_ctl_add_link(b, link);
-	}
-}
-
-/* Listens, for the first time or again after a shortage of descriptors. */
-static void listen_timer(struct tt_boot *b, uint64_t now)
-{
-	if (b->listenfd < 0 || b->listen_armed || now < b->listen_again)
-		return;
-	watch(b, &b->listenfd, EPOLL_CTL_ADD);
-	b->listen_armed = true;
 }
 
 static void on_open(struct tt_link *link)
@@ -273,7 +154,7 @@ static void sweep(struct tt_boot *b)
 
 			tt_link_flush(link);
 			if (link->state == TT_LINK_DEAD) {
-				unwatch(b, link);
+				tt_ctl_unwatch(b, link);
 				tt_list_del(&link->node);
 				tt_list_add(&b->graves, &link->node);
 				link_lost(b, link);
@@ -299,94 +180,6 @@ static void bury(struct tt_boot *b, struct tt_list *list)
 		tt_list_del(pos);
 		tt_link_free(tt_container(pos, struct tt_link, node));
 	}
-}
-
-void tt_start_done(struct tt_boot *b)
-{
-	struct tt_list *pos, *tmp;
-	uint64_t now = tt_now_ns();
-
-	b->phase = TT_PH_UP; /* the listener stays, for ranks that lose their parent */
-	tt_list_each(pos, tmp, &b->links) tt_container(pos, struct tt_link, node)->last_rx = now;
-	if (b->join)
-		tt_link_kill(b->join, 0, "the start is over");
-	b->join = NULL;
-	tt_ras_open(b);
-	pthread_mutex_lock(&b->lock);
-	b->started = true;
-	pthread_cond_broadcast(&b->cond);
-	pthread_mutex_unlock(&b->lock);
-}
-
-void tt_send_error(const struct tutti_error_info *error, struct tt_link *link)
-{
-	unsigned char buf[TT_FRAME_MAX];
-	struct tt_pack k = {.p = buf, .cap = sizeof(buf)};
-
-	tt_put_u(&k, (uint32_t)error->code, 4);
-	tt_put_u(&k, (uint32_t)error->rank, 4);
-	tt_put_str(&k, error->host);
-	tt_put_str(&k, error->text);
-	tt_link_send(link, TT_F_ERROR, buf, k.len);
-}
-
-static void tell_all(struct tt_boot *b)
-{
-	struct tt_list *pos, *tmp;
-
-	b->njoined = 0; /* from now on: ranks that have been told */
-	tt_list_each(pos, tmp, &b->links)
-	{
-		struct tt_link *link = tt_container(pos, struct tt_link, node);
-
-		if (link->kind != TT_LINK_JOIN || link->state != TT_LINK_OPEN)
-			continue;
-		b->njoined++;
-		tt_send_error(&b->error, link);
-		tt_link_close_after(link, tt_deadline_ms(DRAIN_MS));
-	}
-}
-
-void tt_note_files(struct tt_boot *b)
-{
-	size_t used = strlen(b->error.text);
-
-	if (b->out_of_files && !strstr(b->error.text, "ulimit -n"))
-		snprintf(b->error.text + used, sizeof(b->error.text) - used,
-			 "; rank %d was out of file descriptors: raise 'ulimit -n'", b->rank);
-}
-
-/* Rank 0 tells all ranks that have joined; any other rank tells rank 0. */
-void tt_start_fail(struct tt_boot *b, int code, int rank, const char *host, const char *fmt, ...)
-{
-	va_list ap;
-
-	if (b->phase >= TT_PH_UP)
-		return;
-	b->error = (struct tutti_error_info){.size = sizeof(b->error), .code = code, .rank = rank};
-	snprintf(b->error.call, sizeof(b->error.call), "init");
-	snprintf(b->error.host, sizeof(b->error.host), "%s", host ? host : "");
-	va_start(ap, fmt);
-	vsnprintf(b->error.text, sizeof(b->error.text), fmt, ap);
-	va_end(ap);
-	tt_note_files(b);
-	b->phase = TT_PH_FAIL;
-	b->dialer.active = false;
-	b->drain_deadline = tt_deadline_ms(LINGER_MS);
-	if (b->rank && !(b->join && b->join->state == TT_LINK_OPEN))
-		b->phase = TT_PH_END;
-	else if (b->rank)
-		tt_send_error(&b->error, b->join);
-	else
-		tell_all(b);
-}
-
-void tt_start_refuse(struct tt_boot *b)
-{
-	const struct tutti_error_info *why = b->params.broken;
-
-	tt_start_fail(b, why->code, b->rank, b->host, "rank %d on %s cannot start: %s", b->rank,
-		      b->host, why->text);
 }
 
 uint64_t tt_ctl_excused(uint64_t elapsed, uint64_t asked, uint64_t limit)
@@ -423,60 +216,6 @@ static void notice_pause(struct tt_boot *b, uint64_t now, uint64_t asked)
 	}
 	tt_watch_paused(b, now, excused);
 	b->dialer.until = tt_ctl_excuse(b->dialer.until, now + b->limit_ns, excused);
-}
-
-/* A rank that has not reached rank 0 yet does so first (tt_join_open). */
-static void refuse(struct tt_boot *b)
-{
-	if (!b->rank || b->join)
-		tt_start_refuse(b);
-}
-
-/* Enters this rank's card; the caller of tt_boot_join waits with the lock free. */
-static void enter(struct tt_boot *b, const void *card, size_t len)
-{
-	struct tt_list *pos, *tmp;
-	int open = b->listenfd >= 0 ? 3 : 2; /* with epfd and wakefd */
-
-	if (b->phase != TT_PH_JOIN || b->entered)
-		return;
-	tt_list_each(pos, tmp, &b->links) open += tt_container(pos, struct tt_link, node)->fd >= 0;
-	tt_check_files(b, open);
-	if (b->params.broken) {
-		refuse(b);
-		return;
-	}
-	if (tt_tree_entry(b, b->rank, b->host, card, len)) {
-		tt_start_fail(b, -ENOMEM, b->rank, b->host, "rank %d has no memory for its card",
-			      b->rank);
-		return;
-	}
-	b->entered = true;
-	if (b->rank)
-		tt_join_enter(b);
-	else
-		tt_store_enter(b);
-}
-
-/* The request of the caller of the start: to join, or to report why this rank cannot. */
-static void take_card(struct tt_boot *b)
-{
-	const void *card;
-	bool refuses;
-	size_t len;
-
-	pthread_mutex_lock(&b->lock);
-	card = b->card;
-	len = b->card_len;
-	refuses = b->refused_start;
-	pthread_mutex_unlock(&b->lock);
-	if (card)
-		enter(b, card, len);
-	if (!refuses || b->params.broken)
-		return;
-	b->params.broken = &b->unfit;
-	b->start_deadline = tt_deadline_ms(TT_REFUSE_MS);
-	refuse(b);
 }
 
 static void take_outbox(struct tt_boot *b)
@@ -534,7 +273,7 @@ static void timers(struct tt_boot *b)
 	}
 	tt_tree_beats(b, now);
 	tt_watch_timers(b, now);
-	listen_timer(b, now);
+	tt_listen_timer(b, now);
 	if (b->phase <= TT_PH_UP && b->dialer.active)
 		tt_dial_timer(b, now);
 	tt_tree_settle(b, now);
@@ -597,7 +336,7 @@ static void dispatch(struct tt_boot *b, const struct epoll_event *ev)
 	uint64_t count;
 
 	if (ev->data.ptr == &b->listenfd) {
-		accept_some(b);
+		tt_listen_accept(b);
 	} else if (ev->data.ptr == &b->ras_fd) {
 		tt_ras_accept(b);
 	} else if (ev->data.ptr == &b->wakefd) {
@@ -615,7 +354,7 @@ void *tt_ctl_main(void *arg)
 	int n, i, ms;
 
 	tt_spawned_brief();
-	watch(b, &b->wakefd, EPOLL_CTL_ADD);
+	tt_ctl_watch(b, &b->wakefd, EPOLL_CTL_ADD);
 	b->last_loop = tt_now_ns();
 	if (b->rank)
 		tt_join_begin(b);
@@ -627,7 +366,7 @@ void *tt_ctl_main(void *arg)
 		for (i = 0; i < n; i++)
 			dispatch(b, &ev[i]);
 		if (b->phase == TT_PH_JOIN)
-			take_card(b);
+			tt_start_take_card(b);
 		take_outbox(b);
 		/* includes the time of a handler that waited for a lock */
 		notice_pause(b, tt_now_ns(), (uint64_t)ms * TT_MS);
