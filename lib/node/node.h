@@ -83,6 +83,8 @@ void tt_node_group_free(struct tt_node_group *group);
  */
 void tt_node_forget(struct tt_node *node, uint64_t uid);
 
+/* node_turns.c */
+
 /* Whether this rank may begin a turn. The first turn is 1. */
 bool tt_node_may_begin(struct tt_node_group *g, uint64_t turn);
 /* This rank's slot of a turn; another rank's. */

@@ -58,7 +58,7 @@ struct node_rank {
 	_Alignas(4096) struct node_slot slot[2];
 	_Alignas(LINE) struct node_buf buf[2][TT_NODE_WHICH];
 	_Alignas(LINE) _Atomic uint64_t done; /* turns it has finished */
-	_Atomic uint64_t called[4]; /* fingerprints of its last turns, by turn % 4; node_group.c */
+	_Atomic uint64_t called[4]; /* fingerprints of its last turns, by turn % 4; node_turns.c */
 	_Atomic uint32_t busy;	    /* it is accessing peers' memory */
 	_Alignas(LINE) _Atomic uint32_t
 		count[2][TT_NODE_COUNTS]; /* of its ring and its part, by turn % 2 */
@@ -119,7 +119,7 @@ struct tt_node_group {
 	size_t tmp_len;
 };
 
-/* node_group.c: the registration by which peers map a region; NULL: they cannot. */
+/* node_turns.c: the registration by which peers map a region; NULL: they cannot. */
 const struct tt_mr *tt_node_mr(const struct tt_node_group *g, const struct tt_region *region);
 /* Memory that peers can map, described for them. */
 struct node_buf tt_node_pool_buf(const struct tt_mr *mr, const void *addr, size_t len);
