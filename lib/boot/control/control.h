@@ -203,6 +203,9 @@ void tt_start_take_card(struct tt_boot *b);
 void tt_note_files(struct tt_boot *b);
 void tt_send_error(const struct tutti_error_info *error, struct tt_link *link);
 
+/* outbox.c: wakes the control thread */
+void tt_ctl_wake(struct tt_boot *b);
+
 /* boot.c: fails with b->unfit if the start would run out of descriptors; so many are open. */
 void tt_check_files(struct tt_boot *b, int open);
 
