@@ -56,4 +56,11 @@ int tt_ps_file_check(const struct tt_ps_file *file, const struct tutti_ps *ps,
 int tt_ps_file_write(const struct tt_ps_file *file, const void *from, uint64_t len, uint64_t at);
 int tt_ps_file_read(const struct tt_ps_file *file, void *to, uint64_t len, uint64_t at);
 
+/* restore.c: reads a server's part of a table into its pending values. */
+struct tt_ps_store;
+int tt_ps_pending_read_dense(struct tt_ps_store *s, const struct tt_ps_file *file,
+			     const struct tt_ps_tensor *tensor);
+int tt_ps_pending_read_rows(struct tt_ps_store *s, const struct tt_ps_file *file,
+			    const struct tt_ps_tensor *tensor);
+
 #endif

@@ -93,8 +93,8 @@ void tt_ps_pool_free(struct tt_ps_pool *pool);
 void tt_ps_pool_run(struct tt_ps_pool *pool, tt_ps_part_fn *part, void *arg);
 
 /*
- * checkpoint_server.c: pending values, which tt_ps_pending_take makes the current ones. from:
- * values, then the rule's state if it has any.
+ * restore.c: pending values, which tt_ps_pending_take makes the current ones. from: values, then
+ * the rule's state if it has any.
  */
 int tt_ps_pending_new(struct tt_ps_store *s);
 int tt_ps_pending_row(struct tt_ps_store *s, uint64_t key, uint64_t step, const char *const *from);
