@@ -288,32 +288,28 @@ void tt_cost_allgather_recursive_doubling(struct tt_cost *c, const struct tt_pla
 
 /* ---- gather, scatter ---- */
 
-void tt_cost_gather_linear(struct tt_cost *c, const struct tt_plan_args *a)
+static void cost_linear(struct tt_cost *c, const struct tt_plan_args *a, bool gather)
 {
 	double others = a->nranks - 1, len = tt_cost_cut(c, a, tt_cost_bytes(a), a->chunk);
+	struct tt_cost_flow f = {.hops = 1, .len = len, .all = others, .to = TT_ROOT};
 
-	tt_cost_flow(c, (struct tt_cost_flow){.hops = 1,
-					      .len = len,
-					      .in = others,
-					      .all = others,
-					      .to = TT_ROOT,
-					      .waits = (others + GATHER_WIDTH - 1) / GATHER_WIDTH});
+	f.in = gather ? others : 0;
+	f.out = gather ? 0 : others;
+	f.waits = gather ? (others + GATHER_WIDTH - 1) / GATHER_WIDTH : 0;
+	f.early = !gather;
+	tt_cost_flow(c, f);
 	tt_cost_queue(c, others - 1, len, false, TT_ROOT);
 	tt_cost_once(c, tt_cost_bytes(a)); /* the root's own */
 }
 
+void tt_cost_gather_linear(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	cost_linear(c, a, true);
+}
+
 void tt_cost_scatter_linear(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	double others = a->nranks - 1, len = tt_cost_cut(c, a, tt_cost_bytes(a), a->chunk);
-
-	tt_cost_flow(c, (struct tt_cost_flow){.hops = 1,
-					      .len = len,
-					      .out = others,
-					      .all = others,
-					      .to = TT_ROOT,
-					      .early = true});
-	tt_cost_queue(c, others - 1, len, false, TT_ROOT);
-	tt_cost_once(c, tt_cost_bytes(a)); /* the root's own */
+	cost_linear(c, a, false);
 }
 
 static void cost_blocks_tree(struct tt_cost *c, const struct tt_plan_args *a, bool gather)
