@@ -77,6 +77,11 @@ static inline struct tt_op tt_op_copy(struct tt_ref dst, struct tt_ref a, size_t
 	return (struct tt_op){.kind = TT_OP_COPY, .peer = -1, .dst = dst, .a = a, .len = len};
 }
 
+/* allreduce_radix.c: the largest factor of n that is not more than its radix. */
+int tt_radix_factor(int n);
+/* The largest number up to n that is a product of such factors. */
+int tt_radix_core(int n);
+
 /*
  * A pipeline: step k of a slice shares a round with step k - 1 of the lane's next slice. Emitted
  * as a sliced algorithm whose "slices" are the lanes, each with its own pipeline. Its fn calls

@@ -4,7 +4,6 @@
 
 #define SCRATCH_MAX (8u << 20) /* as the algorithms that fan in have it */
 #define SLICE_CHUNKS 16
-#define RADIX 8
 
 void tt_cost_ring(struct tt_cost *c, const struct tt_plan_args *a)
 {
@@ -85,35 +84,14 @@ void tt_cost_halving_doubling(struct tt_cost *c, const struct tt_plan_args *a)
 	tt_cost_unfold(c, a->nranks - core, len);
 }
 
-static int radix_factor(int n)
-{
-	int k = RADIX;
-
-	while (n % k)
-		k--;
-	return k;
-}
-
-static int radix_core(int n)
-{
-	int left, k;
-
-	for (;; n--) {
-		for (left = n; left > 1 && (k = radix_factor(left)) > 1;)
-			left /= k;
-		if (left == 1)
-			return n;
-	}
-}
-
 void tt_cost_radix(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	int core = radix_core(a->nranks), left, k;
+	int core = tt_radix_core(a->nranks), left, k;
 	double len = tt_cost_cut(c, a, tt_cost_bytes(a), a->chunk);
 
 	tt_cost_pairs(c, a->nranks - core, len, true);
 	for (left = core; left > 1; left /= k) {
-		k = radix_factor(left);
+		k = tt_radix_factor(left);
 		tt_cost_rounds(c, (struct tt_rounds){.n = 1,
 						     .len = len,
 						     .out = k - 1,

@@ -26,12 +26,11 @@
  * Ruefenacht, Bull, Booth: Generalisation of recursive doubling for AllReduce. Parallel Computing
  * 69, 2017.
  */
-#include "lib/plan/plan.h"
+#include "lib/coll/coll.h"
 
 #define RADIX 8
 
-/* The largest factor of n that is not more than RADIX. */
-static int factor(int n)
+int tt_radix_factor(int n)
 {
 	int k = RADIX;
 
@@ -40,13 +39,12 @@ static int factor(int n)
 	return k;
 }
 
-/* The largest number up to n that is a product of such factors. */
-static int core_of(int n)
+int tt_radix_core(int n)
 {
 	int left, k;
 
 	for (;; n--) {
-		for (left = n; left > 1 && (k = factor(left)) > 1;)
+		for (left = n; left > 1 && (k = tt_radix_factor(left)) > 1;)
 			left /= k;
 		if (left == 1)
 			return n;
@@ -104,7 +102,7 @@ static int step(const struct tt_plan_args *a, const struct tt_sliced *sl, const 
 	}
 	if (f.v < 0)
 		return 0;
-	for (row.n = factor(f.core); m >= row.n; row.n = factor(f.core / below)) {
+	for (row.n = tt_radix_factor(f.core); m >= row.n; row.n = tt_radix_factor(f.core / below)) {
 		m -= row.n;
 		below *= row.n;
 	}
@@ -118,9 +116,9 @@ void tt_allreduce_radix(struct tt_builder *b)
 	struct tt_sliced s = {.fn = step, .steps = 2, .full = true, .slice_ops = 2};
 	int left, k;
 
-	s.state[1] = (size_t)core_of(a->nranks);
+	s.state[1] = (size_t)tt_radix_core(a->nranks);
 	for (left = (int)s.state[1]; left > 1; left /= k) {
-		k = factor(left);
+		k = tt_radix_factor(left);
 		s.steps += k;
 		s.slice_ops += 3 * (size_t)(k - 1);
 	}
