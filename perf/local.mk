@@ -19,6 +19,11 @@ noinst_PROGRAMS += perf/steps
 perf_steps_SOURCES = perf/steps.c
 perf_steps_LDADD = libtutti.la
 
+# What perf/waiting runs.
+noinst_PROGRAMS += perf/waits
+perf_waits_SOURCES = perf/waits.c
+perf_waits_LDADD = libtutti.la
+
 # What perf/compare_verbs compares with besides perftest.
 if HAVE_VERBS
 noinst_PROGRAMS += perf/bare_verbs
@@ -28,7 +33,7 @@ endif
 
 EXTRA_DIST += perf/staleness perf/staleness.gp perf/relay perf/compare_verbs perf/scale \
 	perf/servers perf/predict perf/tune perf/hier perf/hosts.inc \
-	perf/instructions perf/compare/compare perf/compare/table.awk perf/compare/figure.gp \
+	perf/instructions perf/waiting perf/compare/compare perf/compare/table.awk perf/compare/figure.gp \
 	perf/compare/absolute.gp perf/compare/drive.h \
 	perf/compare/drive.c perf/compare/drive_tutti.c perf/compare/drive_mpi.c \
 	perf/compare/drive_gloo.cc perf/compare/line.c perf/compare/bare_ofi.c
@@ -58,5 +63,8 @@ perf-relay: all
 # Instructions of each short call, and what being watched costs it; CSV=FILE: the former, to a file.
 perf-instructions: all
 	TT_BUILD=$(abs_top_builddir) $(SHELL) $(srcdir)/perf/instructions $${CSV:+--csv=$$CSV}
-.PHONY: perf-hier perf-relay perf-instructions perf-staleness perf-compare \
+# The default way to wait beside TUTTI_WAIT=yield.
+perf-waiting: all
+	TT_BUILD=$(abs_top_builddir) $(SHELL) $(srcdir)/perf/waiting
+.PHONY: perf-hier perf-relay perf-instructions perf-staleness perf-compare perf-waiting \
 	perf-compare-quick perf-scale perf-sim perf-tune

@@ -55,6 +55,7 @@ soak:
 	TT_SRC=$(abs_top_srcdir) sh $(srcdir)/perf/predict || [ $$? = 77 ]
 	TT_SRC=$(abs_top_srcdir) sh $(srcdir)/perf/servers scale split || [ $$? = 77 ]
 	TT_SRC=$(abs_top_srcdir) sh $(srcdir)/perf/servers raw
+	TT_BUILD=$(abs_top_builddir) sh $(srcdir)/perf/waiting -r 5
 
 include tests/fuzz/local.mk
 include tests/lint/local.mk
