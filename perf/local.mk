@@ -33,7 +33,8 @@ endif
 
 EXTRA_DIST += perf/staleness perf/staleness.gp perf/relay perf/compare_verbs perf/scale \
 	perf/servers perf/predict perf/tune perf/hier perf/hosts.inc \
-	perf/instructions perf/waiting perf/compare/compare perf/compare/table.awk perf/compare/figure.gp \
+	perf/instructions perf/waiting \
+	perf/compare/compare perf/compare/table.awk perf/compare/figure.gp \
 	perf/compare/absolute.gp perf/compare/drive.h \
 	perf/compare/drive.c perf/compare/drive_tutti.c perf/compare/drive_mpi.c \
 	perf/compare/drive_gloo.cc perf/compare/line.c perf/compare/bare_ofi.c

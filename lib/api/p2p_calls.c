@@ -286,8 +286,7 @@ static int look(struct tutti_comm *comm, const struct tt_p2p_call *call, int *fo
 	}
 	if (!err && !msg && comm->ndead && tt_comm_dead(comm, call->rank) >= 0)
 		err = tt_comm_needs_dead(comm, tt_comm_dead(comm, call->rank), "iprobe");
-	tt_wire_wake(
-		comm->ctx->wire); /* the poll has disarmed what the progress thread sleeps on */
+	tt_wire_leave(comm->ctx->wire);
 	tt_wire_unlock(comm->ctx->wire);
 	if (!err)
 		*found = msg != NULL;

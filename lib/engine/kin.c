@@ -41,7 +41,7 @@ static int look_at(struct tutti_context *ctx, bool *busy)
 		n = tt_engine_progress(ctx);
 		tt_engine_timers(ctx);
 		*busy |= ctx->running || !tt_list_empty(&ctx->stalled);
-		tt_wire_wake(ctx->wire); /* the poll has disarmed what a waiting thread sleeps on */
+		tt_wire_leave(ctx->wire);
 	}
 	tt_wire_unlock(ctx->wire);
 	return n;

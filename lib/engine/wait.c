@@ -163,9 +163,11 @@ static int advance(struct tutti_context *ctx)
 int tt_engine_progress(struct tutti_context *ctx)
 {
 	uint64_t before = ctx->moves;
-	int n = advance(ctx);
+	int n = advance(ctx) + (ctx->moves != before);
 
-	return n + (ctx->moves != before);
+	if (n)
+		tt_wire_wake_ready(ctx->wire);
+	return n;
 }
 
 void tt_request_time_out(struct tutti_request *req)
@@ -288,6 +290,7 @@ struct waiter {
 	bool keep;    /* no awaited rank needs this core */
 	bool slept;   /* the last sleep lasted until its timeout */
 	bool kin;     /* other contexts have operations under way */
+	bool stirred; /* it ended as a transport has work, perhaps for a peer, without any event */
 	bool refused; /* in the last look: an operation waits for a connection, or for room at
 			 another rank */
 	int events;   /* in the last look */
@@ -312,8 +315,10 @@ static bool pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t
 	struct tutti_context *ctx = w->ctx;
 	uint64_t yields = w->slow ? SLOW_YIELD_NS : YIELD_NS;
 	enum tt_wait_mode mode = ctx->wait_mode;
+	enum tt_slept how;
 	bool early;
 
+	w->stirred = false;
 	if (mode == TT_WAIT_SPIN && !ctx->wait_forced && w->slow)
 		mode = TT_WAIT_YIELD;
 	if (mode == TT_WAIT_SPIN && (ctx->wait_forced || idle < SPIN_NS)) {
@@ -327,15 +332,18 @@ static bool pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t
 		sched_yield();
 		return true;
 	}
-	if (mode == TT_WAIT_YIELD && w->keep && idle < yields && quiet % KEEP_STEPS)
+	if (mode == TT_WAIT_YIELD && w->keep && idle < yields && quiet % KEEP_STEPS) {
 		tt_cpu_relax();
-	else if (mode == TT_WAIT_YIELD && (ctx->wait_forced || idle < yields))
+	} else if (mode == TT_WAIT_YIELD && (ctx->wait_forced || idle < yields)) {
 		sched_yield();
-	else
-		w->slept = tt_wire_sleep(
+	} else {
+		how = tt_wire_sleep(
 			ctx->wire,
 			tt_left_ms(deadline, w->stalled || w->kin ? STALLED_MS : SLEEP_MS),
 			ready_to_go, w);
+		w->slept = how == TT_SLEPT_OUT;
+		w->stirred = how == TT_SLEPT_STIRRED;
+	}
 	return false;
 }
 
@@ -353,7 +361,10 @@ static int look(struct waiter *w)
 		tt_wire_stats(ctx->wire)->late_sleeps++;
 	w->slept = false;
 	w->refused = ctx->refusals != refusals;
-	return w->events + (ctx->moves != moves);
+	if (w->events + (ctx->moves != moves) == 0)
+		return 0;
+	tt_wire_wake_ready(ctx->wire);
+	return 1;
 }
 
 /* Does what the last step of a wait leaves to be done without the lock. */
@@ -376,6 +387,14 @@ static void timers(struct tutti_context *ctx, uint64_t deadline)
 	tt_engine_timers(ctx);
 }
 
+static int too_late(struct tutti_context *ctx)
+{
+	tt_wire_lock(ctx->wire);
+	tt_wire_leave(ctx->wire);
+	tt_wire_unlock(ctx->wire);
+	return -ETIMEDOUT;
+}
+
 /* Until deadline; 0: timeout after the first reading of the clock, which a short wait saves. */
 static int wait_for(struct tutti_context *ctx, bool (*done)(void *), void *arg, uint64_t deadline,
 		    uint64_t timeout)
@@ -390,8 +409,7 @@ static int wait_for(struct tutti_context *ctx, bool (*done)(void *), void *arg, 
 		tt_wire_lock(ctx->wire);
 		n = look(&w);
 		if (done(arg)) {
-			tt_wire_wake(ctx->wire); /* polling has disarmed the other threads'
-						    descriptors */
+			tt_wire_leave(ctx->wire);
 			tt_wire_unlock(ctx->wire);
 			wait_over(ctx, offered);
 			return 0;
@@ -417,7 +435,7 @@ static int wait_for(struct tutti_context *ctx, bool (*done)(void *), void *arg, 
 			if (!deadline)
 				deadline = now + timeout;
 			if (now >= deadline)
-				return -ETIMEDOUT;
+				return too_late(ctx);
 		}
 		if (n) {
 			idle_since = 0;
@@ -425,6 +443,7 @@ static int wait_for(struct tutti_context *ctx, bool (*done)(void *), void *arg, 
 			continue;
 		}
 		quiet++;
+		idle_since = w.stirred ? 0 : idle_since;
 		if (!spin || quiet % CLOCK_STEPS == 0 ||
 		    (idle_since && now - idle_since > SPIN_NS)) {
 			now = tt_now_ns();
@@ -433,7 +452,7 @@ static int wait_for(struct tutti_context *ctx, bool (*done)(void *), void *arg, 
 			if (!deadline)
 				deadline = now + timeout;
 			if (now >= deadline)
-				return -ETIMEDOUT;
+				return too_late(ctx);
 		}
 		offered = pause_step(&w, idle_since ? now - idle_since : 0, quiet,
 				     deadline ? deadline : TT_NEVER);

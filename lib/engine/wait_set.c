@@ -254,8 +254,7 @@ void tt_test_set(int n, struct tutti_request **req)
 		tt_engine_progress(ctx);
 		if (!tt_request_finished(req[i]))
 			tt_engine_timers(ctx);
-		/* the poll has disarmed what the progress thread sleeps on */
-		tt_wire_wake(ctx->wire);
+		tt_wire_leave(ctx->wire);
 		tt_wire_unlock(ctx->wire);
 	}
 }

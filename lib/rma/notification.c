@@ -168,7 +168,7 @@ int tt_win_wait_bells(struct tutti_win *win, const struct tt_win_bells *bells, i
 			tt_engine_progress(ctx);
 			tt_engine_timers(ctx);
 			rung(&w);
-			tt_wire_wake(ctx->wire); /* the poll has disarmed what threads sleep on */
+			tt_wire_leave(ctx->wire);
 		}
 		if (w.index < 0)
 			err = refused(&w);

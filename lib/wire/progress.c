@@ -2,6 +2,7 @@
 /* Polls the transports, passes events to channels, and sleeps when nothing happens. */
 #include <errno.h>
 #include <poll.h>
+#include <sched.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -106,8 +107,6 @@ int tt_wire_progress(struct tt_wire *wire)
 	}
 	if (!tt_list_empty(&wire->busy))
 		flush_busy(wire);
-	if (total && atomic_load_explicit(&wire->sleepers, memory_order_relaxed))
-		tt_wire_wake(wire);
 	return total;
 }
 
@@ -154,57 +153,133 @@ void tt_wire_wake(struct tt_wire *wire)
 {
 	uint64_t one = 1;
 
-	if (atomic_load(&wire->sleepers))
-		(void)!write(wire->wake_fd, &one, sizeof(one));
+	if (!atomic_load(&wire->sleepers))
+		return;
+	atomic_store(&wire->signalled, true);
+	(void)!write(wire->wake_fd, &one, sizeof(one));
 }
 
+struct sleeper {
+	struct tt_list link;
+	bool (*ready)(void *);
+	void *arg;
+	unsigned on; /* the transports whose descriptors it sleeps on, a bit each */
+};
+
 /* Fills fds with the descriptors to sleep on; false: an event is there already. */
-static bool arm(struct tt_wire *wire, struct pollfd *fds, int *nfds)
+static bool arm(struct tt_wire *wire, struct pollfd *fds, int *nfds, unsigned *on)
 {
 	int i, fd;
 
+	*on = 0;
 	for (i = 0; i < wire->ntps; i++) {
 		if (!wire->tp[i].endpoints)
 			continue;
 		if (wire->tp[i].tp->ops->arm(wire->tp[i].tp, &fd))
 			return false;
 		fds[(*nfds)++] = (struct pollfd){.fd = fd, .events = POLLIN};
+		*on |= 1u << i;
 	}
 	return true;
 }
 
+void tt_wire_wake_ready(struct tt_wire *wire)
+{
+	struct tt_list *l, *tmp;
+
+	tt_list_each(l, tmp, &wire->sleeping)
+	{
+		const struct sleeper *s = tt_container(l, struct sleeper, link);
+
+		if (!s->ready(s->arg))
+			continue;
+		tt_wire_wake(wire);
+		return;
+	}
+}
+
+void tt_wire_leave(struct tt_wire *wire)
+{
+	struct pollfd fds[TT_TP_MAX];
+	struct tt_list *l, *tmp;
+	bool armed;
+	unsigned on;
+	int nfds = 0;
+
+	if (tt_list_empty(&wire->sleeping))
+		return;
+	armed = arm(wire, fds, &nfds, &on);
+	tt_list_each(l, tmp, &wire->sleeping)
+	{
+		const struct sleeper *s = tt_container(l, struct sleeper, link);
+
+		if (armed && !(on & ~s->on) && !s->ready(s->arg))
+			continue;
+		tt_wire_wake(wire);
+		return;
+	}
+}
+
+/* Whether the transport of one of these descriptors, in the order of arm(), has something to do. */
+static bool stirred(const struct tt_wire *wire, const struct pollfd *fds, unsigned on)
+{
+	int i, k = 0;
+
+	for (i = 0; i < wire->ntps; i++)
+		if (on & 1u << i && fds[k++].revents && wire->tp[i].tp->caps & TT_CAP_SLOW_POLL &&
+		    !(wire->tp[i].tp->caps & TT_CAP_TIMED_WAKE))
+			return true;
+	return false;
+}
+
 /*
  * The first sleeper empties wake_fd, under the lock. If woken threads emptied it, one of them
- * could take the signal from another that has not seen it yet.
+ * could take the signal from another that has not seen it yet. Until that thread has left, others
+ * cannot sleep: they give way to it.
  */
-bool tt_wire_sleep(struct tt_wire *wire, int timeout_ms, bool (*ready)(void *), void *arg)
+enum tt_slept tt_wire_sleep(struct tt_wire *wire, int timeout_ms, bool (*ready)(void *), void *arg)
 {
 	struct pollfd fds[TT_TP_MAX + 2] = {{.fd = wire->wake_fd, .events = POLLIN}};
 	struct tt_wire_sleeper *other = &wire->params.sleeper;
-	bool armed, first;
+	struct sleeper me = {.ready = ready, .arg = arg};
+	int nfds = 1, found = -1, own;
+	enum tt_slept how;
 	uint64_t count;
-	int nfds = 1, found = -1;
+	bool armed, first;
 
+	tt_list_init(&me.link);
 	tt_wire_lock(wire);
+	if (atomic_load(&wire->sleepers) && atomic_load(&wire->signalled)) {
+		tt_wire_unlock(wire);
+		sched_yield();
+		return TT_SLEPT_WOKEN;
+	}
 	first = atomic_fetch_add(&wire->sleepers, 1) == 0;
-	if (first)
+	if (first) {
+		atomic_store(&wire->signalled, false);
 		(void)!read(wire->wake_fd, &count, sizeof(count));
+	}
 	if (other->lie_down)
 		fds[nfds++] =
 			(struct pollfd){.fd = other->lie_down(other->arg, first), .events = POLLIN};
-	armed = !ready(arg) && arm(wire, fds, &nfds);
-	if (armed)
+	own = nfds;
+	armed = !ready(arg) && arm(wire, fds, &nfds, &me.on);
+	if (armed) {
 		wire->stats.sleeps++;
+		tt_list_add(&wire->sleeping, &me.link);
+	}
 	if (!tt_list_empty(&wire->busy) && timeout_ms > BUSY_MS)
 		timeout_ms = BUSY_MS;
 	tt_wire_unlock(wire);
 	if (armed)
 		found = poll(fds, (nfds_t)nfds, timeout_ms);
-	if (atomic_fetch_sub(&wire->sleepers, 1) != 1 || !other->get_up)
-		return !found;
-	tt_wire_lock(wire); /* another thread may sleep again by now */
-	if (!atomic_load(&wire->sleepers))
+	tt_wire_lock(wire);
+	tt_list_del(&me.link);
+	if (atomic_fetch_sub(&wire->sleepers, 1) == 1 && other->get_up)
 		other->get_up(other->arg);
+	how = !found					     ? TT_SLEPT_OUT
+	      : found > 0 && stirred(wire, fds + own, me.on) ? TT_SLEPT_STIRRED
+							     : TT_SLEPT_WOKEN;
 	tt_wire_unlock(wire);
-	return !found;
+	return how;
 }

@@ -45,7 +45,9 @@ enum tt_tp_caps {
 	 */
 	TT_CAP_LATE_WRITES = 128,
 	TT_CAP_GET_HEAD =
-		256 /* a get's first bytes can land elsewhere than the rest: tt_rma.head */
+		256, /* a get's first bytes can land elsewhere than the rest: tt_rma.head */
+	TT_CAP_TIMED_WAKE =
+		512 /* arm()'s descriptor becomes readable after a while, event or not */
 };
 
 /* A device, or the transport itself, as shown by tutti_info. */

@@ -54,6 +54,7 @@ size_t tt_wire_eager_max(const struct tt_env *env)
 static void init_lists(struct tt_wire *wire)
 {
 	tt_list_init(&wire->busy);
+	tt_list_init(&wire->sleeping);
 	tt_list_init(&wire->requests);
 	tt_list_init(&wire->free_ctrl);
 	tt_list_init(&wire->free_offer);

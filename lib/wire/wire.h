@@ -253,7 +253,7 @@ size_t tt_wire_eager_max(const struct tt_env *env);
 bool tt_wire_auto_progress(struct tt_wire *wire);
 /* How often tt_wire_progress has polled the transports; under the lock. */
 uint64_t tt_wire_looks(const struct tt_wire *wire);
-/* Whether a thread is in tt_wire_sleep, to be woken by the next event. */
+/* Whether a thread is in tt_wire_sleep. */
 bool tt_wire_asleep(const struct tt_wire *wire);
 /* Whether polling makes system calls, so that a thread should not spin. */
 bool tt_wire_slow_poll(const struct tt_wire *wire);
@@ -362,10 +362,23 @@ int tt_wire_pending(struct tt_wire *wire);
 
 /*
  * Sleeps until something may have happened, at most timeout_ms. Called without the lock. Calls
- * ready under the lock before sleeping. Other threads make ready true, then call tt_wire_wake.
- * Returns whether the time ran out.
+ * ready under the lock before sleeping and from tt_wire_wake_ready. Other threads make ready true,
+ * then call tt_wire_wake.
  */
-bool tt_wire_sleep(struct tt_wire *wire, int timeout_ms, bool (*ready)(void *), void *arg);
+enum tt_slept {
+	TT_SLEPT_OUT, /* the time ran out */
+	TT_SLEPT_WOKEN,
+	TT_SLEPT_STIRRED /* by a transport that may have to work for a peer without any event */
+};
+enum tt_slept tt_wire_sleep(struct tt_wire *wire, int timeout_ms, bool (*ready)(void *), void *arg);
 void tt_wire_wake(struct tt_wire *wire);
+/*
+ * Under the lock. Polling disarms the descriptors of sleepers. After progress, wake_ready wakes the
+ * sleepers if one of them is ready; the others sleep on, as the thread that polls does their work.
+ * Before that thread turns to anything else, leave arms the descriptors again, or wakes the
+ * sleepers.
+ */
+void tt_wire_wake_ready(struct tt_wire *wire);
+void tt_wire_leave(struct tt_wire *wire);
 
 #endif

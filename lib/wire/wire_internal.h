@@ -221,6 +221,8 @@ struct tt_wire {
 	uint64_t watch_at; /* time of the next look at connections */
 	int wake_fd;
 	atomic_int sleepers;
+	atomic_bool signalled;	 /* wake_fd has been written since it was last emptied */
+	struct tt_list sleeping; /* struct sleeper, those that are armed */
 	uint64_t looks;
 };
 

@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The wire distinguishes notes of the current connection from those of earlier ones. Window
- * operations distinguish a peer that ends from one that refuses.
+ * operations distinguish a peer that ends from one that refuses. Threads that sleep are woken when
+ * they can go on.
  */
 #include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "lib/rma/rma.h"
 #include "lib/wire/wire_internal.h"
@@ -158,8 +163,137 @@ static void refusals(void)
 	TT_CHECK(tt_win_status(-ESTALE) == -TUTTI_EPEER);
 }
 
-static const struct tt_test tests[] = {
-	{"tokens", tokens}, {"stale_note", stale_note}, {"refusals", refusals}, {NULL, NULL}};
+/* ---- threads that sleep ---- */
+
+struct sleep {
+	struct tt_wire *wire;
+	pthread_t thread;
+	atomic_bool ready;
+	atomic_int rounds; /* sleeps that have ended */
+};
+
+static bool is_ready(void *arg)
+{
+	return atomic_load(&((struct sleep *)arg)->ready);
+}
+
+static void *sleeps(void *arg)
+{
+	struct sleep *s = arg;
+
+	while (!is_ready(s)) {
+		tt_wire_sleep(s->wire, 20000, is_ready, s);
+		atomic_fetch_add(&s->rounds, 1);
+	}
+	return NULL;
+}
+
+static uint64_t slept(struct tt_wire *wire)
+{
+	uint64_t n;
+
+	tt_wire_lock(wire);
+	n = tt_wire_stats(wire)->sleeps;
+	tt_wire_unlock(wire);
+	return n;
+}
+
+#define AWAIT(cond)                                                                                \
+	do {                                                                                       \
+		int tries = 0;                                                                     \
+		while (!(cond) && tries++ < 10000)                                                 \
+			usleep(1000);                                                              \
+		TT_CHECK(cond);                                                                    \
+	} while (0)
+
+/* A thread that polls wakes a sleeper when the sleeper is ready, or by events after it has left. */
+static void sleepers(void)
+{
+	struct sleep s = {0};
+	struct tt_rma rma = {.flags = TT_RMA_NOTE};
+	int came = 0, i;
+
+	s.wire = new_wire(&came);
+	TT_REQUIRE(s.wire != NULL);
+	tt_wire_lock(s.wire);
+	TT_REQUIRE(reach_self(s.wire));
+	tt_wire_unlock(s.wire);
+	TT_REQUIRE(!pthread_create(&s.thread, NULL, sleeps, &s));
+	AWAIT(slept(s.wire) == 1);
+	for (i = 0; i < 50; i++) {
+		tt_wire_lock(s.wire);
+		tt_wire_progress(s.wire);
+		tt_wire_wake_ready(s.wire);
+		tt_wire_leave(s.wire);
+		tt_wire_unlock(s.wire);
+		usleep(1000);
+	}
+	TT_CHECK(atomic_load(&s.rounds) == 0 && slept(s.wire) == 1);
+	tt_wire_lock(s.wire);
+	rma.note = tt_slot_token(s.wire->chan[0], 3);
+	TT_CHECK(s.wire->chan[0]->ep->ops->put(s.wire->chan[0]->ep, &rma) >= 0);
+	tt_wire_unlock(s.wire);
+	AWAIT(atomic_load(&s.rounds) > 0);
+	tt_wire_lock(s.wire);
+	tt_wire_progress(s.wire);
+	tt_wire_leave(s.wire);
+	atomic_store(&s.ready, true);
+	tt_wire_wake_ready(s.wire);
+	tt_wire_unlock(s.wire);
+	pthread_join(s.thread, NULL);
+	tt_wire_close(s.wire);
+	tt_env_free(&env);
+}
+
+static atomic_bool held, let_go;
+
+static void hold(int sig)
+{
+	atomic_store(&held, true);
+	while (!atomic_load(&let_go))
+		usleep(1000);
+}
+
+/*
+ * Two threads sleep and are woken, and one of them does not run yet: the other gives way to it. It
+ * had its sleeps ended at once by the same signal before, as fast as it could.
+ */
+static void one_signal(void)
+{
+	struct sigaction action = {.sa_handler = hold}, before;
+	struct sleep s[2] = {{0}};
+	struct tt_wire *wire;
+	int came = 0, i;
+
+	wire = new_wire(&came);
+	TT_REQUIRE(wire != NULL && !sigaction(SIGUSR1, &action, &before));
+	for (i = 0; i < 2; i++) {
+		s[i].wire = wire;
+		TT_REQUIRE(!pthread_create(&s[i].thread, NULL, sleeps, &s[i]));
+		AWAIT(slept(wire) == (uint64_t)i + 1);
+	}
+	TT_CHECK(!pthread_kill(s[1].thread, SIGUSR1));
+	AWAIT(atomic_load(&held));
+	tt_wire_wake(wire);
+	AWAIT(atomic_load(&s[0].rounds) >= 50);
+	TT_CHECK(slept(wire) <= 3);
+	atomic_store(&let_go, true);
+	AWAIT(atomic_load(&s[1].rounds) > 0);
+	tt_wire_lock(wire);
+	atomic_store(&s[0].ready, true);
+	atomic_store(&s[1].ready, true);
+	tt_wire_wake(wire);
+	tt_wire_unlock(wire);
+	for (i = 0; i < 2; i++)
+		pthread_join(s[i].thread, NULL);
+	sigaction(SIGUSR1, &before, NULL);
+	tt_wire_close(wire);
+	tt_env_free(&env);
+}
+
+static const struct tt_test tests[] = {{"tokens", tokens},	   {"stale_note", stale_note},
+				       {"refusals", refusals},	   {"sleepers", sleepers},
+				       {"one_signal", one_signal}, {NULL, NULL}};
 
 int main(int argc, char **argv)
 {

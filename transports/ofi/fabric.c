@@ -325,6 +325,8 @@ static int ofi_open(const struct tt_tp_params *params, struct tt_tp **out)
 		rc = tp->info->ep_attr->type == FI_EP_RDM ? ofi_rdm_open(tp) : ofi_msg_open(tp);
 	if (!rc)
 		rc = open_arm_fd(tp);
+	if (tp->timer)
+		tp->base.caps |= TT_CAP_TIMED_WAKE;
 	bell.addr = &tp->bell;
 	if (!rc)
 		rc = ofi_reg(&tp->base, &bell, TT_ACCESS_WRITE, &tp->bell_mr);

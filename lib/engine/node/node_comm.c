@@ -21,6 +21,7 @@ static bool has_failed(void *arg)
 
 	tt_wire_lock(comm->ctx->wire);
 	tt_engine_progress(comm->ctx);
+	tt_wire_leave(comm->ctx->wire);
 	tt_wire_unlock(comm->ctx->wire);
 	return atomic_load(&comm->coll_failed);
 }

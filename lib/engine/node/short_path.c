@@ -294,8 +294,10 @@ static enum begun begin(struct short_call *c)
 	struct tt_node_comm *nc = comm->node;
 	struct tutti_context *ctx = comm->ctx;
 
-	if (++nc->quick % PROGRESS == 0)
+	if (++nc->quick % PROGRESS == 0) {
 		tt_engine_progress(ctx);
+		tt_wire_leave(ctx->wire);
+	}
 	if (atomic_load(&comm->coll_failed) || ctx->running || nc->running ||
 	    nc->begun != nc->turn || atomic_load_explicit(&nc->in_short, memory_order_acquire))
 		return NOT;

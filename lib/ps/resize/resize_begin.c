@@ -225,6 +225,7 @@ static int await(struct tt_ps_resize *r, bool (*done)(void *), const char *what)
 			continue;
 		tt_wire_lock(other->wire);
 		tt_engine_progress(other);
+		tt_wire_leave(other->wire);
 		tt_wire_unlock(other->wire);
 	}
 	err = failure_of(r->comm);

@@ -119,6 +119,8 @@ static void *run(void *arg)
 		for (c = 0; c < ps->copies; c++)
 			tt_ps_tell(srv[c]);
 		tt_engine_progress(ctx);
+		if (n)
+			tt_wire_leave(ctx->wire);
 		tt_wire_unlock(ctx->wire);
 		if (!n && atomic_load(&ps->resting) && tt_ps_at_rest(ps)) {
 			atomic_store(&ps->calm, true);

@@ -406,7 +406,7 @@ int tt_ps_task_start(struct tt_ps_task *task, struct tutti_request **request)
 		ps->read_away = false;
 		tt_engine_progress(ps->comm->ctx);
 	}
-	tt_wire_wake(wire); /* other threads of this process see what was put to itself */
+	tt_wire_leave(wire); /* other threads of this process see what was put to itself */
 	if (req && request) {
 		*request = req;
 	} else if (req && over(task)) {
