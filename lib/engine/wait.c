@@ -18,7 +18,7 @@
 #define SLEEP_MS 50		  /* then timers run */
 #define STALLED_MS 1		  /* then operations without room are retried */
 #define TIMER_STEPS 64		  /* timers run every so many steps */
-#define CLOCK_STEPS 16		  /* clock reads while spinning: a read costs as much as a poll */
+#define CLOCK_STEPS 16		  /* between reads of the clock where a look is as cheap */
 #define YIELD_STEPS 8		  /* between yields: one costs as much as several polls */
 #define PAUSE_STEPS 8		  /* between pauses of the core: a look takes as long as a pause */
 #define KEEP_STEPS 16		  /* between yields of a core that no other thread seems to need */
@@ -291,6 +291,7 @@ struct waiter {
 	bool slept;   /* the last sleep lasted until its timeout */
 	bool kin;     /* other contexts have operations under way */
 	bool stirred; /* it ended as a transport has work, perhaps for a peer, without any event */
+	bool entered;
 	bool refused; /* in the last look: an operation waits for a connection, or for room at
 			 another rank */
 	int events;   /* in the last look */
@@ -387,10 +388,12 @@ static void timers(struct tutti_context *ctx, uint64_t deadline)
 	tt_engine_timers(ctx);
 }
 
-static int too_late(struct tutti_context *ctx)
+static int too_late(struct waiter *w)
 {
+	struct tutti_context *ctx = w->ctx;
+
 	tt_wire_lock(ctx->wire);
-	tt_wire_leave(ctx->wire);
+	tt_wire_quit(ctx->wire);
 	tt_wire_unlock(ctx->wire);
 	return -ETIMEDOUT;
 }
@@ -409,11 +412,14 @@ static int wait_for(struct tutti_context *ctx, bool (*done)(void *), void *arg, 
 		tt_wire_lock(ctx->wire);
 		n = look(&w);
 		if (done(arg)) {
-			tt_wire_leave(ctx->wire);
+			w.entered ? tt_wire_quit(ctx->wire) : tt_wire_leave(ctx->wire);
 			tt_wire_unlock(ctx->wire);
 			wait_over(ctx, offered);
 			return 0;
 		}
+		if (!w.entered)
+			tt_wire_enter(ctx->wire);
+		w.entered = true;
 		if (step % TIMER_STEPS == TIMER_STEPS - 1)
 			timers(ctx, deadline);
 		/* the end of a turn wakes no thread */
@@ -435,7 +441,7 @@ static int wait_for(struct tutti_context *ctx, bool (*done)(void *), void *arg, 
 			if (!deadline)
 				deadline = now + timeout;
 			if (now >= deadline)
-				return too_late(ctx);
+				return too_late(&w);
 		}
 		if (n) {
 			idle_since = 0;
@@ -444,7 +450,7 @@ static int wait_for(struct tutti_context *ctx, bool (*done)(void *), void *arg, 
 		}
 		quiet++;
 		idle_since = w.stirred ? 0 : idle_since;
-		if (!spin || quiet % CLOCK_STEPS == 0 ||
+		if (!spin || w.slow || quiet % CLOCK_STEPS == 0 ||
 		    (idle_since && now - idle_since > SPIN_NS)) {
 			now = tt_now_ns();
 			if (!idle_since)
@@ -452,7 +458,7 @@ static int wait_for(struct tutti_context *ctx, bool (*done)(void *), void *arg, 
 			if (!deadline)
 				deadline = now + timeout;
 			if (now >= deadline)
-				return too_late(ctx);
+				return too_late(&w);
 		}
 		offered = pause_step(&w, idle_since ? now - idle_since : 0, quiet,
 				     deadline ? deadline : TT_NEVER);

@@ -163,7 +163,9 @@ struct sleeper {
 	struct tt_list link;
 	bool (*ready)(void *);
 	void *arg;
-	unsigned on; /* the transports whose descriptors it sleeps on, a bit each */
+	/* The transports whose descriptors it sleeps on, a bit each: none while another thread
+	   polls, which sleeps on them or wakes this one afterwards. */
+	unsigned on;
 };
 
 /* Fills fds with the descriptors to sleep on; false: an event is there already. */
@@ -206,7 +208,7 @@ void tt_wire_leave(struct tt_wire *wire)
 	unsigned on;
 	int nfds = 0;
 
-	if (tt_list_empty(&wire->sleeping))
+	if (wire->pollers || tt_list_empty(&wire->sleeping))
 		return;
 	armed = arm(wire, fds, &nfds, &on);
 	tt_list_each(l, tmp, &wire->sleeping)
@@ -218,6 +220,17 @@ void tt_wire_leave(struct tt_wire *wire)
 		tt_wire_wake(wire);
 		return;
 	}
+}
+
+void tt_wire_enter(struct tt_wire *wire)
+{
+	wire->pollers++;
+}
+
+void tt_wire_quit(struct tt_wire *wire)
+{
+	wire->pollers--;
+	tt_wire_leave(wire);
 }
 
 /* Whether the transport of one of these descriptors, in the order of arm(), has something to do. */
@@ -254,6 +267,7 @@ enum tt_slept tt_wire_sleep(struct tt_wire *wire, int timeout_ms, bool (*ready)(
 		sched_yield();
 		return TT_SLEPT_WOKEN;
 	}
+	wire->pollers--;
 	first = atomic_fetch_add(&wire->sleepers, 1) == 0;
 	if (first) {
 		atomic_store(&wire->signalled, false);
@@ -263,7 +277,7 @@ enum tt_slept tt_wire_sleep(struct tt_wire *wire, int timeout_ms, bool (*ready)(
 		fds[nfds++] =
 			(struct pollfd){.fd = other->lie_down(other->arg, first), .events = POLLIN};
 	own = nfds;
-	armed = !ready(arg) && arm(wire, fds, &nfds, &me.on);
+	armed = !ready(arg) && (wire->pollers || arm(wire, fds, &nfds, &me.on));
 	if (armed) {
 		wire->stats.sleeps++;
 		tt_list_add(&wire->sleeping, &me.link);
@@ -277,9 +291,10 @@ enum tt_slept tt_wire_sleep(struct tt_wire *wire, int timeout_ms, bool (*ready)(
 	tt_list_del(&me.link);
 	if (atomic_fetch_sub(&wire->sleepers, 1) == 1 && other->get_up)
 		other->get_up(other->arg);
-	how = !found					     ? TT_SLEPT_OUT
-	      : found > 0 && stirred(wire, fds + own, me.on) ? TT_SLEPT_STIRRED
-							     : TT_SLEPT_WOKEN;
+	how = !found ? TT_SLEPT_OUT : TT_SLEPT_WOKEN;
+	if (found > 0 && !wire->pollers && stirred(wire, fds + own, me.on))
+		how = TT_SLEPT_STIRRED;
+	wire->pollers++;
 	tt_wire_unlock(wire);
 	return how;
 }

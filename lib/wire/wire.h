@@ -361,9 +361,16 @@ int tt_wire_progress(struct tt_wire *wire);
 int tt_wire_pending(struct tt_wire *wire);
 
 /*
- * Sleeps until something may have happened, at most timeout_ms. Called without the lock. Calls
- * ready under the lock before sleeping and from tt_wire_wake_ready. Other threads make ready true,
- * then call tt_wire_wake.
+ * Under the lock. A thread that waits enters, polls, sleeps when nothing happens, and quits. While
+ * one polls, others that sleep leave the transports to it.
+ */
+void tt_wire_enter(struct tt_wire *wire);
+void tt_wire_quit(struct tt_wire *wire);
+
+/*
+ * Sleeps until something may have happened, at most timeout_ms. Called without the lock, by a
+ * thread that has entered. Calls ready under the lock before sleeping and from tt_wire_wake_ready.
+ * Other threads make ready true, then call tt_wire_wake.
  */
 enum tt_slept {
 	TT_SLEPT_OUT, /* the time ran out */
@@ -375,8 +382,8 @@ void tt_wire_wake(struct tt_wire *wire);
 /*
  * Under the lock. Polling disarms the descriptors of sleepers. After progress, wake_ready wakes the
  * sleepers if one of them is ready; the others sleep on, as the thread that polls does their work.
- * Before that thread turns to anything else, leave arms the descriptors again, or wakes the
- * sleepers.
+ * A thread that has polled without entering calls leave before it turns to anything else: it arms
+ * the descriptors again, or wakes the sleepers, if no other thread polls.
  */
 void tt_wire_wake_ready(struct tt_wire *wire);
 void tt_wire_leave(struct tt_wire *wire);

@@ -223,6 +223,7 @@ struct tt_wire {
 	atomic_int sleepers;
 	atomic_bool signalled;	 /* wake_fd has been written since it was last emptied */
 	struct tt_list sleeping; /* struct sleeper, those that are armed */
+	int pollers;		 /* threads between tt_wire_enter and tt_wire_quit that are awake */
 	uint64_t looks;
 };
 

@@ -181,10 +181,16 @@ static void *sleeps(void *arg)
 {
 	struct sleep *s = arg;
 
+	tt_wire_lock(s->wire);
+	tt_wire_enter(s->wire);
+	tt_wire_unlock(s->wire);
 	while (!is_ready(s)) {
 		tt_wire_sleep(s->wire, 20000, is_ready, s);
 		atomic_fetch_add(&s->rounds, 1);
 	}
+	tt_wire_lock(s->wire);
+	tt_wire_quit(s->wire);
+	tt_wire_unlock(s->wire);
 	return NULL;
 }
 
@@ -245,6 +251,40 @@ static void sleepers(void)
 	tt_env_free(&env);
 }
 
+/* While a thread polls, events wake no other; when it quits without taking them, they do. */
+static void one_polls(void)
+{
+	struct sleep s = {0};
+	struct tt_rma rma = {.flags = TT_RMA_NOTE};
+	int came = 0;
+
+	s.wire = new_wire(&came);
+	TT_REQUIRE(s.wire != NULL);
+	tt_wire_lock(s.wire);
+	TT_REQUIRE(reach_self(s.wire));
+	tt_wire_enter(s.wire);
+	tt_wire_unlock(s.wire);
+	TT_REQUIRE(!pthread_create(&s.thread, NULL, sleeps, &s));
+	AWAIT(slept(s.wire) == 1);
+	tt_wire_lock(s.wire);
+	rma.note = tt_slot_token(s.wire->chan[0], 3);
+	TT_CHECK(s.wire->chan[0]->ep->ops->put(s.wire->chan[0]->ep, &rma) >= 0);
+	tt_wire_unlock(s.wire);
+	usleep(20000);
+	TT_CHECK(atomic_load(&s.rounds) == 0);
+	tt_wire_lock(s.wire);
+	tt_wire_quit(s.wire);
+	tt_wire_unlock(s.wire);
+	AWAIT(atomic_load(&s.rounds) > 0);
+	tt_wire_lock(s.wire);
+	atomic_store(&s.ready, true);
+	tt_wire_wake(s.wire);
+	tt_wire_unlock(s.wire);
+	pthread_join(s.thread, NULL);
+	tt_wire_close(s.wire);
+	tt_env_free(&env);
+}
+
 static atomic_bool held, let_go;
 
 static void hold(int sig)
@@ -291,9 +331,13 @@ static void one_signal(void)
 	tt_env_free(&env);
 }
 
-static const struct tt_test tests[] = {{"tokens", tokens},	   {"stale_note", stale_note},
-				       {"refusals", refusals},	   {"sleepers", sleepers},
-				       {"one_signal", one_signal}, {NULL, NULL}};
+static const struct tt_test tests[] = {{"tokens", tokens},
+				       {"stale_note", stale_note},
+				       {"refusals", refusals},
+				       {"sleepers", sleepers},
+				       {"one_polls", one_polls},
+				       {"one_signal", one_signal},
+				       {NULL, NULL}};
 
 int main(int argc, char **argv)
 {
