@@ -337,11 +337,11 @@ signals()
 	export OUT
 	"$@" -x OUT -n 2 sh -c 'trap "echo > $OUT/got.$TUTTI_RANK; exit 9" '"$sig"'
 		echo > $OUT/up.$TUTTI_RANK; i=0
-		while test $i != 100; do sleep 0.1; i=$((i+1)); done' 2>"$tmp/err" &
+		while test $i != 600; do sleep 0.1; i=$((i+1)); done' 2>"$tmp/err" &
 	pid=$!
 	i=0
 	until [ -e "$tmp/up.0" ] && [ -e "$tmp/up.1" ] ||
-		[ $i = 100 ]; do sleep 0.1; i=$((i + 1)); done
+		[ $i = 300 ]; do sleep 0.1; i=$((i + 1)); done
 	kill -"$sig" $pid
 	wait $pid
 	expect "$want" $?
