@@ -24,21 +24,34 @@ cm_listeners()
 		sed -n 's/.* src-addr \([^ ]*\) .*/cm_id \1/p'
 }
 
-# job VARIABLE=VALUE...: runs one; all that listens meanwhile is in $tmp/seen, with how often it
-# was seen.
-job()
+# once ITERATIONS VARIABLE=VALUE...: runs a job; what listens meanwhile is added to $tmp/all
+once()
 {
-	: >"$tmp/all"
+	iterations=$1
+	shift
 	env TUTTI_LOG=info "$@" timeout 60 ./tutti_run -n 2 ./tutti_perf allreduce \
-		-b 64K -e 64K -n 200 >"$tmp/log" 2>&1 &
+		-b 64K -e 64K -n "$iterations" >"$tmp/log" 2>&1 &
 	limited=$!
 	while kill -0 $limited 2>/dev/null; do
 		for launcher in $(pgrep -P $limited); do
 			listeners "$launcher"
 			cm_listeners "$launcher"
 		done >>"$tmp/all"
+		looks=$((looks + 1))
 	done
 	wait $limited || die "the job failed: $(cat "$tmp/log")"
+}
+
+# job VARIABLE=VALUE...: all that listens during a job is in $tmp/seen, with how often it was seen.
+# On a busy machine a look takes long, and the job must last longer.
+job()
+{
+	: >"$tmp/all"
+	looks=0
+	for n in 200 2000 20000; do
+		once $n "$@"
+		[ $looks -lt 8 ] || break
+	done
 	sort "$tmp/all" | uniq -c >"$tmp/seen"
 	cat "$tmp/seen"
 	[ -s "$tmp/seen" ] || die "nothing was seen that listens, not even the control tree"
