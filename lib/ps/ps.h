@@ -206,6 +206,7 @@ struct tutti_ps {
 	int relay;	       /* essp: subscribers of a block that its server sends to itself */
 	int parents, children; /* TT_PS_PARENTS and TT_PS_CHILDREN; 0: no relaying */
 	atomic_bool relaying;  /* this worker relays */
+	bool parted;	       /* all workers have left: this rank acknowledges no batch any more */
 	bool helped;	       /* a progress thread runs: callers compute between clocks */
 	bool read_away; /* a pull found nothing in this rank's own memory and read at the server;
 			   under the lock */

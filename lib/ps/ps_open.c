@@ -364,6 +364,9 @@ int tt_ps_settle(struct tutti_ps *ps)
 			     (long long)ctx->env.timeout.number);
 		tt_wire_unlock(ctx->wire);
 	}
+	tt_wire_lock(ctx->wire);
+	ps->parted = true; /* a batch that is heard of later: its sender may have gone */
+	tt_wire_unlock(ctx->wire);
 	end = tt_ps_settle_own(ps);
 	return err ? err : end;
 }

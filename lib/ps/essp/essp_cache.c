@@ -86,7 +86,8 @@ void tt_ps_feed_ack(struct tt_ps_feed *f)
 				  .note = true,
 				  .token = &token};
 
-	if (!f->ack_due || f->lost || atomic_load(&f->reading[(f->number + 1) % 2]))
+	if (!f->ack_due || f->lost || t->ps->parted ||
+	    atomic_load(&f->reading[(f->number + 1) % 2]))
 		return;
 	f->ack_due = false;
 	a.rank = sender_of(f);
