@@ -255,7 +255,7 @@ static int down_body(struct mp_job *job)
 		if (ms > atomic_load(&net->slowest_ms))
 			atomic_store(&net->slowest_ms, ms);
 	}
-	TT_EXPECT(ms < LIMIT_MS + 1000 + 2000); /* a second, and a slow machine */
+	TT_EXPECT(ms < 15 * LIMIT_MS); /* a twentieth of TUTTI_TIMEOUT */
 	TT_EXPECT(!mp_leave_failed(job));
 	return 0;
 }
@@ -403,7 +403,7 @@ static int cut_body(struct mp_job *job)
 	t0 = mp_now() - t0;
 	if (t0 * 1e3 > atomic_load(&cut->slowest_ms))
 		atomic_store(&cut->slowest_ms, (int)(t0 * 1e3));
-	TT_EXPECT(t0 < 15); /* a second is the limit; a tenth of TUTTI_TIMEOUT */
+	TT_EXPECT(t0 < 30); /* a second is the limit; a tenth of TUTTI_TIMEOUT */
 	TT_EXPECT(!check_cut(job));
 	if (job->rank == OTHER && cut->in == IN_ALLREDUCE)
 		TT_EXPECT(!pthread_join(thread, &unseen) && !unseen);
@@ -430,7 +430,7 @@ static void cut(enum wait_in in, bool both_ways)
 	c->both_ways = both_ways;
 	TT_CHECK(!MP_RUN(.n = 4, .fn = cut_body, .arg = c, .no_init = true,
 			 .env = "TUTTI_IF=eth0 TUTTI_TRANSPORT=ofi TUTTI_HEARTBEAT=200ms "
-				"TUTTI_HEARTBEAT_LIMIT=1s TUTTI_TIMEOUT=150s"));
+				"TUTTI_HEARTBEAT_LIMIT=1s TUTTI_TIMEOUT=300s"));
 	printf("  known to all after %d ms at most (limit %d ms)\n", c->slowest_ms, LIMIT_MS);
 	munmap(c, sizeof(*c));
 }

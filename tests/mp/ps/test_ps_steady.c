@@ -309,7 +309,8 @@ static void steady_verbs(void)
 {
 	if (mp_no_verbs())
 		TT_SKIP("%s", mp_no_verbs());
-	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=verbs", .fn = steady_body));
+	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=verbs", .fn = steady_body,
+			 .timeout_ms = 240000));
 }
 
 int main(int argc, char **argv)
