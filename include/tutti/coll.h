@@ -3,8 +3,8 @@
  * Datatypes, operators and collectives.
  *
  * Every collective comes blocking, nonblocking (i...: returns a request at once) and persistent
- * (..._init: a request to be started with tutti_start, any number of times). All ranks of a
- * communicator call the same collectives in the same order with the same count, datatype, op and
+ * (..._init: a request to start with tutti_start, in any order, any number of times). All ranks of
+ * a communicator call the same collectives in the same order with the same count, datatype, op and
  * root. Counts are in elements. A buffer belongs to the library until the call or request is done.
  */
 #ifndef TUTTI_COLL_H

@@ -208,7 +208,7 @@ struct tutti_comm_state {
 	int unacked;	/* tolerant: those of them that are not acknowledged */
 	int requests;	/* that exist on it, persistent and finished ones included */
 	int windows;	/* that exist on it */
-	uint64_t calls; /* collectives that this rank has begun */
+	uint64_t calls; /* collectives that this rank has begun, without persistent ones */
 	int pending;	/* requests whose operation has begun and has not ended */
 };
 

@@ -49,7 +49,7 @@ struct tutti_error_info {
 	int rank;	   /* the rank the error is about, in the world communicator */
 	char host[64];	   /* the host of that rank */
 	char call[32];	   /* the call that failed: "allreduce", "init", ... */
-	uint64_t sequence; /* number of the collective on its communicator, from 1 */
+	uint64_t sequence; /* number of the collective, or of a persistent one's start, from 1 */
 	char field[32];	   /* the argument that differs: "count", "datatype", ... */
 	char text[512];	   /* one sentence: what, where, and what to do */
 	char phase[48];	   /* how far the call had come: "round 3 of 6", "not started", ... */

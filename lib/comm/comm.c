@@ -19,9 +19,11 @@ static void free_arrays(struct tutti_comm *comm)
 {
 	free(comm->world);
 	free(comm->history);
+	free(comm->ended);
 	free(comm->dead);
+	tt_map_free(&comm->series);
 	comm->world = NULL;
-	comm->history = NULL;
+	comm->history = comm->ended = NULL;
 	comm->dead = NULL;
 }
 
@@ -85,8 +87,11 @@ void tt_comm_bury(struct tutti_comm *comm)
 	comm->magic = TT_COMM_DEAD;
 	tt_vote_drop(comm);
 	tt_wire_forget_comm(ctx->wire, comm->uid);
-	for (i = 0; i < TT_HISTORY; i++)
+	for (i = 0; i < TT_HISTORY; i++) {
 		tt_counts_put(comm->history[i].counts);
+		if (comm->ended)
+			tt_counts_put(comm->ended[i].counts);
+	}
 	tt_list_del(&comm->link);
 	tt_list_add(&ctx->dead, &comm->link);
 	if (++ctx->ndead > TT_DEAD_MAX)
@@ -142,8 +147,8 @@ uint64_t tt_comm_mix(const struct tutti_comm *comm, const struct tt_fields *f)
 		h = tt_hash_add(h, f->datatype);
 	if (f->counts)
 		h = tt_hash_add(h, f->counts);
-	if (f->in_place)
-		h = tt_hash_add(h, f->in_place);
+	if (f->in_place | f->init)
+		h = tt_hash_add(h, (uint64_t)f->init << 32 | f->in_place);
 	return h;
 }
 

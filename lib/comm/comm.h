@@ -14,6 +14,7 @@
 #include <tutti/coll.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/hash_map.h"
 #include "lib/boot/boot.h"
 #include "lib/observe/flight.h"
 #include "lib/observe/trace.h"
@@ -37,8 +38,9 @@ struct tt_fields {
 	uint64_t
 		count; /* reduce_scatter, allgatherv: of all blocks; 0 where ranks have their own */
 	uint64_t counts;   /* of these two: a hash of the array */
-	uint64_t in_place; /* 1: in place; 0 without data and where a root alone has the choice;
+	uint32_t in_place; /* 1: in place; 0 without data and where a root alone has the choice;
 			      fused calls: a hash */
+	uint32_t init;	   /* of a persistent operation: number of its _init call, from 1; else 0 */
 };
 
 /* The arrays of a v form, copied; shared by its plan and the history. Guarded by the wire lock. */
@@ -54,6 +56,15 @@ struct tt_past {
 	uint64_t mixed; /* of communicator and fields: equal for all such calls */
 	struct tt_fields fields;
 	struct tt_counts *counts; /* gatherv, scatterv, alltoallv; else NULL */
+};
+
+/*
+ * A persistent operation. Ranks match it by {communicator, number of its _init call, number of the
+ * start}, apart from all other calls.
+ */
+struct tt_series {
+	struct tt_past past; /* the last start; seq 0: none yet */
+	uint64_t polled_seq; /* as in struct tutti_comm */
 };
 
 /* A user-defined operator; guarded by the wire lock. */
@@ -73,10 +84,21 @@ struct tt_userop {
 
 /*
  * Collectives wait for each other in call order, so the oldest identifies the straggler for all.
- * Other requests may legitimately wait for long. Receives and probes have no deadline: the waits
- * for them have.
+ * Persistent collectives start in any order. Other requests may legitimately wait for long.
+ * Receives and probes have no deadline: the waits for them have.
  */
-enum tt_active { TT_ACTIVE_COLL, TT_ACTIVE_OTHER, TT_ACTIVE_RECV, TT_ACTIVE_LISTS };
+enum tt_active {
+	TT_ACTIVE_COLL,
+	TT_ACTIVE_OTHER,
+	TT_ACTIVE_RECV,
+	TT_ACTIVE_PERSISTENT,
+	TT_ACTIVE_LISTS
+};
+
+static inline bool tt_active_coll(enum tt_active list)
+{
+	return list == TT_ACTIVE_COLL || list == TT_ACTIVE_PERSISTENT;
+}
 
 /* An answer of another rank: what it is doing; lib/engine/doing.c. */
 #define TT_DOING_MAX 4
@@ -133,6 +155,10 @@ struct tutti_comm {
 	int *world;		 /* world ranks, by rank here */
 	uint64_t seq;		 /* of the last call */
 	struct tt_past *history; /* TT_HISTORY of them */
+	struct tt_map series;	 /* persistent operations: struct tt_series by their init */
+	uint32_t inits;		 /* _init calls so far */
+	struct tt_past *ended;	 /* TT_HISTORY that were freed last, a ring; or NULL */
+	unsigned nended;
 
 	atomic_int failed; /* 0 or the code; readable without the lock */
 	/*
@@ -154,6 +180,8 @@ struct tutti_comm {
 	bool (*lost)(void *arg, int rank);
 	void *lost_arg;
 	uint64_t late_seq;
+	uint32_t late_init;
+	uint64_t late_next; /* persistent collectives: time of the next report at the earliest */
 	int late[TT_LATE_MAX], nlate;
 	struct tt_flight_comm
 		*flight; /* the recorder's entry, valid while its uid matches; or NULL */
@@ -296,6 +324,28 @@ uint64_t tt_comm_called(struct tutti_comm *comm, const struct tt_fields *fields,
 uint64_t tt_comm_mix(const struct tutti_comm *comm, const struct tt_fields *fields);
 uint64_t tt_comm_called_mixed(struct tutti_comm *comm, const struct tt_fields *fields,
 			      uint64_t mixed, struct tt_counts *counts);
+/*
+ * persistent.c: makes the next persistent operation of comm, whose number is then in fields;
+ * counts: see struct tt_past. 0 or -ENOMEM.
+ */
+int tt_series_new(struct tutti_comm *comm, struct tt_series *series, struct tt_fields *fields,
+		  struct tt_counts *counts);
+void tt_series_free(struct tutti_comm *comm, struct tt_series *series);
+/* As tt_comm_called. */
+uint64_t tt_series_called(struct tutti_comm *comm, struct tt_series *series);
+/* The fields of this rank's _init call of that number; false: not made yet, or too long ago. */
+bool tt_comm_inited(const struct tutti_comm *comm, uint32_t init, struct tt_fields *fields);
+/*
+ * The number of the last call; init: of the last start of that operation, 0: none; UINT64_MAX:
+ * freed too long ago to know.
+ */
+uint64_t tt_comm_calls(const struct tutti_comm *comm, uint32_t init);
+/* This rank's call; false: not made yet, or too long ago. */
+bool tt_comm_past(const struct tutti_comm *comm, uint32_t init, uint64_t seq, struct tt_past *past);
+/* Other ranks ask for that call: it is reported when this rank makes it. */
+void tt_comm_poll(struct tutti_comm *comm, uint32_t init, uint64_t seq);
+/* Whether a call under way waits for the ranks in comm->late. */
+bool tt_comm_waits_late(const struct tutti_comm *comm);
 /* A live one, or NULL. */
 struct tutti_comm *tt_comm_find(struct tutti_context *ctx, uint64_t uid);
 /* The rank in comm of a rank of the world, or -1. */

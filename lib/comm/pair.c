@@ -21,8 +21,9 @@ struct pair_msg {
 	uint32_t coll, datatype;
 	int32_t root;
 	uint64_t sends, expects; /* elements */
+	uint32_t init, zero;	 /* see struct tt_fields */
 };
-_Static_assert(sizeof(struct pair_msg) == 48, "doc/WIRE.md");
+_Static_assert(sizeof(struct pair_msg) == 56, "doc/WIRE.md");
 
 static size_t copy_array(struct tt_counts *c, size_t at, const size_t **array)
 {
@@ -115,6 +116,7 @@ void tt_pair_ask(struct tutti_comm *comm, const struct tt_past *past, int peer)
 {
 	const struct tt_plan_args *a = &past->counts->args;
 	struct pair_msg msg = {.uid = comm->uid,
+			       .init = past->fields.init,
 			       .seq = past->seq,
 			       .rank = comm->ctx->boot_params.rank,
 			       .coll = past->fields.coll,
@@ -128,19 +130,20 @@ void tt_pair_ask(struct tutti_comm *comm, const struct tt_past *past, int peer)
 
 static void compare(struct tutti_comm *comm, const struct pair_msg *msg)
 {
-	const struct tt_past *past = &comm->history[msg->seq % TT_HISTORY];
+	struct tt_past past;
 	int peer = tt_comm_rank_of(comm, msg->rank), me = comm->ctx->boot_params.rank;
 	size_t sends, expects;
 
-	if (peer < 0 || past->seq != msg->seq || !past->counts || past->fields.coll != msg->coll ||
-	    past->fields.datatype != msg->datatype || past->fields.root != msg->root)
+	if (peer < 0 || !tt_comm_past(comm, msg->init, msg->seq, &past) || !past.counts ||
+	    past.fields.coll != msg->coll || past.fields.datatype != msg->datatype ||
+	    past.fields.root != msg->root)
 		return; /* not called yet, or another call: stuck.c reports that */
-	sends = tt_pair_sends(&past->counts->args, peer);
-	expects = tt_pair_expects(&past->counts->args, peer);
+	sends = tt_pair_sends(&past.counts->args, peer);
+	expects = tt_pair_expects(&past.counts->args, peer);
 	if (msg->sends != expects)
-		tt_pair_differ(comm, past, msg->rank, msg->sends, me, expects);
+		tt_pair_differ(comm, &past, msg->rank, msg->sends, me, expects);
 	else if (msg->expects != sends)
-		tt_pair_differ(comm, past, me, sends, msg->rank, msg->expects);
+		tt_pair_differ(comm, &past, me, sends, msg->rank, msg->expects);
 }
 
 void tt_pair_msg(void *arg, int from, const void *data, size_t len)

@@ -83,12 +83,23 @@ const char *tt_fields_differ(const struct tt_fields *a, const struct tt_fields *
 	return a->root != b->root ? "root" : NULL;
 }
 
+/* "#5"; of a persistent operation "init #2, start #5". */
+static const char *number_text(const struct tt_fields *f, uint64_t seq, char *buf, size_t size)
+{
+	char init[32] = "";
+
+	if (f->init)
+		snprintf(init, sizeof(init), "init #%u, start ", f->init);
+	snprintf(buf, size, "%s#%llu", init, (unsigned long long)seq);
+	return buf;
+}
+
 const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, size_t size)
 {
 	static const char *const user[] = {"user", "user, ordered", "premul_sum"};
 	enum tt_coll coll = (enum tt_coll)f->coll;
 	const char *place = f->in_place ? ", in place" : "";
-	char count[40] = "", op[32] = "", root[32] = "", type[32];
+	char count[40] = "", op[32] = "", root[32] = "", type[32], number[48];
 	uint32_t own = f->op - TUTTI_NUM_OPS;
 
 	if (tt_coll_reduces(coll))
@@ -102,11 +113,12 @@ const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, s
 			 f->counts ? " in all" : "");
 	if (tt_coll_rooted(coll))
 		snprintf(root, sizeof(root), ", root %d", f->root);
+	number_text(f, seq, number, sizeof(number));
 	if (coll == TT_COLL_BARRIER)
-		snprintf(buf, size, "%s #%llu", tt_coll_name(coll), (unsigned long long)seq);
+		snprintf(buf, size, "%s %s", tt_coll_name(coll), number);
 	else
-		snprintf(buf, size, "%s #%llu (%s%s%s%s%s)", tt_coll_name(coll),
-			 (unsigned long long)seq, count, type, op, root, place);
+		snprintf(buf, size, "%s %s (%s%s%s%s%s)", tt_coll_name(coll), number, count, type,
+			 op, root, place);
 	return buf;
 }
 
@@ -133,7 +145,8 @@ static struct tt_stuck_entry *entry_of(struct tutti_context *ctx, const struct s
 		return NULL;
 	for (i = 0; i < TABLE; i++) {
 		e = &ctx->stuck->entry[i];
-		if (e->first.uid == msg->uid && e->first.seq == msg->seq)
+		if (e->first.uid == msg->uid && e->first.seq == msg->seq &&
+		    e->first.fields.init == msg->fields.init)
 			return e;
 	}
 	e = &ctx->stuck->entry[ctx->stuck->next++ % TABLE];
@@ -244,29 +257,42 @@ void tt_stuck_msg(void *arg, int from, const void *data, size_t len)
 	tt_ctx_unlock(ctx);
 }
 
+/* This rank has not made the call that it is asked for. */
+static void not_called(struct tutti_comm *comm, int from, const struct stuck_msg *msg)
+{
+	uint32_t init = msg->fields.init;
+	struct tt_fields own;
+
+	/* a persistent operation, of which the _init call has fixed what it will be */
+	if (init && tt_comm_inited(comm, init, &own) &&
+	    (msg->rank == EACH || tt_fields_differ(&msg->fields, &own))) {
+		tt_stuck_report(comm, msg->seq, &own);
+		return;
+	}
+	if (msg->rank == EACH)
+		tt_comm_poll(comm, init, msg->seq);
+	tt_ctl_send(comm->ctx->boot, from, TT_CTL_LATE, msg, sizeof(*msg));
+}
+
 /* At every rank: compares with its own call. */
 void tt_query_msg(void *arg, int from, const void *data, size_t len)
 {
 	struct tutti_context *ctx = arg;
 	struct tutti_comm *comm;
 	struct stuck_msg msg;
-	struct tt_past *past;
+	struct tt_past past;
 
 	if (!read_msg(data, len, &msg))
 		return;
 	tt_ctx_lock(ctx);
 	comm = ctx->boot ? tt_comm_find(ctx, msg.uid) : NULL;
 	if (comm) {
-		past = &comm->history[msg.seq % TT_HISTORY];
 		msg.other = ctx->boot_params.rank;
-		msg.other_fields = past->fields;
-		if (comm->seq < msg.seq && msg.rank == EACH)
-			comm->polled_seq = msg.seq; /* answered when this rank makes the call */
-		if (comm->seq < msg.seq)
-			tt_ctl_send(ctx->boot, from, TT_CTL_LATE, &msg, sizeof(msg));
-		else if (past->seq == msg.seq &&
-			 (msg.rank == EACH || tt_fields_differ(&msg.fields, &past->fields)))
-			tt_stuck_report(comm, past->seq, &past->fields);
+		if (tt_comm_calls(comm, msg.fields.init) < msg.seq)
+			not_called(comm, from, &msg);
+		else if (tt_comm_past(comm, msg.fields.init, msg.seq, &past) &&
+			 (msg.rank == EACH || tt_fields_differ(&msg.fields, &past.fields)))
+			tt_stuck_report(comm, past.seq, &past.fields);
 	}
 	tt_ctx_unlock(ctx);
 }
@@ -274,14 +300,15 @@ void tt_query_msg(void *arg, int from, const void *data, size_t len)
 static void note_late(struct tutti_context *ctx, const struct stuck_msg *msg)
 {
 	struct tutti_comm *comm = tt_comm_find(ctx, msg->uid);
-	char call[96], name[TT_COMM_NAME];
+	char call[160], name[TT_COMM_NAME];
 	int i;
 
-	if (!comm || comm->seq < msg->seq)
+	if (!comm || tt_comm_calls(comm, msg->fields.init) < msg->seq)
 		return;
-	if (comm->late_seq != msg->seq)
+	if (comm->late_seq != msg->seq || comm->late_init != msg->fields.init)
 		comm->nlate = 0;
 	comm->late_seq = msg->seq;
+	comm->late_init = msg->fields.init;
 	for (i = 0; i < comm->nlate; i++)
 		if (comm->late[i] == msg->other)
 			return;
@@ -289,7 +316,7 @@ static void note_late(struct tutti_context *ctx, const struct stuck_msg *msg)
 		return;
 	comm->late[comm->nlate++] = msg->other;
 	if (comm->flight && comm->flight->uid == comm->uid) {
-		comm->flight->late_seq = msg->seq;
+		comm->flight->late_seq = tt_flight_start(comm->late_init, msg->seq);
 		memcpy(comm->flight->late, comm->late, sizeof(comm->late));
 		comm->flight->nlate = (uint32_t)comm->nlate;
 	}
@@ -347,22 +374,22 @@ void tt_pair_differ(struct tutti_comm *comm, const struct tt_past *past, int sen
 static void note_pair(struct tutti_comm *comm, const struct stuck_msg *msg)
 {
 	const char *call = tt_coll_name((enum tt_coll)msg->fields.coll);
-	char name[TT_COMM_NAME];
+	char name[TT_COMM_NAME], number[48];
 
-	tt_comm_fail(
-		comm, -TUTTI_EMISMATCH, msg->other, call, msg->seq, "counts",
-		"ranks disagree on counts in %s: in %s #%llu rank %d sends %llu elements to rank "
-		"%d, which expects %llu",
-		tt_comm_name(comm, name, sizeof(name)), call, (unsigned long long)msg->seq,
-		msg->rank, (unsigned long long)msg->fields.count, msg->other,
-		(unsigned long long)msg->other_fields.count);
+	tt_comm_fail(comm, -TUTTI_EMISMATCH, msg->other, call, msg->seq, "counts",
+		     "ranks disagree on counts in %s: in %s %s rank %d sends %llu elements to rank "
+		     "%d, which expects %llu",
+		     tt_comm_name(comm, name, sizeof(name)), call,
+		     number_text(&msg->fields, msg->seq, number, sizeof(number)), msg->rank,
+		     (unsigned long long)msg->fields.count, msg->other,
+		     (unsigned long long)msg->other_fields.count);
 }
 
 static void note_mismatch(struct tutti_context *ctx, const struct stuck_msg *msg)
 {
 	const char *field = tt_fields_differ(&msg->fields, &msg->other_fields);
 	struct tutti_comm *comm = tt_comm_find(ctx, msg->uid);
-	char a[96], b[96], name[TT_COMM_NAME];
+	char a[160], b[160], name[TT_COMM_NAME];
 
 	if (!comm || !field)
 		return;

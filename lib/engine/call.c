@@ -54,8 +54,13 @@ static int plan_start(struct tutti_request *r)
 	if (err)
 		return err;
 	borrow_regions(req);
-	req->fprint = tt_comm_called(r->comm, &req->fields, req->counts);
-	r->seq = r->comm->seq;
+	if (req->fields.init) {
+		req->fprint = tt_series_called(r->comm, &req->series);
+		r->seq = req->series.past.seq;
+	} else {
+		req->fprint = tt_comm_called(r->comm, &req->fields, req->counts);
+		r->seq = r->comm->seq;
+	}
 	tt_record_plan(req);
 	tt_run_start(req);
 	tt_run_ready(r->comm->ctx);
@@ -100,6 +105,11 @@ static void plan_free(struct tutti_request *r)
 
 	if (req->user)
 		tt_userop_put(req->user);
+	if (req->fields.init) {
+		tt_series_free(r->comm, &req->series);
+		if (req->plan->node)
+			tt_node_series_free(r->comm, req->node);
+	}
 	tt_plans_put(req);
 }
 
@@ -124,7 +134,9 @@ static int plan_waits(const struct tutti_request *r, char *buf, size_t size)
 	const struct tutti_comm *comm = r->comm;
 	int i, rank = -1;
 
-	for (i = 0; comm->late_seq == r->seq && i < comm->nlate; i++) {
+	for (i = 0; i < comm->nlate; i++) {
+		if (comm->late_seq != r->seq || comm->late_init != plan_req(r)->fields.init)
+			break;
 		rank = rank < 0 ? comm->late[i] : rank;
 		snprintf(buf + strlen(buf), size - strlen(buf), "%s rank %d on host %s",
 			 i ? "," : "; it waits for", comm->late[i],
@@ -149,6 +161,18 @@ static const struct tt_request_ops plan_ops = {.list = TT_ACTIVE_COLL,
 					       .text = plan_text,
 					       .waits = plan_waits,
 					       .where = plan_where};
+
+static const struct tt_request_ops persistent_ops = {.list = TT_ACTIVE_PERSISTENT,
+						     .call = plan_call,
+						     .start = plan_start,
+						     .cancel = plan_cancel,
+						     .abandon = plan_abandon,
+						     .ended = plan_ended,
+						     .free = plan_free,
+						     .late = plan_late,
+						     .text = plan_text,
+						     .waits = plan_waits,
+						     .where = plan_where};
 
 static int bind_buffer(struct tt_plan_req *req, enum tt_buf which, const void *buf, size_t len)
 {
@@ -259,6 +283,19 @@ struct tt_fields tt_call_fields(const struct tutti_comm *comm, const struct tt_c
 	return f;
 }
 
+static int make_series(struct tt_plan_req *req)
+{
+	struct tutti_comm *comm = req->r.comm;
+	int err = req->plan->node ? tt_node_series_new(req) : 0;
+
+	if (err)
+		return err;
+	err = tt_series_new(comm, &req->series, &req->fields, req->counts);
+	if (err && req->plan->node)
+		tt_node_series_free(comm, req->node);
+	return err;
+}
+
 int tt_request_new(struct tutti_comm *comm, const struct tt_call *call, bool persistent,
 		   struct tutti_request **out)
 {
@@ -267,6 +304,7 @@ int tt_request_new(struct tutti_comm *comm, const struct tt_call *call, bool per
 	struct tt_userop *user;
 	int err;
 
+	args.persistent = persistent;
 	err = find_op(comm, call, &args, &user);
 	if (!err)
 		err = tt_plans_get(comm, &args, &req);
@@ -279,13 +317,15 @@ int tt_request_new(struct tutti_comm *comm, const struct tt_call *call, bool per
 	req->op = user ? TUTTI_SUM : call->op;
 	req->fields = tt_call_fields(comm, call, user);
 	err = bind(req, call);
+	if (!err && persistent)
+		err = make_series(req);
 	if (err) {
 		tt_plans_put(req);
 		return err;
 	}
 	if (user)
 		user->users++;
-	tt_request_init(&req->r, &plan_ops, comm, persistent);
+	tt_request_init(&req->r, persistent ? &persistent_ops : &plan_ops, comm, persistent);
 	*out = &req->r;
 	return 0;
 }

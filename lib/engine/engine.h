@@ -175,6 +175,7 @@ struct tt_plan_req {
 	void *scaled;		/* for the scaled input, unless in recvbuf; kept like scratch */
 	struct tt_region *scaled_region;
 	bool blocking;		  /* as in struct tt_call */
+	struct tt_series series;  /* of a persistent request: fields.init is set */
 	struct tt_counts *counts; /* a v form where ranks have their own counts */
 
 	/* this run */

@@ -180,7 +180,8 @@ bool tt_fuse(struct tutti_request *first, struct tutti_request *rest)
 		places = tt_hash_add(places, req->fields.in_place);
 		atomic_store(&req->r.state, TT_REQ_RUNNING);
 	}
-	plan_req(all)->fields.in_place = places; /* all ranks fuse calls in the same places */
+	plan_req(all)->fields.in_place =
+		(uint32_t)(places ^ places >> 32); /* all ranks fuse calls in the same places */
 	tt_wire_stats(wire)->copied_bytes += call.count * plan_req(first)->elem;
 	err = tt_request_start(all); /* which may free it */
 	if (err) {

@@ -42,7 +42,8 @@ static uint64_t hash_key(const struct tt_plan_args *k)
 {
 	uint64_t h = tt_hash_add(k->count, (uint64_t)k->coll << 32 | (uint32_t)k->root);
 
-	h = tt_hash_add(h, k->elem << 3 | (uint64_t)k->in_place << 2 | (uint64_t)k->divide << 1 |
+	h = tt_hash_add(h, k->elem << 4 | (uint64_t)k->persistent << 3 |
+				   (uint64_t)k->in_place << 2 | (uint64_t)k->divide << 1 |
 				   k->ordered);
 	h = hash_array(h, k->scounts, k->nranks);
 	h = hash_array(h, k->sdispls, k->nranks);
@@ -59,7 +60,8 @@ static bool same_key(const struct tt_plan_args *a, const struct tt_plan_args *b)
 {
 	return a->coll == b->coll && a->root == b->root && a->count == b->count &&
 	       a->elem == b->elem && a->in_place == b->in_place && a->divide == b->divide &&
-	       a->ordered == b->ordered && same_array(a->scounts, b->scounts, a->nranks) &&
+	       a->ordered == b->ordered && a->persistent == b->persistent &&
+	       same_array(a->scounts, b->scounts, a->nranks) &&
 	       same_array(a->sdispls, b->sdispls, a->nranks) &&
 	       same_array(a->rcounts, b->rcounts, a->nranks) &&
 	       same_array(a->rdispls, b->rdispls, a->nranks);

@@ -192,15 +192,16 @@ void tt_record_plan(struct tt_plan_req *req)
 	struct tutti_comm *comm = req->r.comm;
 	struct tt_recorder *r = comm->ctx->recorder;
 	struct tt_flight_op op = op_of(r, comm, &req->fields);
+	uint32_t init = req->fields.init;
 
 	if (req->counts)
 		op.count = TT_FLIGHT_NO_COUNT;
 	op.of = req->rounds;
 	op.alg = name_of(r, req->plan->algo);
 	op.in_place = req->plan->args.in_place;
-	if (comm->flight && comm->flight->uid == comm->uid)
+	if (comm->flight && comm->flight->uid == comm->uid && !init)
 		comm->flight->seq = req->r.seq;
-	req->r.flight = tt_flight_begin(&r->flight, &op, req->r.seq);
+	req->r.flight = tt_flight_begin(&r->flight, &op, tt_flight_start(init, req->r.seq));
 }
 
 struct tt_flight_op tt_record_short(struct tutti_comm *comm, const struct tt_short_shape *shape)

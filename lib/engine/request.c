@@ -23,7 +23,7 @@ int tt_comm_check(struct tutti_comm *comm)
 /* The state of calls of this kind. */
 static atomic_int *state_of(struct tutti_comm *comm, enum tt_active list)
 {
-	return list == TT_ACTIVE_COLL ? &comm->coll_failed : &comm->failed;
+	return tt_active_coll(list) ? &comm->coll_failed : &comm->failed;
 }
 
 static int only_collectives(struct tutti_comm *comm, const char *call)
@@ -129,7 +129,7 @@ int tt_request_begin(struct tutti_request *req)
 	atomic_store(&req->state, TT_REQ_RUNNING);
 	tt_list_add(&comm->active[req->ops->list], &req->link);
 	ctx->running++;
-	if (req->ops->list != TT_ACTIVE_COLL)
+	if (!tt_active_coll(req->ops->list)) /* collectives are recorded with their number */
 		tt_record_other(req);
 	return 0;
 }

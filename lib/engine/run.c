@@ -86,6 +86,16 @@ static uint64_t fprint_of(const struct tt_plan_req *req, const struct tt_op *op)
 								  : tt_pair_expects(a, op->peer));
 }
 
+/* The part of all keys of a run. */
+static struct tt_key key_of(const struct tt_plan_req *req)
+{
+	uint32_t init = req->fields.init;
+
+	return (struct tt_key){.comm = req->r.comm->uid,
+			       .seq = (uint32_t)req->r.seq,
+			       .port = init ? TT_KEY_INIT | init : 0};
+}
+
 static void start_op(struct tt_op_run *run)
 {
 	struct tt_lane_run *lane = run->lane;
@@ -95,10 +105,9 @@ static void start_op(struct tt_op_run *run)
 	struct tt_ref ref = op->kind == TT_OP_SEND ? op->a : op->dst;
 
 	run->x.peer = req->r.comm->world[op->peer];
-	run->x.key = (struct tt_key){.comm = req->r.comm->uid,
-				     .seq = (uint32_t)req->r.seq,
-				     .lane = (uint32_t)lane->lane,
-				     .index = op->index};
+	run->x.key = key_of(req);
+	run->x.key.lane = (uint32_t)lane->lane;
+	run->x.key.index = op->index;
 	run->x.fprint = fprint_of(req, op);
 	run->x.len = op->len;
 	run->x.priority = req->r.priority;
@@ -179,10 +188,11 @@ void tt_run_ready(struct tutti_context *ctx)
 void tt_run_start(struct tt_plan_req *req)
 {
 	struct tutti_context *ctx = req->r.comm->ctx;
+	struct tt_key key = key_of(req);
 	int i;
 
 	req->leaving = 0;
-	tt_wire_early_again(ctx->wire, req->r.comm->uid, (uint32_t)req->r.seq);
+	tt_wire_early_again(ctx->wire, &key);
 	req->lanes_left = req->plan->nlanes;
 	if (!req->lanes_left) {
 		tt_request_end(&req->r, 0);
@@ -301,12 +311,24 @@ uint64_t tt_run_where(struct tt_plan_req *req, char *phase, size_t size)
 	return bytes;
 }
 
-/* This rank's call of a key; NULL: not made yet, or too long ago. */
-static const struct tt_past *past_of(const struct tutti_comm *comm, const struct tt_key *key)
+/*
+ * This rank's call of a key; NULL: no such communicator, not called yet, or too long ago. A key has
+ * the lower half of the sequence number.
+ */
+static struct tutti_comm *past_of(struct tutti_context *ctx, const struct tt_key *key,
+				  struct tt_past *past)
 {
-	const struct tt_past *past = comm ? &comm->history[key->seq % TT_HISTORY] : NULL;
+	struct tutti_comm *comm = tt_comm_find(ctx, key->comm);
+	uint32_t behind;
+	uint64_t made;
 
-	return past && past->seq && (uint32_t)past->seq == key->seq ? past : NULL;
+	if (!comm)
+		return NULL;
+	made = tt_comm_calls(comm, tt_key_init(key));
+	behind = (uint32_t)made - key->seq;
+	if (behind > INT32_MAX || !tt_comm_past(comm, tt_key_init(key), made - behind, past))
+		return NULL;
+	return comm;
 }
 
 /* A message from peer does not match this rank's call: finds out why. */
@@ -321,34 +343,31 @@ static void report(struct tutti_comm *comm, const struct tt_past *past, int peer
 
 void tt_run_mismatch(void *arg, int peer, const struct tt_key *key)
 {
-	struct tutti_comm *comm = tt_comm_find(arg, key->comm);
-	const struct tt_past *past = past_of(comm, key);
+	struct tt_past past;
+	struct tutti_comm *comm = past_of(arg, key, &past);
 
-	if (past)
-		report(comm, past, peer);
+	if (comm)
+		report(comm, &past, peer);
 }
 
 void tt_run_early(void *arg, int peer, const struct tt_key *key, uint64_t fprint, bool offer)
 {
-	struct tutti_comm *comm = tt_comm_find(arg, key->comm);
-	const struct tt_past *past;
+	struct tt_past past;
+	/* messages ahead of this rank's own call are checked when it is made */
+	struct tutti_comm *comm = past_of(arg, key, &past);
 	uint64_t expected;
 	int rank;
 
-	/* messages ahead of this rank's own call are checked when it is made */
-	if (!comm || (int32_t)(key->seq - (uint32_t)comm->seq) > 0)
+	if (!comm)
 		return;
-	past = past_of(comm, key);
-	if (!past)
-		return;
-	expected = past->fprint;
-	rank = past->counts ? tt_comm_rank_of(comm, peer) : -1;
+	expected = past.fprint;
+	rank = past.counts ? tt_comm_rank_of(comm, peer) : -1;
 	if (rank >= 0)
-		expected = tt_pair_fprint(expected,
-					  offer ? tt_pair_sends(&past->counts->args, rank)
-						: tt_pair_expects(&past->counts->args, rank));
+		expected =
+			tt_pair_fprint(expected, offer ? tt_pair_sends(&past.counts->args, rank)
+						       : tt_pair_expects(&past.counts->args, rank));
 	if (fprint != expected)
-		report(comm, past, peer);
+		report(comm, &past, peer);
 }
 
 void tt_run_fenced(void *arg, int peer, bool mine, uint64_t uid)
@@ -371,15 +390,15 @@ void tt_run_fenced(void *arg, int peer, bool mine, uint64_t uid)
 
 void tt_run_ask(struct tt_plan_req *req)
 {
-	const struct tt_past *past = &req->r.comm->history[req->r.seq % TT_HISTORY];
 	int i, k, left = ASK_MAX;
+	struct tt_past past;
 
-	if (!past->counts || past->seq != req->r.seq)
+	if (!tt_comm_past(req->r.comm, req->fields.init, req->r.seq, &past) || !past.counts)
 		return;
 	for (i = 0; i < req->plan->nlanes; i++)
 		for (k = 0; req->lanes[i].pending && k < req->plan->max_ops && left; k++)
 			if (req->lanes[i].ops[k].x.state) {
-				tt_pair_ask(req->r.comm, past, req->lanes[i].ops[k].op->peer);
+				tt_pair_ask(req->r.comm, &past, req->lanes[i].ops[k].op->peer);
 				left--;
 			}
 }

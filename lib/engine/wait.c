@@ -22,6 +22,7 @@
 #define YIELD_STEPS 8		  /* between yields: one costs as much as several polls */
 #define PAUSE_STEPS 8		  /* between pauses of the core: a look takes as long as a pause */
 #define KEEP_STEPS 16		  /* between yields of a core that no other thread seems to need */
+#define LATE_PAUSE (50 * TT_MS)	  /* between reports of persistent collectives */
 #define EARLY_STEPS 32 /* without events until the first yield, where a rank shares its core */
 
 static struct tutti_request *oldest(struct tutti_comm *comm, int list)
@@ -39,8 +40,8 @@ static void note_where(struct tutti_request *req)
 	snprintf(req->phase, sizeof(req->phase), "under way");
 	if (req->ops->where)
 		req->bytes = req->ops->where(req, req->phase, sizeof(req->phase));
-	if (f->phase[0] || !atomic_load(req->ops->list == TT_ACTIVE_COLL ? &req->comm->coll_failed
-									 : &req->comm->failed))
+	if (f->phase[0] || !atomic_load(tt_active_coll(req->ops->list) ? &req->comm->coll_failed
+								       : &req->comm->failed))
 		return;
 	if (!f->call[0]) {
 		snprintf(f->call, sizeof(f->call), "%s", req->ops->call(req));
@@ -239,6 +240,31 @@ static void list_timers(struct tutti_comm *comm, int list, uint64_t now)
 	}
 }
 
+/*
+ * Any of the persistent collectives may be the one that waits. A report of lateness reaches all
+ * ranks, so only one at a time is made, the longest overdue.
+ */
+static void persistent_timers(struct tutti_comm *comm, uint64_t now)
+{
+	struct tutti_request *req, *late = NULL;
+	struct tt_list *l, *tmp;
+
+	tt_list_each(l, tmp, &comm->active[TT_ACTIVE_PERSISTENT])
+	{
+		req = tt_container(l, struct tutti_request, link);
+		if (atomic_load(&comm->failed))
+			return;
+		if (now >= req->deadline || (now >= req->late_at && req->progressed))
+			request_timers(req, now);
+		else if (now >= req->late_at && (!late || req->late_at < late->late_at))
+			late = req;
+	}
+	if (!late || now < comm->late_next)
+		return;
+	comm->late_next = now + LATE_PAUSE;
+	request_timers(late, now);
+}
+
 void tt_engine_timers(struct tutti_context *ctx)
 {
 	struct tt_list *l, *tmp;
@@ -263,6 +289,7 @@ void tt_engine_timers(struct tutti_context *ctx)
 			list_timers(comm, TT_ACTIVE_COLL, now);
 		if (!atomic_load(&comm->failed))
 			list_timers(comm, TT_ACTIVE_OTHER, now);
+		persistent_timers(comm, now);
 	}
 }
 

@@ -136,6 +136,7 @@ static void end_orphans(struct tutti_context *ctx)
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
 		take_back(comm, TT_ACTIVE_COLL);
+		take_back(comm, TT_ACTIVE_PERSISTENT);
 		take_back(comm, TT_ACTIVE_RECV);
 		take_back(comm, TT_ACTIVE_OTHER);
 	}

@@ -26,6 +26,7 @@
 
 #define TT_NODE_RANKS 256	 /* most ranks of a communicator */
 #define TT_NODE_SLOT (32u << 10) /* bytes of a slot */
+#define TT_NODE_SMALL (3u << 10) /* bytes of the slot of a persistent operation */
 #define TT_NODE_ALL (-1)
 
 struct tt_node;
@@ -66,6 +67,8 @@ struct tt_node_params {
 	int rank, size;
 	const int *world; /* world ranks, by rank here; valid as long as the group */
 	const int *numa;  /* NUMA nodes, by rank here, -1: unknown; NULL: none is known */
+	int areas;	  /* of a batch for persistent operations; 0: an area for all turns */
+	bool now;	  /* do not wait for the lowest rank, or its room for areas: -EAGAIN */
 	bool plain;	  /* all ranks can read and write each other's ordinary memory */
 	uint64_t deadline;
 	bool (*failed)(void *arg);	    /* true: give up waiting for the other ranks */
@@ -77,6 +80,13 @@ struct tt_node_params {
 int tt_node_group_new(struct tt_node *node, const struct tt_node_params *params,
 		      struct tt_node_group **group);
 void tt_node_group_free(struct tt_node_group *group);
+/*
+ * The ranks of a batch in one of its areas, which has slots of TT_NODE_SMALL bytes; to be freed
+ * before the batch. Memory is used only where turns have touched it: two pages of each rank.
+ */
+int tt_node_group_part(const struct tt_node_group *batch, int i, struct tt_node_group **group);
+/* Bytes of a slot. */
+size_t tt_node_slot_bytes(const struct tt_node_group *g);
 /*
  * At the lowest rank, before the communicator is freed: no more ranks come for the area, although
  * some have not.

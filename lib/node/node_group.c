@@ -29,7 +29,7 @@ static void take_back(struct tt_node *node, int i)
 	if (h->fd >= 0)
 		close(h->fd);
 	if (node->home[i].orphan)
-		munmap(node->home[i].area, area_bytes(node->home[i].size));
+		munmap(node->home[i].area, node->home[i].len);
 	node->home[i] = (struct node_handing){0};
 	atomic_store(&h->uid, 0);
 }
@@ -84,7 +84,7 @@ static void place_parts(struct tt_node_group *g, const int *numa)
 
 	for (i = 1; numa && i < g->size; i++)
 		differ |= numa[i] != numa[0];
-	for (i = 0; differ && i < g->size; i++)
+	for (i = 0; differ && g->slot == TT_NODE_SLOT && i < g->size; i++)
 		tt_topo_bind(&g->area->rank[i], sizeof(g->area->rank[i]), numa[i]); /* a hint */
 }
 
@@ -99,6 +99,8 @@ static int make_home(struct tt_node_group *g, const struct tt_node_params *p)
 
 	hand_out(node);
 	i = free_home(node);
+	if (i < 0 && p->now)
+		return -EAGAIN;
 	if (i < 0)
 		return tt_fail(-EMFILE, "%d communicators are being made at once", SEG_AREAS);
 	fd = tt_shm_create(AREA_NAME, g->area_len, &area, &ino);
@@ -108,7 +110,7 @@ static int make_home(struct tt_node_group *g, const struct tt_node_params *p)
 	place_parts(g, p->numa);
 	g->area->uid = p->uid;
 	g->area->size = g->size;
-	node->home[i] = (struct node_handing){.area = g->area, .size = g->size};
+	node->home[i] = (struct node_handing){.area = g->area, .len = g->area_len, .size = g->size};
 	h = &node->seg->home[i];
 	h->fd = fd;
 	h->ino = ino;
@@ -182,7 +184,7 @@ static int wait_for_area(struct tt_node_group *g, const struct tt_node_params *p
 
 	for (turn = 0;; turn++) {
 		err = find_area(g, p->uid);
-		if (err != -EAGAIN)
+		if (err != -EAGAIN || p->now)
 			return err;
 		if (p->failed(p->arg) || (turn % 64 == 63 && tt_proc_gone(g->peer[0]->pid)))
 			return tt_fail(-TUTTI_EPEER, "rank %d is gone", p->world[0]);
@@ -213,7 +215,8 @@ int tt_node_group_new(struct tt_node *node, const struct tt_node_params *p,
 	g->gone = p->gone;
 	g->world = p->world;
 	g->arg = p->arg;
-	g->area_len = area_bytes(p->size);
+	g->slot = p->areas ? TT_NODE_SMALL : TT_NODE_SLOT;
+	g->area_len = area_bytes(p->size) * (size_t)(p->areas ? p->areas : 1);
 	g->peer = (struct node_peer **)(g + 1);
 	for (i = 0; i < p->size; i++)
 		g->peer[i] = i == p->rank ? NULL : node->peer[p->world[i]];
@@ -225,6 +228,26 @@ int tt_node_group_new(struct tt_node *node, const struct tt_node_params *p,
 	atomic_fetch_add(&g->area->attached, 1);
 	*out = g;
 	return 0;
+}
+
+int tt_node_group_part(const struct tt_node_group *batch, int i, struct tt_node_group **out)
+{
+	size_t len = sizeof(*batch) + (size_t)batch->size * sizeof(*batch->peer);
+	struct tt_node_group *g = malloc(len);
+
+	if (!g)
+		return tt_fail(-ENOMEM, "no memory for a persistent operation");
+	memcpy(g, batch, len);
+	g->peer = (struct node_peer **)(g + 1);
+	g->area = (struct node_area *)((char *)batch->area + (size_t)i * area_bytes(batch->size));
+	g->area_len = 0;
+	*out = g;
+	return 0;
+}
+
+size_t tt_node_slot_bytes(const struct tt_node_group *g)
+{
+	return g->slot;
 }
 
 /* Whether the area stays mapped: some ranks have yet to map it, even after its home has left. */
@@ -247,7 +270,7 @@ void tt_node_group_free(struct tt_node_group *g)
 {
 	if (!g)
 		return;
-	if (g->rank || !leave_home(g))
+	if (g->area_len && (g->rank || !leave_home(g)))
 		munmap(g->area, g->area_len);
 	free(g->tmp);
 	free(g);

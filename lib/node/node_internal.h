@@ -4,6 +4,7 @@
 #define TT_NODE_INTERNAL_H
 
 #include <pthread.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 #include "lib/mem/mem.h"
@@ -53,10 +54,12 @@ struct node_slot {
 	char data[SLOT_SKIP + TT_NODE_SLOT];
 };
 
-/* A rank's part of an area, written by that rank only. Whole pages, on its NUMA node. */
+/*
+ * A rank's part of an area, written by that rank only. Whole pages, on its NUMA node. A turn with a
+ * small slot touches the first page and the page of the second slot's beginning.
+ */
 struct node_rank {
-	_Alignas(4096) struct node_slot slot[2];
-	_Alignas(LINE) struct node_buf buf[2][TT_NODE_WHICH];
+	_Alignas(4096) struct node_buf buf[2][TT_NODE_WHICH];
 	_Alignas(LINE) _Atomic uint64_t done; /* turns it has finished */
 	_Atomic uint64_t called[4]; /* fingerprints of its last turns, by turn % 4; node_turns.c */
 	_Atomic uint32_t busy;	    /* it is accessing peers' memory */
@@ -65,7 +68,12 @@ struct node_rank {
 	/* In a line that is seldom written: */
 	_Alignas(LINE) _Atomic int32_t core; /* last known core */
 	_Atomic uint32_t withdrawn;
+	struct node_slot slot[2];
 };
+
+#define SMALL_END (offsetof(struct node_slot, data) + SLOT_SKIP + TT_NODE_SMALL)
+_Static_assert(offsetof(struct node_rank, slot[0]) + SMALL_END <= 4096, "one page");
+_Static_assert(offsetof(struct node_rank, slot[1]) % 4096 + SMALL_END <= 4096, "one page");
 
 struct node_area {
 	uint64_t uid;
@@ -85,6 +93,7 @@ struct node_peer {
 /* An area that some ranks have not mapped yet. */
 struct node_handing {
 	struct node_area *area; /* NULL: none */
+	size_t len;
 	int size;
 	bool orphan; /* the home has left it: it stays mapped for the remaining ranks */
 };
@@ -104,7 +113,8 @@ struct tt_node {
 struct tt_node_group {
 	struct tt_node *node;
 	struct node_area *area;
-	size_t area_len;
+	size_t area_len; /* 0: the area belongs to a batch */
+	size_t slot;	 /* bytes of a slot */
 	int rank, size;
 	bool plain;
 	struct node_peer **peer; /* by rank here; NULL for this rank */

@@ -75,7 +75,7 @@ int tt_node_publish(struct tt_node_group *g, uint64_t turn, enum tt_node_which w
 		b.kind = NODE_NONE;
 	else if (mr)
 		b = tt_node_pool_buf(mr, addr, len);
-	else if (which == TT_NODE_INPUT && len <= TT_NODE_SLOT) {
+	else if (which == TT_NODE_INPUT && len <= g->slot) {
 		memcpy(tt_node_slot(g, turn), addr, len);
 		b = (struct node_buf){.kind = NODE_SLOT, .len = len};
 		*copied = len;

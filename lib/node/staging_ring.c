@@ -17,7 +17,7 @@ size_t tt_node_ring_bytes(const struct tt_node_group *g, const struct tt_node_ri
 
 char *tt_node_ring_slot(struct tt_node_group *g, uint64_t turn, size_t bytes)
 {
-	return bytes <= TT_NODE_SLOT ? (char *)tt_node_slot(g, turn) + SLOT_SKIP : NULL;
+	return bytes <= g->slot ? (char *)tt_node_slot(g, turn) + SLOT_SKIP : NULL;
 }
 
 void tt_node_publish_ring(struct tt_node_group *g, uint64_t turn, enum tt_node_which which,

@@ -149,7 +149,9 @@ static void write_comm(struct out *o, const struct tt_flight_comm *c,
 	tt_json_close(&j, ']');
 	put_failure(&j, c, clock);
 	if (c->nlate) {
-		tt_json_u64(&j, "late_sequence", c->late_seq);
+		if (tt_flight_init_of(c->late_seq))
+			tt_json_u64(&j, "late_init", tt_flight_init_of(c->late_seq));
+		tt_json_u64(&j, "late_sequence", tt_flight_seq_of(c->late_seq));
 		tt_json_open(&j, "late", '[');
 		for (i = 0; i < c->nlate && i < 4; i++)
 			tt_json_i64(&j, NULL, c->late[i]);
@@ -170,6 +172,7 @@ static const char *state_name(uint8_t state)
 static void write_rec(struct out *o, const struct tt_flight *f, const struct tt_flight_rec *r,
 		      uint64_t number, const struct tt_dump_clock *clock)
 {
+	uint32_t init = tt_flight_init_of(r->seq);
 	struct tt_json j;
 
 	begin(o, &j);
@@ -177,8 +180,10 @@ static void write_rec(struct out *o, const struct tt_flight *f, const struct tt_
 	tt_json_str(&j, "call", tt_flight_name_of(f, r->call));
 	tt_json_u64(&j, "communicator", tt_flight_comm_id(f, r->comm));
 	put_uid(&j, r->comm);
+	if (init)
+		tt_json_u64(&j, "init", init);
 	if (r->seq)
-		tt_json_u64(&j, "sequence", r->seq);
+		tt_json_u64(&j, "sequence", tt_flight_seq_of(r->seq));
 	if (r->type)
 		tt_json_str(&j, "type", tt_flight_name_of(f, r->type));
 	if (r->op)

@@ -30,7 +30,7 @@ enum tt_flight_state { TT_FLIGHT_FREE, TT_FLIGHT_RUNNING, TT_FLIGHT_DONE, TT_FLI
 struct tt_flight_rec {
 	_Atomic uint64_t number; /* which operation of the process, from 1 */
 	uint64_t comm;		 /* uid of its communicator */
-	uint64_t seq;		 /* of a collective, else 0 */
+	uint64_t seq;		 /* of a collective, else 0; see tt_flight_start */
 	uint64_t count;		 /* TT_FLIGHT_NO_COUNT: it has none */
 	uint64_t bytes;		 /* sent, received, copied or combined so far */
 	uint64_t start, end;	 /* ticks */
@@ -44,6 +44,22 @@ struct tt_flight_rec {
 	uint8_t pad[6];
 };
 
+/* seq of a start of a persistent collective: a bit, 31 bits of init, 32 bits of the start. */
+static inline uint64_t tt_flight_start(uint32_t init, uint64_t start)
+{
+	return init ? 1ull << 63 | (uint64_t)init << 32 | (uint32_t)start : start;
+}
+
+static inline uint32_t tt_flight_init_of(uint64_t seq)
+{
+	return seq >> 63 ? (uint32_t)(seq >> 32) & 0x7fffffff : 0;
+}
+
+static inline uint64_t tt_flight_seq_of(uint64_t seq)
+{
+	return seq >> 63 ? (uint32_t)seq : seq;
+}
+
 struct tt_flight_comm {
 	_Atomic uint64_t uid; /* 0: the rest is not valid */
 	uint64_t seq;	      /* of its last collective */
@@ -53,7 +69,8 @@ struct tt_flight_comm {
 	int32_t culprit; /* rank in the world that the failure is about, or -1 */
 	int32_t late[4]; /* ranks of the world that it waits for */
 	uint32_t nlate;
-	uint64_t fail_seq, late_seq;
+	uint64_t fail_seq;
+	uint64_t late_seq;		   /* see tt_flight_start */
 	uint64_t fail_time;		   /* ticks */
 	int32_t member[TT_FLIGHT_MEMBERS]; /* the first ones' ranks in the world */
 	char call[32], field[32], text[512];

@@ -73,7 +73,9 @@ static void put_args(const struct tt_trace *t, const struct event *e, struct tt_
 		tt_json_i64(j, "lane", e->lane);
 		tt_json_i64(j, "round", e->round);
 	} else {
-		tt_json_u64(j, "sequence", r->seq);
+		if (tt_flight_init_of(r->seq))
+			tt_json_u64(j, "init", tt_flight_init_of(r->seq));
+		tt_json_u64(j, "sequence", tt_flight_seq_of(r->seq));
 		if (r->count != TT_FLIGHT_NO_COUNT)
 			tt_json_u64(j, "count", r->count);
 		tt_json_str(j, "type", tt_flight_name_of(t->flight, r->type));

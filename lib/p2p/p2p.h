@@ -177,6 +177,7 @@ void tt_p2p_unpack(struct tt_p2p_req *req, struct tt_place place, const void *da
 #define TT_P2P_PORT 1u
 #define TT_P2P_SYNC 2u
 #define TT_P2P_TYPE_SHIFT 2
+_Static_assert((2ull * TUTTI_OPAQUE_FLAG - 1) << TT_P2P_TYPE_SHIFT < TT_KEY_INIT, "bits of a port");
 
 static inline uint32_t tt_p2p_head(const struct tt_p2p_call *call)
 {

@@ -58,6 +58,7 @@ struct tt_ref {
 };
 
 #define TT_SLOT_BYTES ((size_t)32 << 10)
+#define TT_SLOT_SMALL ((size_t)3 << 10) /* of a persistent operation */
 
 enum tt_op_flags {
 	TT_OPF_DIVIDE = 1 /* after combining: divide dst by the number of ranks (avg) */
@@ -139,11 +140,17 @@ struct tt_plan_args {
 	bool divide;		      /* op is avg */
 	bool ordered;		      /* op does not commute: operands combine in rank order */
 	bool node;		      /* all ranks share a host and its memory */
+	bool persistent;	      /* its slot has TT_SLOT_SMALL bytes */
 	const struct tt_hosts *hosts; /* NULL: no plans in two levels */
 	size_t chunk; /* longest message in bytes, a multiple of elem (at least one element) */
 	int lanes;    /* maximum number of lanes */
 	const size_t *scounts, *sdispls, *rcounts, *rdispls;
 };
+
+static inline size_t tt_slot_bytes(const struct tt_plan_args *args)
+{
+	return args->persistent ? TT_SLOT_SMALL : TT_SLOT_BYTES;
+}
 
 struct tt_plan;
 

@@ -24,7 +24,8 @@ size_t tt_ck_buf_bytes(const struct tt_checker *c, int rank, enum tt_buf buf)
 	case TT_BUF_SLOT: /* no more than the call could use */
 		size = (size_t)c->n * (send + recv);
 		size = c->plans[rank]->node ? size : 0;
-		return (size < TT_SLOT_BYTES ? size : TT_SLOT_BYTES) / elem * elem;
+		size = size < tt_slot_bytes(a) ? size : tt_slot_bytes(a);
+		return size / elem * elem;
 	case TT_BUF_SCRATCH:
 		return (c->plans[rank]->scratch + elem - 1) / elem * elem;
 	default:

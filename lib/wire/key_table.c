@@ -12,7 +12,8 @@ void tt_table_init(struct tt_table *table)
 
 struct tt_list *tt_table_bucket(struct tt_table *table, int peer, const struct tt_key *key)
 {
-	uint64_t h = tt_hash_add(key->comm, (uint64_t)(unsigned)peer << 32 | key->seq);
+	uint64_t h = tt_hash_add(key->comm ^ tt_key_series(key),
+				 (uint64_t)(unsigned)peer << 32 | key->seq);
 
 	h = tt_hash_add(h, (uint64_t)key->lane << 32 | key->index);
 	return &table->bucket[h % TT_BUCKETS];

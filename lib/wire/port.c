@@ -38,7 +38,7 @@ static struct tt_early *early_of(struct tt_list *head, uint64_t comm)
 	{
 		struct tt_early *e = tt_container(l, struct tt_early, link);
 
-		if (e->key.port && e->key.comm == comm)
+		if (tt_key_ported(&e->key) && e->key.comm == comm)
 			return e;
 	}
 	return NULL;

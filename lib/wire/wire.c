@@ -215,7 +215,12 @@ void tt_wire_forget_comm(struct tt_wire *wire, uint64_t comm)
 			}
 }
 
-void tt_wire_early_again(struct tt_wire *wire, uint64_t comm, uint32_t seq)
+static bool same_call(const struct tt_key *a, const struct tt_key *b)
+{
+	return a->comm == b->comm && a->seq == b->seq && tt_key_series(a) == tt_key_series(b);
+}
+
+void tt_wire_early_again(struct tt_wire *wire, const struct tt_key *call)
 {
 	struct tt_list *l, *tmp;
 	int i;
@@ -225,7 +230,7 @@ void tt_wire_early_again(struct tt_wire *wire, uint64_t comm, uint32_t seq)
 		{
 			struct tt_early *e = tt_container(l, struct tt_early, link);
 
-			if (e->key.comm == comm && e->key.seq == seq)
+			if (same_call(&e->key, call))
 				wire->params.early(wire->params.arg, e->peer, &e->key, e->fprint,
 						   false);
 		}
@@ -233,7 +238,7 @@ void tt_wire_early_again(struct tt_wire *wire, uint64_t comm, uint32_t seq)
 		{
 			struct tt_offer *o = tt_container(l, struct tt_offer, link);
 
-			if (o->ctrl.key.comm == comm && o->ctrl.key.seq == seq)
+			if (same_call(&o->ctrl.key, call))
 				wire->params.early(wire->params.arg, o->peer, &o->ctrl.key,
 						   o->ctrl.fprint, true);
 		}

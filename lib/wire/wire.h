@@ -31,8 +31,23 @@ struct tt_key {
 	uint32_t seq;  /* sequence number of the collective */
 	uint32_t lane;
 	uint32_t index;
-	uint32_t port; /* not 0: for the port of comm, which knows its meaning, not for a receive */
+	uint32_t port; /* 0, or TT_KEY_INIT: for a receive; else for the port of comm, which knows
+			  its meaning */
 };
+
+/* Of a persistent collective: this bit, and the number of its _init call. */
+#define TT_KEY_INIT 0x80000000u
+
+/* The port of a persistent collective's key, else 0. */
+static inline uint32_t tt_key_series(const struct tt_key *key)
+{
+	return key->port & -(key->port >> 31);
+}
+
+static inline uint32_t tt_key_init(const struct tt_key *key)
+{
+	return tt_key_series(key) & ~TT_KEY_INIT;
+}
 
 /*
  * An operation under way at a transport; embedded in its owner. done runs under the wire lock,
@@ -298,10 +313,10 @@ bool tt_wire_abandon(struct tt_wire *wire, struct tt_xfer *x);
 /* Closes the channel to peer, if there is one: its transfers fail and access no memory any more. */
 void tt_wire_fence(struct tt_wire *wire, int peer, uint64_t comm, const char *why);
 /*
- * Calls params.early again for every message and offer that waits here for call seq of comm. Costs
- * nothing while none waits.
+ * Calls params.early again for every message and offer that waits here for the call of this key,
+ * in which only comm, seq and port count. Costs nothing while none waits.
  */
-void tt_wire_early_again(struct tt_wire *wire, uint64_t comm, uint32_t seq);
+void tt_wire_early_again(struct tt_wire *wire, const struct tt_key *call);
 /* Drops early messages and flow state of a communicator that is freed or has failed. */
 void tt_wire_forget_comm(struct tt_wire *wire, uint64_t comm);
 

@@ -242,9 +242,16 @@ struct tt_wire {
 /* key_table.c */
 void tt_table_init(struct tt_table *table);
 struct tt_list *tt_table_bucket(struct tt_table *table, int peer, const struct tt_key *key);
+/* The message is not for a receive. */
+static inline bool tt_key_ported(const struct tt_key *key)
+{
+	return key->port && !(key->port & TT_KEY_INIT);
+}
+
 static inline bool tt_key_equal(const struct tt_key *a, const struct tt_key *b)
 {
-	return a->comm == b->comm && a->seq == b->seq && a->lane == b->lane && a->index == b->index;
+	return a->comm == b->comm && a->seq == b->seq && a->lane == b->lane &&
+	       a->index == b->index && tt_key_series(a) == tt_key_series(b);
 }
 
 /* orphan.c */

@@ -215,6 +215,7 @@ void tt_chan_slot_note(struct tt_chan *chan, int slot)
 	struct tt_port *port;
 	struct tt_flow *flow;
 	struct tt_xfer *x;
+	bool ported;
 
 	if (slot >= chan->nslots)
 		return;
@@ -243,8 +244,9 @@ void tt_chan_slot_note(struct tt_chan *chan, int slot)
 	flow = tt_flow_get(chan, head->key.comm);
 	if (!flow)
 		return;
-	port = head->key.port ? tt_port_find(chan->wire, head->key.comm) : NULL;
-	x = head->key.port ? NULL : posted_find(chan, &head->key);
+	ported = tt_key_ported(&head->key);
+	port = ported ? tt_port_find(chan->wire, head->key.comm) : NULL;
+	x = ported ? NULL : posted_find(chan, &head->key);
 	if (port) {
 		port->message(port, chan->peer, &head->key, head->fprint, head + 1, head->len);
 		tt_slot_free(chan, slot);

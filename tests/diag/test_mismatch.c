@@ -360,11 +360,12 @@ static int make_request(const struct call *c, struct tutti_comm *comm, unsigned 
 		call.senddispls = d;
 	}
 	err = tutti_call(comm, &call, &req);
-	if (!err && flags)
-		err = tutti_start(req);
 	if (err)
 		return err;
-	err = tutti_wait(&req);
+	if (flags)
+		err = tutti_start(req); /* fails if the verdict is here already */
+	if (!err)
+		err = tutti_wait(&req);
 	tutti_request_free(req);
 	return err;
 }

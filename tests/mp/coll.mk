@@ -16,6 +16,8 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/coll/test_options \
 	tests/mp/coll/test_partly \
 	tests/mp/coll/test_displs \
+	tests/mp/coll/test_persistent \
+	tests/mp/coll/test_persistent_random \
 	tests/mp/comm/test_errors \
 	tests/mp/comm/test_kill \
 	tests/mp/p2p/test_flow \
@@ -84,6 +86,10 @@ tests_mp_coll_test_partly_SOURCES = tests/mp/coll/test_partly.c
 tests_mp_coll_test_partly_LDADD = libttmp.la
 tests_mp_coll_test_displs_SOURCES = tests/mp/coll/test_displs.c
 tests_mp_coll_test_displs_LDADD = libttmp.la
+tests_mp_coll_test_persistent_SOURCES = tests/mp/coll/test_persistent.c
+tests_mp_coll_test_persistent_LDADD = libttmp.la
+tests_mp_coll_test_persistent_random_SOURCES = tests/mp/coll/test_persistent_random.c
+tests_mp_coll_test_persistent_random_LDADD = libttmp.la
 tests_mp_coll_test_args_SOURCES = tests/mp/coll/test_args.c
 tests_mp_coll_test_args_LDADD = libttmp.la
 tests_mp_coll_test_colls_SOURCES = tests/mp/coll/test_colls.c

@@ -106,6 +106,38 @@ static void check_alg(enum tt_coll coll, const char *name)
 	}
 }
 
+/* The slots of persistent operations are smaller; the longest vector fills one. */
+static void test_persistent_slots(void)
+{
+	const struct tt_alg *alg;
+	struct tt_plan_args a;
+	int algs = 0;
+
+	for (alg = tt_algs; alg->name; alg++) {
+		if (strcmp(alg->name, "node_slots") || alg->coll == TT_COLL_REDUCE_SCATTER ||
+		    alg->coll == TT_COLL_ALLGATHERV)
+			continue;
+		a = (struct tt_plan_args){.coll = alg->coll,
+					  .nranks = 3,
+					  .count = TT_SLOT_SMALL / ELEM,
+					  .elem = ELEM,
+					  .chunk = 1 << 20,
+					  .lanes = 1,
+					  .node = true,
+					  .persistent = true};
+		while (a.count && !alg->can(&a))
+			a.count--;
+		TT_CHECK(a.count >= TT_SLOT_SMALL / ELEM / 3);
+		TT_CHECK(check_call(alg, &a, 12));
+		a.count = TT_SLOT_SMALL / ELEM + 1;
+		TT_CHECK(!alg->can(&a));
+		a.persistent = false;
+		TT_CHECK(alg->can(&a));
+		algs++;
+	}
+	TT_CHECK(algs >= 10);
+}
+
 static void test_allreduce_single(void)
 {
 	check_alg(TT_COLL_ALLREDUCE, "single");
@@ -547,6 +579,7 @@ static const struct tt_test tests[] = {
 	{"builder", test_builder},
 	{"bad_args", test_bad_args},
 	{"every_algorithm_is_tested", test_every_algorithm_is_tested},
+	{"persistent_slots", test_persistent_slots},
 	{"allreduce_single", test_allreduce_single},
 	{"allreduce_ring", test_allreduce_ring},
 	{"allreduce_single_master", test_allreduce_single_master},

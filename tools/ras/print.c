@@ -44,8 +44,9 @@ static void print_request(const json_t *c, const json_t *req)
 
 static void print_comm(const json_t *c)
 {
-	const json_t *coll = json_object_get(c, "collective"), *other = json_object_get(c, "other");
-	const json_t *recv = json_object_get(c, "receive"), *late = json_object_get(c, "late");
+	static const char *const kind[] = {"collective", "persistent", "other", "receive"};
+	const json_t *late = json_object_get(c, "late"), *req;
+	bool idle = true;
 	size_t i;
 
 	if (*text(c, "error_text")) {
@@ -53,13 +54,13 @@ static void print_comm(const json_t *c)
 		print_name(c);
 		printf(" has failed: %s\n", text(c, "error_text"));
 	}
-	if (coll)
-		print_request(c, coll);
-	if (other)
-		print_request(c, other);
-	if (recv)
-		print_request(c, recv);
-	if (!coll && !other && !recv) {
+	for (i = 0; i < sizeof(kind) / sizeof(kind[0]); i++) {
+		req = json_object_get(c, kind[i]);
+		if (req)
+			print_request(c, req);
+		idle &= !req;
+	}
+	if (idle) {
 		printf("  ");
 		print_name(c);
 		printf(": idle after %lld collectives\n", number(c, "calls"));

@@ -49,7 +49,7 @@ bool tt_can_hier_ranks(const struct tt_plan_args *a)
 
 bool tt_can_hier_leader(const struct tt_plan_args *a)
 {
-	return tt_can_hier(a) && a->count * a->elem <= TT_SLOT_BYTES;
+	return tt_can_hier(a) && a->count * a->elem <= tt_slot_bytes(a);
 }
 
 static void add_slice(struct tt_hier *h, int place, size_t slice)

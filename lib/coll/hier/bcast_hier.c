@@ -20,7 +20,7 @@
 
 bool tt_can_bcast_hier_leader(const struct tt_plan_args *a)
 {
-	return tt_can_hier(a) && a->count * a->elem <= TT_SLOT_BYTES;
+	return tt_can_hier(a) && a->count * a->elem <= tt_slot_bytes(a);
 }
 
 /* Stores the part at all other ranks of this host that do not have it. */

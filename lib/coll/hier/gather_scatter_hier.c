@@ -25,7 +25,7 @@ struct work {
 
 bool tt_can_gather_hier(const struct tt_plan_args *a)
 {
-	return a->hosts && a->count * a->elem <= TT_SLOT_BYTES;
+	return a->hosts && a->count * a->elem <= tt_slot_bytes(a);
 }
 
 static struct work work_of(struct tt_builder *b)

@@ -18,7 +18,7 @@
 
 bool tt_can_scan_hier(const struct tt_plan_args *a)
 {
-	return a->hosts && a->hosts->in_order && 2 * a->count * a->elem <= TT_SLOT_BYTES;
+	return a->hosts && a->hosts->in_order && 2 * a->count * a->elem <= tt_slot_bytes(a);
 }
 
 /* The vectors of the first n ranks of this host, combined; false: there are none. */

@@ -17,7 +17,7 @@ bool tt_can_allgather_node_slots(const struct tt_plan_args *a)
 	int i;
 
 	for (i = 0; i < a->nranks; i++)
-		if (tt_recv_block(a, i).len > TT_SLOT_BYTES)
+		if (tt_recv_block(a, i).len > tt_slot_bytes(a))
 			return false;
 	return tt_can_node_ranks(a);
 }

@@ -23,7 +23,7 @@
 
 bool tt_can_node_slots(const struct tt_plan_args *a)
 {
-	return tt_can_node_ranks(a) && a->count * a->elem <= TT_SLOT_BYTES;
+	return tt_can_node_ranks(a) && a->count * a->elem <= tt_slot_bytes(a);
 }
 
 void tt_allreduce_node_slots(struct tt_builder *b)

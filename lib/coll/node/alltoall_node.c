@@ -17,7 +17,7 @@
 
 bool tt_can_alltoall_node_slots(const struct tt_plan_args *a)
 {
-	return tt_can_node_ranks(a) && a->count * a->elem <= TT_SLOT_BYTES / (size_t)a->nranks;
+	return tt_can_node_ranks(a) && a->count * a->elem <= tt_slot_bytes(a) / (size_t)a->nranks;
 }
 
 /* Each rank begins with the next one's, so that they do not all read from one. */

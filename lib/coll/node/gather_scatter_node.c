@@ -11,7 +11,7 @@
 
 bool tt_can_gather_node_slots(const struct tt_plan_args *a)
 {
-	return tt_can_node_ranks(a) && a->count * a->elem <= TT_SLOT_BYTES;
+	return tt_can_node_ranks(a) && a->count * a->elem <= tt_slot_bytes(a);
 }
 
 static void pull_blocks(struct tt_builder *b, struct tt_ref from)
@@ -64,7 +64,7 @@ void tt_gather_node_pull(struct tt_builder *b)
 
 bool tt_can_scatter_node_slots(const struct tt_plan_args *a)
 {
-	return tt_can_node_ranks(a) && a->count * a->elem <= TT_SLOT_BYTES / (size_t)a->nranks;
+	return tt_can_node_ranks(a) && a->count * a->elem <= tt_slot_bytes(a) / (size_t)a->nranks;
 }
 
 void tt_scatter_node_slots(struct tt_builder *b)

@@ -27,7 +27,7 @@ static size_t input_bytes(const struct tt_plan_args *a)
 
 bool tt_can_reduce_scatter_node_slots(const struct tt_plan_args *a)
 {
-	return tt_can_node_ranks(a) && input_bytes(a) <= TT_SLOT_BYTES;
+	return tt_can_node_ranks(a) && input_bytes(a) <= tt_slot_bytes(a);
 }
 
 void tt_reduce_scatter_node_slots(struct tt_builder *b)

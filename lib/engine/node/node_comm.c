@@ -33,8 +33,8 @@ static bool is_gone(void *arg, int world)
 	return tt_boot_gone(comm->ctx->boot, world, NULL, 0);
 }
 
-static struct tt_node_params params_of(struct tutti_comm *comm, const struct tt_node_comm *nc,
-				       const int *world, const int *numa)
+struct tt_node_params tt_node_params_of(struct tutti_comm *comm, const struct tt_node_comm *nc,
+					const int *world, const int *numa)
 {
 	struct tutti_context *ctx = comm->ctx;
 
@@ -66,6 +66,7 @@ static int new_group(struct tutti_comm *comm, const struct tt_hosts *hosts, uint
 		return tt_fail(-ENOMEM, "no memory for a communicator");
 	nc->n = n;
 	nc->uid = uid;
+	tt_list_init(&nc->batches);
 	nc->member = (int *)(nc + 1);
 	nc->member_here = hosts ? hosts->local[comm->rank] : comm->rank;
 	world = nc->member + n;
@@ -75,7 +76,7 @@ static int new_group(struct tutti_comm *comm, const struct tt_hosts *hosts, uint
 		world[i] = comm->world[nc->member[i]];
 		numa[i] = tt_wire_numa(comm->ctx->wire, world[i]);
 	}
-	p = params_of(comm, nc, world, numa);
+	p = tt_node_params_of(comm, nc, world, numa);
 	tt_short_new(nc);
 	err = tt_node_group_new(comm->ctx->node, &p, &nc->group);
 	if (err) {
@@ -155,6 +156,7 @@ static void free_group(struct tutti_comm *comm, struct tt_node_comm **nc)
 {
 	if (!*nc)
 		return;
+	tt_node_batches_free(comm, *nc);
 	if (atomic_load(&comm->coll_failed)) /* on all ranks: those that have not come for its area
 					   never will */
 		tt_node_forget(comm->ctx->node, (*nc)->uid);

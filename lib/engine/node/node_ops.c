@@ -27,6 +27,8 @@ static bool may_begin(const struct tt_plan_req *req)
 {
 	const struct tt_node_comm *nc = req->node;
 
+	if (!nc->group && !tt_node_series_there(req->r.comm, req->node))
+		return false;
 	return !nc->running && req->turn == nc->begun + 1 &&
 	       !atomic_load_explicit(&nc->in_short, memory_order_acquire) &&
 	       tt_node_may_begin(nc->group, req->turn);
@@ -38,14 +40,13 @@ static bool may_begin(const struct tt_plan_req *req)
  */
 static bool agreed(struct tutti_comm *comm, struct tt_node_comm *nc, uint64_t upto)
 {
-	const struct tt_past *past;
+	struct tt_past past;
 	uint64_t turn;
 
 	if (tt_node_agreed(nc->group, upto, &turn))
 		return true;
-	past = &comm->history[nc->seq[turn % 4] % TT_HISTORY];
-	if (nc->told != turn && past->seq == nc->seq[turn % 4])
-		tt_stuck_report(comm, past->seq, &past->fields);
+	if (nc->told != turn && tt_comm_past(comm, nc->init, nc->seq[turn % 4], &past))
+		tt_stuck_report(comm, past.seq, &past.fields);
 	nc->told = turn;
 	return false;
 }
@@ -138,7 +139,8 @@ void tt_node_ended(struct tt_plan_req *req)
 
 void tt_node_cancel(struct tt_plan_req *req)
 {
-	tt_node_withdraw(req->node->group);
+	if (req->node->group)
+		tt_node_withdraw(req->node->group);
 }
 
 /* ---- ops ---- */
@@ -226,7 +228,7 @@ static bool prefers_pool(const struct tt_plan_req *req, const struct tt_region *
 {
 	const struct tutti_comm *comm = req->r.comm;
 
-	if (len <= TT_NODE_SLOT || len > TT_NODE_POOL_MOST ||
+	if (len <= tt_node_slot_bytes(req->node->group) || len > TT_NODE_POOL_MOST ||
 	    tt_node_maps(req->node->group, region))
 		return false;
 	/* not if each peer reads only a part, unless there are many peers */

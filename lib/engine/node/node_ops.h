@@ -31,6 +31,11 @@ struct tt_node_comm {
 	unsigned quick;	      /* short calls so far */
 	unsigned learned;     /* shapes that have replaced others */
 	struct tt_short_shape *shape[TT_SHORT_SETS]; /* sets of TT_SHORT_SET, by a hash */
+	/* persistent_area.c: */
+	struct tt_list batches;	   /* of the communicator: of struct node_batch */
+	struct tt_node_comm *base; /* of a persistent operation: the communicator's; else NULL */
+	struct node_batch *batch;  /* ... has its area */
+	uint32_t init;		   /* ... number of its _init call; else 0 */
 };
 
 /*
@@ -77,6 +82,19 @@ struct tt_short_stop {
 };
 /* call.c: starts a request for the rest of such a call. */
 int tt_request_resume(struct tutti_request *req, const struct tt_short_stop *stop);
+
+/*
+ * persistent_area.c: the area of a persistent operation, with its own turns. req->node becomes one
+ * without a group, unless the area is there already.
+ */
+int tt_node_series_new(struct tt_plan_req *req);
+void tt_node_series_free(struct tutti_comm *comm, struct tt_node_comm *nc);
+/* Whether the area is there; if it never will be, fails the communicator. */
+bool tt_node_series_there(struct tutti_comm *comm, struct tt_node_comm *nc);
+/* The communicator of nc is freed. */
+void tt_node_batches_free(struct tutti_comm *comm, struct tt_node_comm *nc);
+struct tt_node_params tt_node_params_of(struct tutti_comm *comm, const struct tt_node_comm *nc,
+					const int *world, const int *numa);
 
 /* A request with a node plan: its lane starts when its turn has come. */
 void tt_node_start(struct tt_plan_req *req);

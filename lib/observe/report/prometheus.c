@@ -42,7 +42,7 @@ static void count_state(struct tutti_context *ctx, uint64_t *failed, uint64_t *l
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
 		*failed += atomic_load(&comm->failed) != 0;
-		if (comm->late_seq == comm->seq && !tt_list_empty(&comm->active[TT_ACTIVE_COLL]))
+		if (tt_comm_waits_late(comm))
 			*late += (uint64_t)comm->nlate;
 	}
 }

@@ -68,9 +68,10 @@ static void put_comm(struct tt_json *j, struct tutti_comm *comm, const struct tt
 		tt_json_str(j, "error_text", comm->failure.text);
 	}
 	put_request(j, comm, TT_ACTIVE_COLL, "collective", clock);
+	put_request(j, comm, TT_ACTIVE_PERSISTENT, "persistent", clock);
 	put_request(j, comm, TT_ACTIVE_OTHER, "other", clock);
 	put_request(j, comm, TT_ACTIVE_RECV, "receive", clock);
-	if (comm->nlate && comm->late_seq == comm->seq && !tt_list_empty(&comm->active[0])) {
+	if (tt_comm_waits_late(comm)) {
 		tt_json_open(j, "late", '[');
 		for (i = 0; i < comm->nlate; i++)
 			tt_json_i64(j, NULL, comm->late[i]);

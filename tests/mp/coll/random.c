@@ -395,6 +395,18 @@ static bool can_be_in_place(const struct rnd_call *c)
 	return !has_root(c->what) || at_root(c);
 }
 
+/* Ranks need not use the same form, but a persistent collective matches its own kind only. */
+static enum colls_form draw_form(const struct rnd_call *c)
+{
+	uint64_t all = c->id, own = c->id + (uint64_t)c->rank;
+
+	if (c->what == RND_SHIFT || c->what == RND_FUNNEL)
+		return (enum colls_form)rnd_below(&own, F_FORMS);
+	if (!rnd_below(&all, F_FORMS))
+		return F_PERSISTENT;
+	return rnd_below(&own, 2) ? F_BLOCKING : F_NONBLOCKING;
+}
+
 void rnd_draw(uint64_t *s, const struct rnd_ops *ops, struct tutti_comm *comm, int step, bool once,
 	      struct rnd_call *c)
 {
@@ -402,7 +414,6 @@ void rnd_draw(uint64_t *s, const struct rnd_ops *ops, struct tutti_comm *comm, i
 	static const enum tutti_op built_in[] = {TUTTI_SUM, TUTTI_MAX, TUTTI_BXOR};
 	int big = rnd_below(s, 4) ? 8 : (int)(sizeof(counts) / sizeof(counts[0]));
 	int type = rnd_below(s, RND_TYPES), again, in_place;
-	uint64_t own;
 
 	c->comm = comm;
 	c->step = step;
@@ -426,6 +437,5 @@ void rnd_draw(uint64_t *s, const struct rnd_ops *ops, struct tutti_comm *comm, i
 	c->by %= c->n;
 	c->in_place = !in_place && can_be_in_place(c);
 	c->times = again || once || c->what == RND_FUNNEL ? 1 : 2 + (int)(c->id % 2);
-	own = c->id + (uint64_t)c->rank; /* ranks need not use the same form */
-	c->form = (enum colls_form)rnd_below(&own, F_FORMS);
+	c->form = draw_form(c);
 }

@@ -42,7 +42,8 @@ struct rnd_ops {
 	enum tutti_op commuting, ordered, premul[RND_TYPES];
 };
 
-/* The same on all ranks, but for rank, form and, in a call with a root, in_place. */
+/* The same on all ranks, but for rank, form (unless persistent) and, in a call with a root,
+ * in_place. */
 struct rnd_call {
 	enum rnd_what what;
 	struct tutti_comm *comm;
