@@ -91,6 +91,13 @@ test_late()
 		'last call was allreduce #[0-9]+'
 }
 
+test_unstarted()
+{
+	job 4 unstarted 2 -x TUTTI_TIMEOUT=1s
+	verdict '^culprit: rank 2 on ' '^call: allreduce init #1, start #1 of communicator 1' \
+		'never called that' 'last call was allreduce #[0-9]+'
+}
+
 test_order()
 {
 	job 4 order 3 -x TUTTI_TIMEOUT=1s
@@ -189,7 +196,7 @@ test_bad_files()
 	says "empty" "$TT_BUILD/tutti_blame" "$tmp/empty"
 }
 
-for t in fine killed stopped count type root late order left signal format bad_files; do
+for t in fine killed stopped count type root late unstarted order left signal format bad_files; do
 	run $t test_$t
 done
 finish

@@ -6,8 +6,9 @@
  *
  * WHAT: ok; kill, stop (itself); leave, fail (it exits with status 0 or 3 without finalizing);
  * count, root, type (this rank calls something else); late (it sleeps for 600 ms before a call);
- * never (it sleeps for long); order (two communicators, the other way round); busy (all go on for
- * 20 s); sleepy (as busy, but it sleeps); stay (as busy, and 20 s more after an error).
+ * never (it sleeps for long); unstarted (the same, of a persistent all-reduce); order (two
+ * communicators, the other way round); busy (all go on for 20 s); sleepy (as busy, but it sleeps);
+ * stay (as busy, and 20 s more after an error).
  */
 #include <signal.h>
 #include <stdio.h>
@@ -51,7 +52,7 @@ static int wrong(const char *what)
 		kill(getpid(), SIGSTOP);
 	if (!strcmp(what, "late"))
 		usleep(600000);
-	if (!strcmp(what, "never"))
+	if (!strcmp(what, "never") || !strcmp(what, "unstarted"))
 		sleep(60);
 	if (!strcmp(what, "count"))
 		return reduce(world, COUNT - 1);
@@ -62,6 +63,13 @@ static int wrong(const char *what)
 	if (!strcmp(what, "order"))
 		return reduce(second, COUNT);
 	return reduce(world, COUNT);
+}
+
+static int start(struct tutti_request *req)
+{
+	int err = tutti_start(req);
+
+	return err ? err : tutti_wait(&req);
 }
 
 static int go_on(const char *what, int mine)
@@ -81,6 +89,7 @@ int main(int argc, char **argv)
 {
 	const char *what = argc > 2 ? argv[1] : "ok";
 	struct tutti_context *ctx;
+	struct tutti_request *req;
 	int rank, err, i, mine;
 
 	err = tutti_init(NULL, &ctx);
@@ -94,12 +103,17 @@ int main(int argc, char **argv)
 		err = tutti_comm_dup(world, &second);
 	if (!err)
 		err = tutti_comm_set_name(second, "spare");
+	if (!err)
+		err = tutti_allreduce_init(TUTTI_IN_PLACE, v, COUNT, TUTTI_FLOAT32, TUTTI_SUM,
+					   world, &req);
 	for (i = 0; !err && i < CALLS; i++)
 		err = reduce(world, COUNT);
 	if (!err && (!strcmp(what, "busy") || !strcmp(what, "sleepy") || !strcmp(what, "stay")))
 		err = go_on(what, mine);
 	else if (!err && mine)
 		err = wrong(what);
+	else if (!err && !strcmp(what, "unstarted"))
+		err = start(req);
 	else if (!err && !strcmp(what, "root"))
 		err = tutti_bcast(v, COUNT, TUTTI_FLOAT32, 0, world);
 	else if (!err)
@@ -110,6 +124,7 @@ int main(int argc, char **argv)
 			sleep(20);
 		return 4;
 	}
+	tutti_request_free(&req);
 	tutti_free(v);
 	return tutti_comm_free(second) || tutti_finalize(ctx) ? 4 : 0;
 }

@@ -22,6 +22,9 @@ const char *op_text(const json_t *op, char *buf, size_t size)
 {
 	int n = snprintf(buf, size, "%s", str(op, "call"));
 
+	if (num(op, "init", 0))
+		n += snprintf(buf + n, size - (size_t)n, " init #%lld, start",
+			      (long long)num(op, "init", 0));
 	if (num(op, "sequence", 0))
 		n += snprintf(buf + n, size - (size_t)n, " #%lld",
 			      (long long)num(op, "sequence", 0));
@@ -46,18 +49,19 @@ const char *op_text(const json_t *op, char *buf, size_t size)
 
 /* ---- ranks whose calls do not match ---- */
 
-struct call {
-	const char *uid;
-	int64_t seq;
-	const json_t *op;
-};
+static int order(int64_t a, int64_t b)
+{
+	return (a > b) - (a < b);
+}
 
+/* By communicator, number of the _init call and number: 0 is one collective, on different ranks. */
 static int compare_calls(const void *a, const void *b)
 {
-	const struct call *x = a, *y = b;
-	int c = strcmp(x->uid, y->uid);
+	const json_t *x = a, *y = b;
+	int c = strcmp(str(x, "uid"), str(y, "uid"));
 
-	return c ? c : (x->seq > y->seq) - (x->seq < y->seq);
+	c = c ? c : order(num(x, "init", 0), num(y, "init", 0));
+	return c ? c : order(num(x, "sequence", 0), num(y, "sequence", 0));
 }
 
 /* The first field in which two calls differ, NULL: none. */
@@ -74,27 +78,27 @@ static const char *differ(const json_t *a, const json_t *b)
 	return NULL;
 }
 
-static const json_t *find_call(const struct dump *d, const char *uid, int64_t seq)
+static const json_t *find_call(const struct dump *d, const json_t *like)
 {
 	size_t i;
 
 	for (i = 0; d && i < d->nops; i++)
-		if (num(d->op[i], "sequence", 0) == seq && !strcmp(str(d->op[i], "uid"), uid))
+		if (!compare_calls(d->op[i], like))
 			return d->op[i];
 	return NULL;
 }
 
 /* The call that most ranks made. */
-static const json_t *usual(const struct dumps *all, const char *uid, int64_t seq, int *votes)
+static const json_t *usual(const struct dumps *all, const json_t *like, int *votes)
 {
 	const json_t *best = NULL, *a, *b;
 	int i, k, n;
 
 	*votes = 0;
 	for (i = 0; i < all->nranks; i++) {
-		a = find_call(all->of[i], uid, seq);
+		a = find_call(all->of[i], like);
 		for (k = n = 0; a && k < all->nranks; k++) {
-			b = find_call(all->of[k], uid, seq);
+			b = find_call(all->of[k], like);
 			n += b && !differ(a, b);
 		}
 		if (n > *votes) {
@@ -105,15 +109,15 @@ static const json_t *usual(const struct dumps *all, const char *uid, int64_t seq
 	return best;
 }
 
-static bool blame_call(const struct dumps *all, const char *uid, int64_t seq, struct verdict *v)
+static bool blame_call(const struct dumps *all, const json_t *like, struct verdict *v)
 {
 	const json_t *most, *own = NULL;
 	char a[256], b[256];
 	int votes, i;
 
-	most = usual(all, uid, seq, &votes);
+	most = usual(all, like, &votes);
 	for (i = 0; i < all->nranks; i++) {
-		own = find_call(all->of[i], uid, seq);
+		own = find_call(all->of[i], like);
 		if (own && differ(most, own))
 			break;
 	}
@@ -129,6 +133,11 @@ static bool blame_call(const struct dumps *all, const char *uid, int64_t seq, st
 	return true;
 }
 
+static void keep(void *op)
+{
+	(void)op; /* the dump's */
+}
+
 static bool mismatch(const struct dumps *all, struct verdict *v)
 {
 	void *calls = NULL;
@@ -138,21 +147,14 @@ static bool mismatch(const struct dumps *all, struct verdict *v)
 
 	for (i = 0; i < all->nranks && !found; i++)
 		for (k = 0; all->of[i] && k < all->of[i]->nops && !found; k++) {
-			struct call *c = malloc(sizeof(*c)), **first;
+			const json_t *op = all->of[i]->op[k], **first;
 
-			if (!c)
-				break;
-			c->op = all->of[i]->op[k];
-			c->uid = str(c->op, "uid");
-			c->seq = num(c->op, "sequence", 0);
-			first = c->seq ? tsearch(c, &calls, compare_calls) : NULL;
-			if (first && *first != c)
-				found = differ((*first)->op, c->op) &&
-					blame_call(all, c->uid, c->seq, v);
-			if (!first || *first != c)
-				free(c);
+			if (!num(op, "sequence", 0))
+				continue;
+			first = tsearch(op, &calls, compare_calls);
+			found = first && differ(*first, op) && blame_call(all, op, v);
 		}
-	tdestroy(calls, free);
+	tdestroy(calls, keep);
 	return found;
 }
 
@@ -271,15 +273,36 @@ static bool gone(const struct dumps *all, struct verdict *v)
 /* ---- ranks that have not made the call ---- */
 
 /*
+ * The number of the last call of the kind of op: a persistent operation's start, or any other.
+ * INT64_MAX: its record may have been overwritten.
+ */
+static int64_t last_call(const struct dump *d, const json_t *op)
+{
+	const json_t *comm = comm_of(d, str(op, "uid"));
+	int64_t last = (int64_t)d->nops < num(d->head, "kept", 0) ? 0 : INT64_MAX;
+	size_t i;
+
+	if (!num(op, "init", 0))
+		return num(comm, "calls", 0);
+	for (i = 0; i < d->nops; i++)
+		if (num(d->op[i], "init", 0) == num(op, "init", 0) &&
+		    !strcmp(str(d->op[i], "uid"), str(op, "uid")))
+			last = num(d->op[i], "sequence", 0);
+	return last;
+}
+
+/*
  * A member of the communicator of op, other than those before `from`, that has not called it; -1:
  * all have.
  */
 static int missing(const struct dumps *all, const struct dump *d, const json_t *op, size_t from,
 		   size_t *at)
 {
-	const json_t *comm = comm_of(d, str(op, "uid")), *theirs;
+	const json_t *comm = comm_of(d, str(op, "uid"));
 	const json_t *members = json_object_get(comm, "members");
 	int64_t seq = num(op, "sequence", 0);
+	bool told = num(comm, "late_sequence", 0) == seq &&
+		    num(comm, "late_init", 0) == num(op, "init", 0);
 	size_t i, n = json_array_size(members);
 
 	for (i = from; i < n; i++) {
@@ -287,10 +310,10 @@ static int missing(const struct dumps *all, const struct dump *d, const json_t *
 
 		if (r < 0 || r >= all->nranks || r == d->rank)
 			continue;
-		theirs = all->of[r] ? comm_of(all->of[r], str(op, "uid")) : NULL;
-		if (all->of[r] && (!theirs || num(theirs, "calls", 0) >= seq))
+		if (all->of[r] &&
+		    (!comm_of(all->of[r], str(op, "uid")) || last_call(all->of[r], op) >= seq))
 			continue;
-		if (!all->of[r] && num(comm, "late_sequence", 0) != seq && !num(comm, "error", 0))
+		if (!all->of[r] && !told && !num(comm, "error", 0))
 			continue; /* nothing is known about it */
 		*at = i;
 		return r;
@@ -316,8 +339,7 @@ static int odd_one(const struct dumps *all)
 		for (k = n = 0; op && k < all->nranks; k++) {
 			const json_t *other = waits(all->of[k]);
 
-			n += other && !strcmp(str(op, "uid"), str(other, "uid")) &&
-			     num(op, "sequence", 0) == num(other, "sequence", 0);
+			n += other && !compare_calls(op, other);
 		}
 		if (op && (rank < 0 || n < fewest)) {
 			rank = i;
