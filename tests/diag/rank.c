@@ -124,7 +124,7 @@ int main(int argc, char **argv)
 			sleep(20);
 		return 4;
 	}
-	tutti_request_free(&req);
+	tutti_request_free(req);
 	tutti_free(v);
 	return tutti_comm_free(second) || tutti_finalize(ctx) ? 4 : 0;
 }

@@ -96,7 +96,7 @@ static int drop(struct mp_job *job, struct ops *o, const int order[OPS])
 	int i;
 
 	for (i = 0; i < OPS; i++)
-		MP_OK(tutti_request_free(&o->req[order[i]]));
+		MP_OK(tutti_request_free(o->req[order[i]]));
 	free(o->sum);
 	free(o->from);
 	free(o->mine);
@@ -171,7 +171,7 @@ static int many(struct mp_job *job)
 			TT_EXPECT(x[i] == job->n * i + job->n * (job->n - 1) / 2);
 		}
 		for (i = 0; i < 200; i++)
-			MP_OK(tutti_request_free(&req[job->rank % 2 ? 199 - i : i]));
+			MP_OK(tutti_request_free(req[job->rank % 2 ? 199 - i : i]));
 	}
 	TT_EXPECT(tt_open_fds() <= fds + 3); /* of the last areas, until all ranks have them */
 	return 0;
@@ -194,12 +194,12 @@ static int alone(struct mp_job *job)
 						   job->world, &req[i]));
 		}
 		for (i = 0; i < 129; i++)
-			MP_OK(tutti_request_free(&req[i]));
+			MP_OK(tutti_request_free(req[i]));
 		MP_OK(tutti_start(req[129]));
 		atomic_fetch_add(turn, 1);
 		MP_OK(tutti_wait(&req[129]));
 		TT_EXPECT(x[129] == 129 * job->n);
-		MP_OK(tutti_request_free(&req[129]));
+		MP_OK(tutti_request_free(req[129]));
 	}
 	return 0;
 }
@@ -235,8 +235,8 @@ static int differ(struct mp_job *job)
 	TT_EXPECT(err == -TUTTI_EMISMATCH);
 	MP_SAID("disagree");
 	TT_EXPECT(mp_said("init #1, start #1") || mp_said("init #2, start #1"));
-	MP_OK(tutti_request_free(&req[1]));
-	MP_OK(tutti_request_free(&req[0]));
+	MP_OK(tutti_request_free(req[1]));
+	MP_OK(tutti_request_free(req[0]));
 	return 0;
 }
 
@@ -296,8 +296,8 @@ static int late(struct mp_job *job)
 		MP_SAID("it waits for rank 2");
 		atomic_fetch_add(&job->shared->word[0], 1);
 	}
-	MP_OK(tutti_request_free(&req[0]));
-	MP_OK(tutti_request_free(&req[1]));
+	MP_OK(tutti_request_free(req[0]));
+	MP_OK(tutti_request_free(req[1]));
 	MP_OK(tutti_comm_free(w));
 	return 0;
 }

@@ -281,7 +281,7 @@ static int release(struct program *p, struct op *o)
 {
 	struct mp_job *job = p->job;
 
-	MP_OK(tutti_request_free(&o->req));
+	MP_OK(tutti_request_free(o->req));
 	if (o->running) {
 		p->left[p->nleft++] = o->send;
 		p->left[p->nleft++] = o->recv;
