@@ -69,7 +69,7 @@ int tutti_accumulate(struct tutti_win *win, int rank, const void *local, size_t 
 				       .offset = offset};
 	int err = check("tutti_accumulate", win, &acc, false);
 
-	return err ? err : tt_win_accumulate(win, &acc);
+	return err ? err : tt_win_run(win, tt_win_acc_start, &acc);
 }
 
 int tutti_get_accumulate(struct tutti_win *win, int rank, const void *local, void *result,
@@ -85,7 +85,7 @@ int tutti_get_accumulate(struct tutti_win *win, int rank, const void *local, voi
 				       .offset = offset};
 	int err = check("tutti_get_accumulate", win, &acc, true);
 
-	return err ? err : tt_win_accumulate(win, &acc);
+	return err ? err : tt_win_run(win, tt_win_acc_start, &acc);
 }
 
 static int start(const char *call, struct tutti_win *win, const struct tt_win_acc *acc, bool fetch,

@@ -175,7 +175,7 @@ int tutti_put_layout(struct tutti_win *win, int rank, const void *local,
 	struct both both = {local_layout, layout};
 	int err = check("tutti_put_layout", win, &both, &s);
 
-	return err ? err : tt_win_strided(win, &s);
+	return err ? err : tt_win_run(win, tt_win_strides_start, &s);
 }
 
 int tutti_put_layout_notify(struct tutti_win *win, int rank, const void *local,
@@ -189,7 +189,7 @@ int tutti_put_layout_notify(struct tutti_win *win, int rank, const void *local,
 
 	if (!err)
 		err = tt_check_notify("tutti_put_layout_notify", win, rank, id, &s.token);
-	return err ? err : tt_win_strided(win, &s);
+	return err ? err : tt_win_run(win, tt_win_strides_start, &s);
 }
 
 int tutti_get_layout(struct tutti_win *win, int rank, void *local,
@@ -200,7 +200,7 @@ int tutti_get_layout(struct tutti_win *win, int rank, void *local,
 	struct both both = {local_layout, layout};
 	int err = check("tutti_get_layout", win, &both, &s);
 
-	return err ? err : tt_win_strided(win, &s);
+	return err ? err : tt_win_run(win, tt_win_strides_start, &s);
 }
 
 static int run(const char *call, struct tutti_win *win, const struct both *both,

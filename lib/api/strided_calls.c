@@ -90,7 +90,7 @@ int tutti_put_strided(struct tutti_win *win, int rank, const void *local, uint64
 	struct tt_win_strides s = {.rank = rank, .local = (void *)local, .offset = offset};
 	int err = check("tutti_put_strided", win, strides, &s);
 
-	return err ? err : tt_win_strided(win, &s);
+	return err ? err : tt_win_run(win, tt_win_strides_start, &s);
 }
 
 int tutti_put_strided_notify(struct tutti_win *win, int rank, const void *local, uint64_t offset,
@@ -102,7 +102,7 @@ int tutti_put_strided_notify(struct tutti_win *win, int rank, const void *local,
 
 	if (!err)
 		err = tt_check_notify("tutti_put_strided_notify", win, rank, id, &s.token);
-	return err ? err : tt_win_strided(win, &s);
+	return err ? err : tt_win_run(win, tt_win_strides_start, &s);
 }
 
 int tutti_get_strided(struct tutti_win *win, int rank, void *local, uint64_t offset,
@@ -111,7 +111,7 @@ int tutti_get_strided(struct tutti_win *win, int rank, void *local, uint64_t off
 	struct tt_win_strides s = {.rank = rank, .local = local, .offset = offset, .get = true};
 	int err = check("tutti_get_strided", win, strides, &s);
 
-	return err ? err : tt_win_strided(win, &s);
+	return err ? err : tt_win_run(win, tt_win_strides_start, &s);
 }
 
 static int run(const char *call, struct tutti_win *win, const struct tt_win_strides *s,

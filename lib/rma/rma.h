@@ -199,18 +199,18 @@ int tt_win_execute(struct tt_bell *bell, int peer, enum tt_amo_op op, uint64_t o
 /* Wakes a target that makes no calls, once per window. Under the lock. */
 void tt_win_wake_target(struct tutti_win *win, int rank);
 
-/*
- * strided.c: strides and layouts. Each starts without waiting; `what` is a struct tt_win_strides.
- * The second is under the lock, end as for tt_win_op_start.
- */
-int tt_win_strided(struct tutti_win *win, const struct tt_win_strides *strides);
+/* Starts an operation without waiting. Under the lock; end as for tt_win_op_start. */
+typedef int tt_win_start_fn(struct tutti_win *win, const void *what, struct tt_win_end *end);
+/* rma_request.c: starts an operation that ends by itself. Without the lock. */
+int tt_win_run(struct tutti_win *win, tt_win_start_fn *start, const void *what);
+
+/* strided.c: strides and layouts; `what` is a struct tt_win_strides. */
 int tt_win_strides_start(struct tutti_win *win, const void *what, struct tt_win_end *end);
 /* Operations under way start no more blocks. Under the lock. */
 void tt_win_drop_strides(struct tutti_win *win, int rank, int status);
 void tt_win_free_strides(struct tutti_win *win);
 
-/* win_accumulate.c: the same of a struct tt_win_acc. */
-int tt_win_accumulate(struct tutti_win *win, const struct tt_win_acc *acc);
+/* win_accumulate.c: `what` is a struct tt_win_acc. */
 int tt_win_acc_start(struct tutti_win *win, const void *what, struct tt_win_end *end);
 /* Whether an accumulate of these elements can have this operator. */
 bool tt_win_acc_valid(enum tutti_datatype datatype, enum tutti_op op);
@@ -229,8 +229,7 @@ int tt_win_iatomic(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t 
 		   uint64_t compare, uint64_t offset, uint64_t *old, const char *call,
 		   struct tutti_request **request);
 /* Of strided operations and accumulates. */
-int tt_win_irun(struct tutti_win *win, int rank, const char *call,
-		int (*start)(struct tutti_win *win, const void *what, struct tt_win_end *end),
+int tt_win_irun(struct tutti_win *win, int rank, const char *call, tt_win_start_fn *start,
 		const void *what, struct tutti_request **request);
 /* All operations on rank, -1: on all ranks, that have begun. */
 int tt_win_iflush(struct tutti_win *win, int rank, const char *call,

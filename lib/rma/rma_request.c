@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* One-sided operations as requests, such as tutti_iput. */
+/* Starts one-sided operations, also as requests, such as tutti_iput. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -227,8 +227,20 @@ int tt_win_iop(struct tutti_win *win, const struct tt_win_access *access, const 
 	return err;
 }
 
-int tt_win_irun(struct tutti_win *win, int rank, const char *call,
-		int (*start)(struct tutti_win *win, const void *what, struct tt_win_end *end),
+int tt_win_run(struct tutti_win *win, tt_win_start_fn *start, const void *what)
+{
+	struct tutti_context *ctx = win->comm->ctx;
+	int err;
+
+	tt_wire_lock(ctx->wire);
+	err = start(win, what, NULL);
+	if (ctx->thread_runs)
+		tt_wire_wake(ctx->wire);
+	tt_wire_unlock(ctx->wire);
+	return err;
+}
+
+int tt_win_irun(struct tutti_win *win, int rank, const char *call, tt_win_start_fn *start,
 		const void *what, struct tutti_request **request)
 {
 	struct tutti_context *ctx = win->comm->ctx;

@@ -258,19 +258,6 @@ int tt_win_strides_start(struct tutti_win *win, const void *strides, struct tt_w
 	return 0;
 }
 
-int tt_win_strided(struct tutti_win *win, const struct tt_win_strides *s)
-{
-	struct tutti_context *ctx = win->comm->ctx;
-	int err;
-
-	tt_wire_lock(ctx->wire);
-	err = tt_win_strides_start(win, s, NULL);
-	if (ctx->thread_runs)
-		tt_wire_wake(ctx->wire);
-	tt_wire_unlock(ctx->wire);
-	return err;
-}
-
 /* The pieces under way end by themselves: their channel is about to be closed. */
 void tt_win_drop_strides(struct tutti_win *win, int rank, int status)
 {

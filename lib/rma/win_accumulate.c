@@ -285,19 +285,6 @@ int tt_win_acc_start(struct tutti_win *win, const void *what, struct tt_win_end 
 	return 0;
 }
 
-int tt_win_accumulate(struct tutti_win *win, const struct tt_win_acc *acc)
-{
-	struct tutti_context *ctx = win->comm->ctx;
-	int err;
-
-	tt_wire_lock(ctx->wire);
-	err = tt_win_acc_start(win, acc, NULL);
-	if (ctx->thread_runs)
-		tt_wire_wake(ctx->wire);
-	tt_wire_unlock(ctx->wire);
-	return err;
-}
-
 /* ---- a window ---- */
 
 void tt_accs_drop(struct tutti_win *win, int rank, int status)
