@@ -51,7 +51,8 @@ not_alone() {
 
 # one_of FLAVOR SIZE SHELL: a job that fails if a rank of another, with another size, is in it
 one_of() {
-	mkdir -p "$tmp/tmp.$2" # two mpirun of Open MPI that make one session folder at once can fail
+	# two mpirun of Open MPI that make one session folder at once can fail
+	mkdir -p "$tmp/tmp.$2"
 	TMPDIR=$tmp/tmp.$2 TUTTI_BOOT_DIR=$tmp/boot timeout 60 "mpirun.$1" $(more $1) -n 3 \
 		$3 ./tutti_perf allreduce -b $2 -e $2 -n 3 >"$tmp/out.$2" 2>&1
 }
