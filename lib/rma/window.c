@@ -201,10 +201,25 @@ int tt_win_open(struct tutti_comm *comm, void *base, size_t size, unsigned flags
 	return 0;
 }
 
+/* Whether operations on rank, -1: on any rank, have begun and not ended. */
+static bool any_pending(const struct tutti_win *win, int rank)
+{
+	int i;
+
+	if (rank >= 0)
+		return win->pending[rank];
+	for (i = 0; i < win->comm->size; i++)
+		if (win->pending[i])
+			return true;
+	return false;
+}
+
 void tt_win_take_back(struct tutti_win *win, int rank)
 {
 	int i, end = rank < 0 ? win->comm->size : rank + 1;
 
+	if (!any_pending(win, rank))
+		return;
 	tt_win_drop_strides(win, rank, -TUTTI_EABORTED);
 	tt_accs_drop(win, rank, -TUTTI_EABORTED);
 	tt_win_drop_stalled(win, rank, -TUTTI_EABORTED);
@@ -241,18 +256,12 @@ struct flush {
 static bool flushed(void *arg)
 {
 	struct flush *f = arg;
-	int i;
 
 	if (atomic_load(&f->win->comm->failed))
 		return true;
 	if (f->win->comm->suspect >= 0) /* the verdict, which names the rank, is on its way */
 		return false;
-	if (f->rank >= 0)
-		return !f->win->pending[f->rank];
-	for (i = 0; i < f->win->comm->size; i++)
-		if (f->win->pending[i])
-			return false;
-	return true;
+	return !any_pending(f->win, f->rank);
 }
 
 int tt_win_wait(struct tutti_win *win, int rank)
