@@ -474,12 +474,16 @@ free_ctx:
 int tt_init(const struct tutti_config *user, const struct tt_start *start,
 	    struct tutti_context **out)
 {
+	struct tutti_error_info before = {.size = sizeof(before)};
 	struct guest guest = {0};
 	int err;
 
+	tutti_last_error(&before);
 	do {
 		guest.again = false;
 		err = init(user, start, &guest, out);
 	} while (guest.again);
+	if (!err)
+		tt_fail_info(&before); /* of what was tried and is not needed, such as a table */
 	return err;
 }

@@ -260,6 +260,55 @@ static void last_error(void)
 	TT_CHECK(!MP_RUN(.n = 1, .fn = last_body));
 }
 
+#define NO_TABLE "TUTTI_TUNE_FILE= XDG_CONFIG_HOME=/nonexistent"
+
+/* A part that is tried and not needed, such as a tuning table, leaves no error. */
+static int no_error_body(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_comm *comm;
+	float x = 1;
+
+	MP_ERR(tutti_last_error(&info), -ENOENT);
+	MP_ERR(tutti_comm_error(job->world, &info), -ENOENT);
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &x, 1, TUTTI_FLOAT32, TUTTI_SUM, job->world));
+	MP_OK(tutti_comm_split_host(job->world, 0, &comm));
+	MP_OK(tutti_comm_free(comm));
+	MP_OK(mp_leave(job));
+	MP_ERR(tutti_last_error(&info), -ENOENT);
+	return 0;
+}
+
+static void no_error(void)
+{
+	static const char *const env[] = {NO_TABLE, NO_TABLE " TUTTI_TRANSPORT=shm",
+					  NO_TABLE " TUTTI_TRANSPORT=ofi TUTTI_IF=lo",
+					  NO_TABLE
+					  " TUTTI_TRANSPORT=ofi TUTTI_IF=lo TUTTI_OFI_EP=rdm"};
+	int i;
+
+	for (i = 0; i < (mp_no_ofi() ? 2 : 4); i++) {
+		TT_CHECK(!MP_RUN(.n = 1, .fn = no_error_body, .env = env[i]));
+		TT_CHECK(!MP_RUN(.n = 3, .fn = no_error_body, .env = env[i]));
+	}
+}
+
+/* An error of an earlier call stays: a call that succeeds does not clear it. */
+static int kept_body(struct mp_job *job)
+{
+	struct tutti_config config = {.nranks = 0};
+
+	MP_ERR(tutti_init(NULL, NULL), -EINVAL);
+	MP_OK(mp_join(job, MP_ID, &config));
+	MP_SAID("ctx is NULL");
+	return 0;
+}
+
+static void kept_error(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = kept_body, .no_init = true, .env = NO_TABLE));
+}
+
 static void fixed(void)
 {
 	TT_CHECK(sizeof(struct tutti_unique_id) == 192);
@@ -289,8 +338,10 @@ static void version(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"sizes", sizes}, {"shorter", shorter}, {"last_error", last_error},
-		{"fixed", fixed}, {"version", version}, {NULL, NULL},
+		{"sizes", sizes},	    {"shorter", shorter},
+		{"last_error", last_error}, {"no_error", no_error},
+		{"kept_error", kept_error}, {"fixed", fixed},
+		{"version", version},	    {NULL, NULL},
 	};
 
 	return tt_test_main("structs", tests, argc, argv);
