@@ -167,5 +167,6 @@ int main(int argc, char **argv)
 	}
 	trainer_use(&t, tutti_world(t.ctx));
 	err = train(&t);
+	err |= train_flush(&train_digits_program);
 	return clean_up(&t) || err ? 1 : 0;
 }

@@ -336,5 +336,6 @@ int main(int argc, char **argv)
 	trainer_settle(&e.t);
 	trainer_drop(&e.t);
 	trainer_free(&e.t);
+	err |= train_flush(&train_elastic_program);
 	return tutti_finalize(e.t.ctx) || err;
 }

@@ -226,5 +226,15 @@ int train_options(struct train_options *opt, const struct train_program *program
 		printf("%s%s", program->help, help);
 	else if (parsed == VERSION)
 		printf("%s %s\n", program->name, tutti_version());
-	return parsed == WRONG ? -1 : parsed != RUN;
+	if (parsed == RUN)
+		return 0;
+	return train_flush(program) || parsed == WRONG ? -1 : 1;
+}
+
+int train_flush(const struct train_program *program)
+{
+	if (!fflush(stdout) && !ferror(stdout))
+		return 0;
+	fprintf(stderr, "%s: cannot write to standard output\n", program->name);
+	return -1;
 }

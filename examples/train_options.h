@@ -29,5 +29,7 @@ extern const struct train_program train_digits_program, train_elastic_program;
  */
 int train_options(struct train_options *opt, const struct train_program *program, int argc,
 		  char **argv);
+/* 0; -1: some of what was printed could not be written, and that was said. */
+int train_flush(const struct train_program *program);
 
 #endif

@@ -6,7 +6,7 @@ tutti_perf_SOURCES = \
 	perf/coll.c perf/coll.h perf/coll_kinds.c perf/overlap.c perf/wakeup.c perf/threads.c \
 	perf/p2p.c \
 	perf/kernel.c \
-	perf/checksum.c perf/rules.c perf/ps.c
+	perf/checksum.c perf/rules.c perf/ps.c tools/cli.c tools/cli.h
 tutti_perf_LDADD = libtt_rules.la libtt_reduce.la libtutti.la $(JANSSON_LIBS)
 
 # What perf/relay runs.

@@ -13,6 +13,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "tools/cli.h"
+
 #define MOST_LISTED 64
 
 int perf_call_failed(struct perf *perf, const char *call, int err)
@@ -190,8 +192,10 @@ int main(int argc, char **argv)
 	int err, end;
 
 	err = perf_options_parse(&perf.opt, argc, argv);
+	if (err == PERF_DONE)
+		return cli_flush("tutti_perf") ? PERF_FAILED : PERF_OK;
 	if (err)
-		return err == PERF_DONE ? PERF_OK : PERF_USAGE;
+		return PERF_USAGE;
 	err = join(&perf);
 	if (err)
 		return PERF_FAILED;
@@ -200,5 +204,7 @@ int main(int argc, char **argv)
 	end = tutti_finalize(perf.ctx);
 	if (end && !err)
 		err = perf_call_failed(&perf, "finalize", end);
+	if (cli_flush("tutti_perf"))
+		err = -EIO;
 	return err || perf.totals.wrong || perf.totals.out_of_bounds ? PERF_FAILED : PERF_OK;
 }

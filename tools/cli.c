@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Parses options; an unknown option is reported with the nearest known one. */
+/*
+ * Parses options; an unknown option is reported with the nearest known one. Reports output that
+ * could not be written.
+ */
 #include "tools/cli.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <tutti/error.h>
@@ -64,10 +68,10 @@ int cli_options(const struct cli *cli, int argc, char **argv, void *into)
 		switch (c) {
 		case 'h':
 			fputs(cli->usage, stdout);
-			return 1;
+			return cli_flush(cli->prog) ? -1 : 1;
 		case 'V':
 			printf("%s %s\n", cli->prog, TUTTI_VERSION_STRING);
-			return 1;
+			return cli_flush(cli->prog) ? -1 : 1;
 		case '?':
 		case ':':
 			return bad_option(cli->prog, cli->options, c, argv);
@@ -77,4 +81,17 @@ int cli_options(const struct cli *cli, int argc, char **argv, void *into)
 		}
 	}
 	return 0;
+}
+
+int cli_flush(const char *prog)
+{
+	int err;
+
+	errno = 0;
+	err = fflush(stdout) ? errno : 0;
+	if (!err && !ferror(stdout))
+		return 0;
+	fprintf(stderr, "%s: cannot write to standard output%s%s\n", prog, err ? ": " : "",
+		err ? strerror(err) : "");
+	return -1;
 }

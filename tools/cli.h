@@ -21,4 +21,10 @@ struct cli {
  */
 int cli_options(const struct cli *cli, int argc, char **argv, void *into);
 
+/*
+ * Writes out what was printed, before a program ends or waits. Returns 0; negative: some of it was
+ * not written, and an error was printed.
+ */
+int cli_flush(const char *prog);
+
 #endif

@@ -117,21 +117,20 @@ static json_t *child(json_t *parent, const char *name)
 	return o;
 }
 
-static int print_json(const struct facts *facts)
+static void print_json(const struct facts *facts)
 {
 	json_t *root = json_object();
 	const struct fact *f;
-	int i, err;
+	int i;
 
 	for (i = 0; i < facts->n; i++) {
 		f = &facts->fact[i];
 		json_object_set_new(child(child(root, f->section), f->name), f->key,
 				    json_string(f->value));
 	}
-	err = json_dumpf(root, stdout, JSON_INDENT(2));
+	json_dumpf(root, stdout, JSON_INDENT(2));
 	putchar('\n');
 	json_decref(root);
-	return err;
 }
 
 static int take(void *into, int option, char *value)
@@ -145,17 +144,14 @@ static int take(void *into, int option, char *value)
 	return 0;
 }
 
-static int print_all(const struct wish *w, const struct facts *facts)
+static void print_all(const struct wish *w, const struct facts *facts)
 {
-	int err = 0;
-
 	if (w->json)
-		err = print_json(facts);
+		print_json(facts);
 	else if (w->config || w->devices)
 		print_sections(w, facts);
 	else
 		print_summary(facts);
-	return err || fflush(stdout) || ferror(stdout) ? -1 : 0;
 }
 
 int main(int argc, char **argv)
@@ -174,10 +170,10 @@ int main(int argc, char **argv)
 	err = tutti_describe(add_fact, &facts);
 	if (!err && facts.failed)
 		err = -ENOMEM;
-	if (!err)
-		err = print_all(&w, &facts);
 	if (err)
 		fprintf(stderr, PROG ": cannot describe this machine: %s\n", tutti_strerror(err));
+	else
+		print_all(&w, &facts);
 	free_facts(&facts);
-	return err ? 1 : 0;
+	return err || cli_flush(PROG) ? 1 : 0;
 }

@@ -393,5 +393,5 @@ int main(int argc, char **argv)
 	for (i = 0; i < c.workers; i++)
 		free(c.worker[i].tick);
 	free(c.worker);
-	return status;
+	return cli_flush(cli.prog) ? 1 : status;
 }

@@ -48,6 +48,7 @@ test_killed()
 {
 	job '137 4' kill 2
 	dumps 4
+	unwritten "$TT_BUILD/tutti_blame" "$tmp"/d.*
 	verdict '^culprit: rank 2 on ' \
 		'^call: allreduce #[0-9]+ of communicator 1, count 1000, float32, sum$' \
 		'killed by signal 9' 'last call was allreduce #[0-9]+ .*finished'

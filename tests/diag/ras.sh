@@ -69,6 +69,9 @@ test_late()
 test_rates()
 {
 	begin busy 0 -x TUTTI_NODE=off
+	unwritten "$TT_BUILD/tutti_ras" --list
+	unwritten "$TT_BUILD/tutti_ras" -i 0 -p "$pid0"
+	unwritten "$TT_BUILD/tutti_ras" --json -p "$pid0"
 	look -i 0.3 --links
 	expect '^rank 3 on .*per second: [1-9][0-9]* operations, [0-9.]*[1-9][0-9.]* MB put'
 	expect '  link to rank [012]: shm, open$'

@@ -97,5 +97,5 @@ int main(int argc, char **argv)
 	if (!status)
 		status = report(&all);
 	free_dumps(&all);
-	return status;
+	return cli_flush(cli.prog) ? 2 : status;
 }

@@ -382,7 +382,5 @@ int main(int argc, char **argv)
 		tt_tunes_free(&tunes);
 	}
 	tt_env_free(&opt.env);
-	if (fflush(stdout) || ferror(stdout))
-		err = cli_fail("cannot write to standard output");
-	return err != 0;
+	return err || cli_flush(cli_prog) ? 1 : 0;
 }

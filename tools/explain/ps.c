@@ -400,7 +400,5 @@ int explain_ps(int argc, char **argv)
 		err = find_bandwidth(&a);
 	if (!err)
 		err = print_all(&a);
-	if (fflush(stdout) || ferror(stdout))
-		err = cli_fail("cannot write to standard output");
-	return err != 0;
+	return err || cli_flush(cli_prog) ? 1 : 0;
 }

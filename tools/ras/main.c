@@ -27,7 +27,8 @@ static int look(const struct wish *w, struct client *c)
 		if (!err && !w->json && (before.nranks || w->interval <= 0))
 			print_answers(w, c->door, &now, &before);
 		fflush(stdout);
-		if (err || w->json || w->interval <= 0 || (before.nranks && !w->follow)) {
+		if (err || ferror(stdout) || w->json || w->interval <= 0 ||
+		    (before.nranks && !w->follow)) {
 			answers_free(&now);
 			break;
 		}
@@ -176,5 +177,8 @@ int main(int argc, char **argv)
 		w.job = argv[optind++];
 	if (!done && optind < argc)
 		done = cli_fail("unexpected argument '%s': give one job", argv[optind]);
-	return done < 0 ? 2 : done ? 0 : choose(&w);
+	if (done)
+		return done < 0 ? 2 : 0;
+	done = choose(&w);
+	return cli_flush(cli_prog) ? 1 : done;
 }

@@ -2,6 +2,7 @@
 /* tutti_sim: runs the library's plans on simulated clusters. */
 #include <stdlib.h>
 
+#include "tools/cli.h"
 #include "tools/sim/sim.h"
 #include "tools/values.h"
 
@@ -32,7 +33,5 @@ int main(int argc, char **argv)
 	if (err)
 		return err < 0;
 	err = opt.table ? sim_table(&opt) : simulate(&opt);
-	if (fflush(stdout) || ferror(stdout))
-		err = cli_fail("cannot write to standard output");
-	return err != 0;
+	return err || cli_flush(cli_prog) ? 1 : 0;
 }

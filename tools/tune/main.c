@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "lib/base/env.h"
+#include "tools/cli.h"
 #include "tools/tune/tune.h"
 #include "tools/values.h"
 
@@ -196,5 +197,5 @@ int main(int argc, char **argv)
 		tutti_free(job.out);
 	if (tutti_finalize(job.ctx) && !err)
 		err = tune_fail(&job, "finalize", -EIO);
-	return err ? 1 : 0;
+	return cli_flush(cli_prog) || err ? 1 : 0;
 }

@@ -615,8 +615,27 @@ test_replace_dismissed()
 	! pgrep -f "^sleep ${MARK}6\$" || die "processes are left"
 }
 
+# What cannot be written is an error of every program.
+test_unwritten()
+{
+	for p in run info perf sim explain tune ras blame ps_check; do
+		unwritten "$TT_BUILD/tutti_$p" --help
+		unwritten "$TT_BUILD/tutti_$p" --version
+	done
+	! [ -x "$TT_BUILD/train_digits" ] || unwritten "$TT_BUILD/train_digits" --help
+	for o in "" --config --devices --json; do
+		unwritten "$TT_BUILD/tutti_info" $o
+	done
+	! "$TT_BUILD/tutti_info" >&- 2>"$tmp/err" || die "tutti_info >&- succeeded"
+	expect_text "cannot write to standard output: Bad file descriptor" "$tmp/err"
+	unwritten "$TT_BUILD/tutti_sim" -n 2 -b 8
+	unwritten "$TT_BUILD/tutti_explain" -n 2 -b 8
+	unwritten "$TT_BUILD/tutti_explain" ps
+	unwritten "$TT_BUILD/tutti_perf" kernel -b 64 -e 64 -n 1
+}
+
 for t in environment store secret secret_hidden tags stdin status first refuse lost_early \
-	loopback_down limits grace nothing_left launcher_killed launcher_killed_shells \
+	loopback_down limits grace nothing_left unwritten launcher_killed launcher_killed_shells \
 	signals signal_death timeout options lookup export wdir bind hostfile remote remote_mixed \
 	remote_failures remote_shell_dies replace replace_status replace_remote replace_host_dies \
 	replace_dismissed; do

@@ -47,6 +47,13 @@ test_merged()
 	[ "$(grep -c '"ranks"' "$tmp/m.json")" = 2 ] || die "$(cat "$tmp/m.json")"
 }
 
+# The table is saved even if what is printed is lost.
+test_unwritten()
+{
+	unwritten timeout 100 ./tutti_run -n 2 ./tutti_tune -o "$tmp/u.json" --links -t 0.001
+	grep -q '"ranks"' "$tmp/u.json" || die "no table"
+}
+
 # Only rank 0 sees it; were plans not the same on all ranks, results would be wrong or ranks wait
 # for ever.
 test_rank0()
@@ -122,6 +129,7 @@ test_new_home()
 echo '{"tutti_tune": 1, "tables": [' >"$tmp/part.json"
 run made test_made
 run merged test_merged
+run unwritten test_unwritten
 run rank0 test_rank0
 run foreign test_foreign
 run missing says "cannot read the tuning table /nowhere/t.json" bad /nowhere/t.json
