@@ -62,7 +62,9 @@ int tt_comm_equip(struct tutti_comm *comm, const struct tt_agreed *agreed)
 {
 	int err = tt_comm_choose(comm, agreed);
 
-	return err ? err : tt_node_comm_new(comm);
+	if (!err)
+		err = tt_node_comm_new(comm);
+	return err;
 }
 
 void tt_comm_strip(struct tutti_comm *comm)
@@ -106,8 +108,15 @@ void tt_comm_free(struct tutti_comm *comm)
 	tt_wire_unlock(ctx->wire);
 }
 
-int tt_comm_make(struct tutti_context *ctx, const int *world, int n,
-		 const struct tt_comm_kind *kind, const char *call, struct tutti_comm **out)
+static void unmade(struct tutti_context *ctx, uint64_t uid, int err, const char *call)
+{
+	tt_wire_lock(ctx->wire);
+	tt_comm_unmade(ctx, uid, err, call);
+	tt_wire_unlock(ctx->wire);
+}
+
+int tt_comm_begin(struct tutti_context *ctx, const int *world, int n,
+		  const struct tt_comm_kind *kind, const char *call, struct tutti_comm **out)
 {
 	struct tutti_comm *comm = NULL;
 	struct tt_agreed agreed;
@@ -119,14 +128,35 @@ int tt_comm_make(struct tutti_context *ctx, const int *world, int n,
 		err = tt_comm_new(ctx, world, n, kind, &comm);
 	if (!err)
 		err = tt_comm_equip(comm, &agreed);
-	if (err && !(comm && atomic_load(&comm->failed))) {
-		tt_wire_lock(ctx->wire);
-		tt_comm_unmade(ctx, kind->uid, err, call);
-		tt_wire_unlock(ctx->wire);
-	}
+	if (err && !(comm && atomic_load(&comm->failed)))
+		unmade(ctx, kind->uid, err, call);
 	if (!comm)
 		return err;
 	*out = comm;
+	return 0;
+}
+
+bool tt_comm_ready(struct tutti_comm *comm, const char *call)
+{
+	int err = tt_node_comm_share(comm, true);
+
+	if (err == -EAGAIN)
+		return false;
+	if (err && !atomic_load(&comm->failed))
+		tt_comm_unmade(comm->ctx, comm->uid, err, call);
+	return true;
+}
+
+int tt_comm_make(struct tutti_context *ctx, const int *world, int n,
+		 const struct tt_comm_kind *kind, const char *call, struct tutti_comm **out)
+{
+	int err = tt_comm_begin(ctx, world, n, kind, call, out);
+
+	if (err)
+		return err;
+	err = tt_node_comm_share(*out, false);
+	if (err && !atomic_load(&(*out)->failed))
+		unmade(ctx, kind->uid, err, call);
 	return 0;
 }
 

@@ -277,6 +277,8 @@ static int make_world(struct tutti_context *ctx, const struct tt_tunes *tunes)
 		err = tt_node_agree(ctx, node_card_of);
 	if (!err)
 		err = tt_comm_equip(ctx->world, &agreed);
+	if (!err)
+		err = tt_node_comm_share(ctx->world, false);
 	if (err)
 		return err;
 	err = tt_tune_share(ctx, &agreed, tunes);

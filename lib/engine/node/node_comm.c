@@ -57,9 +57,8 @@ static int new_group(struct tutti_comm *comm, const struct tt_hosts *hosts, uint
 		     struct tt_node_comm **out)
 {
 	int host = hosts ? hosts->host[comm->rank] : 0, n = hosts ? hosts->size[host] : comm->size,
-	    i, err;
+	    i;
 	struct tt_node_comm *nc = calloc(1, sizeof(*nc) + 3 * (size_t)n * sizeof(int));
-	struct tt_node_params p;
 	int *world, *numa;
 
 	if (!nc)
@@ -67,7 +66,7 @@ static int new_group(struct tutti_comm *comm, const struct tt_hosts *hosts, uint
 	nc->n = n;
 	nc->uid = uid;
 	tt_list_init(&nc->batches);
-	nc->member = (int *)(nc + 1);
+	nc->member = (int *)(nc + 1); /* then the group's world and numa */
 	nc->member_here = hosts ? hosts->local[comm->rank] : comm->rank;
 	world = nc->member + n;
 	numa = world + n;
@@ -76,15 +75,21 @@ static int new_group(struct tutti_comm *comm, const struct tt_hosts *hosts, uint
 		world[i] = comm->world[nc->member[i]];
 		numa[i] = tt_wire_numa(comm->ctx->wire, world[i]);
 	}
-	p = tt_node_params_of(comm, nc, world, numa);
 	tt_short_new(nc);
-	err = tt_node_group_new(comm->ctx->node, &p, &nc->group);
-	if (err) {
-		free(nc);
-		return err;
-	}
 	*out = nc;
 	return 0;
+}
+
+/* Shares the area of one group, NULL: there is none. */
+static int share(struct tutti_comm *comm, struct tt_node_comm *nc, bool now)
+{
+	struct tt_node_params p;
+
+	if (!nc || nc->group)
+		return 0;
+	p = tt_node_params_of(comm, nc, nc->member + nc->n, nc->member + 2 * nc->n);
+	p.now = now;
+	return tt_node_group_new(comm->ctx->node, &p, &nc->group);
 }
 
 /*
@@ -150,6 +155,30 @@ int tt_node_comm_new(struct tutti_comm *comm)
 	if (err)
 		tt_node_comm_free(comm);
 	return err;
+}
+
+int tt_node_comm_share(struct tutti_comm *comm, bool now)
+{
+	int err = share(comm, comm->node, now);
+
+	if (!err)
+		err = share(comm, comm->near, now);
+	if (err == -EAGAIN && atomic_load(&comm->coll_failed))
+		err = tt_fail_info(&comm->failure);
+	if (err && err != -EAGAIN)
+		tt_node_comm_free(comm);
+	return err;
+}
+
+int tt_node_comm_late(const struct tutti_comm *comm)
+{
+	const struct tt_node_comm *nc = comm->node->group ? comm->near : comm->node;
+
+	if (nc->member_here)
+		return tt_fail(-ETIMEDOUT, "rank %d made no area for the communicator in time",
+			       comm->world[nc->member[0]]);
+	return tt_fail(-ETIMEDOUT, "no room for the communicator's area: other ranks of this host "
+				   "did not come for theirs in time");
 }
 
 static void free_group(struct tutti_comm *comm, struct tt_node_comm **nc)

@@ -50,9 +50,16 @@ void tt_node_msg(void *ctx, int from, const void *data, size_t len);
 /*
  * Makes comm->node if its ranks share a host and its memory; also comm->numa and comm->near if the
  * host has them on several NUMA nodes; or comm->hosts if each of several hosts has several ranks.
- * Collective, may wait for other ranks.
+ * Collective. The first call on comm follows when they share their areas.
  */
 int tt_node_comm_new(struct tutti_comm *comm);
+/*
+ * Waits for other ranks; or, with now, is -EAGAIN if they are not there yet, under the lock. After
+ * another error comm has no memory of the host.
+ */
+int tt_node_comm_share(struct tutti_comm *comm, bool now);
+/* For a deadline, after -EAGAIN: sets the last error, why; returns -ETIMEDOUT. */
+int tt_node_comm_late(const struct tutti_comm *comm);
 void tt_node_comm_free(struct tutti_comm *comm);
 
 #define TT_SHORT_NOT 1
