@@ -36,6 +36,8 @@ dist_man_MANS += \
 	man/tutti_comm_state.3 \
 	man/tutti_comm_context.3 \
 	man/tutti_comm_dup.3 \
+	man/tutti_comm_idup.3 \
+	man/tutti_comm_isplit.3 \
 	man/tutti_comm_error.3 \
 	man/tutti_comm_failed.3 \
 	man/tutti_comm_free.3 \

@@ -14,6 +14,7 @@ extern "C" {
 
 struct tutti_context;
 struct tutti_comm;
+struct tutti_request;
 
 /* Made by one process, passed to all processes of the job by any means. Opaque bytes. */
 struct tutti_unique_id {
@@ -142,6 +143,16 @@ int tutti_comm_create(struct tutti_comm *comm, const struct tutti_comm_config *c
  * Collective. color >= 0, or TUTTI_UNDEFINED: *newcomm becomes NULL.
  */
 int tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_comm **newcomm);
+
+/**
+ * tutti_comm_idup, tutti_comm_isplit - as tutti_comm_dup and tutti_comm_split, nonblocking:
+ * *newcomm is set when the request is complete, and untouched if it fails. Match the blocking
+ * calls. The request cannot be freed while it runs.
+ */
+int tutti_comm_idup(struct tutti_comm *comm, struct tutti_comm **newcomm,
+		    struct tutti_request **request);
+int tutti_comm_isplit(struct tutti_comm *comm, int color, int key, struct tutti_comm **newcomm,
+		      struct tutti_request **request);
 
 /**
  * tutti_comm_create_group - a communicator of some ranks of comm, called by these ranks alone, all

@@ -160,8 +160,10 @@ int tutti_comm_get_name(struct tutti_comm *comm, char *name, size_t size)
 	return err;
 }
 
-static int split(const char *call, struct tutti_comm *comm, const struct tt_comm_part *part,
-		 struct tutti_comm **newcomm)
+#define TUTTI "tutti_"
+
+/* call is the whole name, as in all texts; part->call is without its prefix. */
+static int check_split(const char *call, struct tt_comm_part *part, struct tutti_comm **newcomm)
 {
 	int err = tt_group_refuse(call);
 
@@ -172,7 +174,26 @@ static int split(const char *call, struct tutti_comm *comm, const struct tt_comm
 	if (part->color < TUTTI_UNDEFINED)
 		return tt_fail(-EINVAL, "%s: color is %d; it must be 0 or more, or TUTTI_UNDEFINED",
 			       call, part->color);
-	return tt_comm_split(comm, part, newcomm);
+	part->call = call + strlen(TUTTI);
+	return 0;
+}
+
+static int split(const char *call, struct tutti_comm *comm, struct tt_comm_part part,
+		 struct tutti_comm **newcomm)
+{
+	int err = check_split(call, &part, newcomm);
+
+	return err ? err : tt_comm_split(comm, &part, newcomm);
+}
+
+static int isplit(const char *call, struct tutti_comm *comm, struct tt_comm_part part,
+		  struct tutti_comm **newcomm, struct tutti_request **request)
+{
+	int err = check_split(call, &part, newcomm);
+
+	if (!err && !request)
+		err = tt_fail(-EINVAL, "%s: request is NULL", call);
+	return err ? err : tt_comm_isplit(comm, &part, newcomm, request);
 }
 
 static unsigned flags_of(const struct tutti_comm *comm)
@@ -180,15 +201,25 @@ static unsigned flags_of(const struct tutti_comm *comm)
 	return comm->tolerant ? TUTTI_COMM_TOLERANT : 0;
 }
 
+static struct tt_comm_part part_of(const struct tutti_comm *comm, int color, int key)
+{
+	return (struct tt_comm_part){.color = color, .key = key, .flags = flags_of(comm)};
+}
+
 int tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_comm **newcomm)
 {
-	struct tt_comm_part part = {.color = color, .key = key};
 	int err = tt_check_comm(comm);
 
-	if (err)
-		return err;
-	part.flags = flags_of(comm);
-	return split("tutti_comm_split", comm, &part, newcomm);
+	return err ? err : split("tutti_comm_split", comm, part_of(comm, color, key), newcomm);
+}
+
+int tutti_comm_isplit(struct tutti_comm *comm, int color, int key, struct tutti_comm **newcomm,
+		      struct tutti_request **request)
+{
+	int err = tt_check_comm(comm);
+
+	return err ? err
+		   : isplit("tutti_comm_isplit", comm, part_of(comm, color, key), newcomm, request);
 }
 
 static int read_config(const char *call, const struct tutti_comm_config *config,
@@ -219,10 +250,9 @@ int tutti_comm_create(struct tutti_comm *comm, const struct tutti_comm_config *c
 		return err;
 	err = read_config("tutti_comm_create", config, &c);
 	if (!err)
-		err = split(
-			"tutti_comm_create", comm,
-			&(struct tt_comm_part){.color = c.color, .key = c.key, .flags = c.flags},
-			newcomm ? &made : NULL);
+		err = split("tutti_comm_create", comm,
+			    (struct tt_comm_part){.color = c.color, .key = c.key, .flags = c.flags},
+			    newcomm ? &made : NULL);
 	if (err)
 		return err;
 	if (made && c.name)
@@ -271,7 +301,17 @@ int tutti_comm_dup(struct tutti_comm *comm, struct tutti_comm **newcomm)
 {
 	int err = tt_check_comm(comm);
 
-	return err ? err : tutti_comm_split(comm, 0, comm->rank, newcomm);
+	return err ? err : split("tutti_comm_dup", comm, part_of(comm, 0, comm->rank), newcomm);
+}
+
+int tutti_comm_idup(struct tutti_comm *comm, struct tutti_comm **newcomm,
+		    struct tutti_request **request)
+{
+	int err = tt_check_comm(comm);
+
+	return err ? err
+		   : isplit("tutti_comm_idup", comm, part_of(comm, 0, comm->rank), newcomm,
+			    request);
 }
 
 int tutti_comm_split_host(struct tutti_comm *comm, int key, struct tutti_comm **newcomm)
@@ -287,7 +327,8 @@ int tutti_comm_split_host(struct tutti_comm *comm, int key, struct tutti_comm **
 	for (i = 0; i < comm->rank; i++)
 		if (tt_wire_host_key(comm->ctx->wire, comm->world[i]) == mine)
 			break;
-	return tutti_comm_split(comm, key == TUTTI_UNDEFINED ? key : i, key, newcomm);
+	return split("tutti_comm_split_host", comm,
+		     part_of(comm, key == TUTTI_UNDEFINED ? key : i, key), newcomm);
 }
 
 int tutti_comm_free(struct tutti_comm *comm)

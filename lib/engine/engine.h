@@ -79,6 +79,7 @@ struct tt_request_ops {
 	 * lock. NULL: nothing to do.
 	 */
 	void (*collected)(struct tutti_request *req);
+	bool kept; /* the starter has to wait for it: it cannot be freed while it runs */
 	/*
 	 * Sets the thread's last error from the request's own status, if that is not its
 	 * communicator's failure; NULL: has none.
@@ -108,6 +109,7 @@ struct tutti_request {
 	char phase[48]; /* if a failure has ended it */
 	uint64_t bytes;
 	uint64_t flight; /* number of its record */
+	void *ended_arg; /* for ended */
 };
 
 /*

@@ -93,7 +93,7 @@ bool tt_request_orphan(struct tutti_request *req)
 {
 	/* a request that was fused with others is in no list */
 	if (atomic_load(&req->state) != TT_REQ_RUNNING || tt_list_empty(&req->link) || req->ended ||
-	    req->ops->collected)
+	    req->ops->collected || req->ops->kept)
 		return false;
 	req->persistent = false;
 	req->ended = orphan_ended;

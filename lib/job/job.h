@@ -98,9 +98,13 @@ void tt_job_close_wire(struct tutti_context *ctx);
 struct tt_comm_part {
 	int color, key;
 	unsigned flags; /* enum tutti_comm_flags */
+	const char *call;
 };
 int tt_comm_split(struct tutti_comm *comm, const struct tt_comm_part *part,
 		  struct tutti_comm **newcomm);
+/* The same as a request, which sets *newcomm at its end. */
+int tt_comm_isplit(struct tutti_comm *comm, const struct tt_comm_part *part,
+		   struct tutti_comm **newcomm, struct tutti_request **req);
 /* survive.c */
 int tt_comm_failed(struct tutti_comm *comm, struct tutti_failed *list, int max);
 int tt_comm_ack_failed(struct tutti_comm *comm, const struct tutti_failed *list, int n);

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Splits a communicator: all ranks exchange color and key, then the ranks of each color make one.
+ * The request has two steps: an all-gather, which is a request of its own, and the new
+ * communicator, which is ready when its ranks share the memory of their host. A rank may finish and
+ * send messages on it before another has made its part: the wire keeps them.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "lib/base/hash.h"
+#include "lib/engine/node/node_ops.h"
 #include "lib/job/job.h"
 
 /* A rank's contribution to a split. */
@@ -13,31 +18,20 @@ struct part {
 	int64_t color, key, next_id, flags;
 };
 
-/*
- * Gathers all ranks' parts. With few ranks a rank sends log2 messages; no rank sends more bytes
- * than there are parts.
- */
-static int exchange(struct tutti_comm *comm, const struct tt_comm_part *mine, struct part **out)
-{
-	size_t count = sizeof(struct part) / sizeof(int64_t);
+struct split {
+	struct tutti_request r;
+	struct tt_stalled stalled; /* its next step may be possible */
+	const char *call;
+	struct tutti_request *gather; /* NULL: it has succeeded */
+	struct tutti_comm **newcomm, *made;
+	int color;
 	struct part *all;
-	int err;
+	struct tutti_error_info why; /* code 0: the parent has failed */
+};
 
-	err = tutti_alloc(comm->ctx, (size_t)comm->size * sizeof(*all), (void **)&all);
-	if (err)
-		return err;
-	all[comm->rank] =
-		(struct part){.color = mine->color, .key = mine->key, .flags = mine->flags};
-	tt_wire_lock(comm->ctx->wire);
-	all[comm->rank].next_id = comm->ctx->next_comm_id;
-	tt_wire_unlock(comm->ctx->wire);
-	err = tutti_allgather(TUTTI_IN_PLACE, all, count, TUTTI_INT64, comm);
-	if (err) {
-		tutti_free(all);
-		return err;
-	}
-	*out = all;
-	return 0;
+static struct split *split_of(const struct tutti_request *r)
+{
+	return tt_container(r, struct split, r);
 }
 
 struct member {
@@ -72,35 +66,29 @@ static int members(const struct tutti_comm *comm, const struct part *all, int co
 	return n;
 }
 
-static int make(struct tutti_comm *parent, const struct part *all, int color,
-		struct tutti_comm **out)
+static uint64_t new_uid(const struct split *s)
 {
-	struct tt_comm_kind kind = {.tolerant = all[parent->rank].flags & TUTTI_COMM_TOLERANT};
+	return tt_hash_add(tt_hash_add(s->r.comm->uid, s->r.seq), (uint64_t)s->color);
+}
+
+/* Begins the new communicator. */
+static int begin_comm(struct split *s)
+{
+	struct tutti_comm *parent = s->r.comm;
+	struct tt_comm_kind kind = {.uid = new_uid(s),
+				    .tolerant = s->all[parent->rank].flags & TUTTI_COMM_TOLERANT};
 	int *world = malloc((size_t)parent->size * sizeof(int));
-	struct tutti_comm *comm;
 	int i, n = 0, err;
 
 	for (i = 0; i < parent->size; i++)
-		if ((uint32_t)all[i].next_id > kind.id)
-			kind.id = (uint32_t)all[i].next_id;
-	kind.uid = tt_hash_add(tt_hash_add(parent->uid, parent->seq), (uint64_t)color);
-	if (world && (n = members(parent, all, color, world)) < 0) {
+		if ((uint32_t)s->all[i].next_id > kind.id)
+			kind.id = (uint32_t)s->all[i].next_id;
+	if (world && (n = members(parent, s->all, s->color, world)) < 0) {
 		free(world);
 		world = NULL;
 	}
-	err = tt_comm_make(parent->ctx, world, n, &kind, "comm_split", &comm);
+	err = tt_comm_begin(parent->ctx, world, n, &kind, s->call, &s->made);
 	free(world);
-	if (err)
-		return err;
-	tt_wire_lock(comm->ctx->wire); /* the control thread may be writing the failure */
-	err = tt_comm_check(comm);
-	tt_wire_unlock(comm->ctx->wire);
-	if (!err) {
-		*out = comm;
-		return 0;
-	}
-	tt_comm_strip(comm);
-	tt_comm_bury(comm);
 	return err;
 }
 
@@ -124,20 +112,278 @@ static int check_flags(const struct tutti_comm *comm, const struct part *all, in
 	return 0;
 }
 
-int tt_comm_split(struct tutti_comm *comm, const struct tt_comm_part *part,
-		  struct tutti_comm **newcomm)
+/* ---- the request ---- */
+
+/* Other ranks may have made their part: they learn that this rank has none. */
+static void drop(struct split *s, int err)
 {
-	struct part *all;
-	int err = exchange(comm, part, &all);
+	struct tutti_context *ctx = s->r.comm->ctx;
+
+	tt_list_del(&s->stalled.link);
+	if (s->color == TUTTI_UNDEFINED)
+		return;
+	if (!s->made || !atomic_load(&s->made->failed))
+		tt_comm_unmade(ctx, new_uid(s), err, s->call);
+	if (!s->made)
+		return;
+	s->made->freed = true; /* not now: the caller may walk through the communicators */
+	s->made->magic = TT_COMM_DEAD;
+	s->made = NULL;
+	ctx->reap_due = true;
+}
+
+/* The all-gather, which is in a list before this request's, has been taken back. */
+static void split_cancel(struct tutti_request *r)
+{
+	struct split *s = split_of(r);
+
+	drop(s, tt_fail_info(&r->comm->failure));
+}
+
+static uint64_t split_where(struct tutti_request *r, char *phase, size_t size)
+{
+	const struct split *s = split_of(r);
+
+	if (s->gather)
+		snprintf(phase, size, "%s", s->gather->phase);
+	return s->gather ? s->gather->bytes : 0;
+}
+
+static void fail(struct split *s, int err)
+{
+	tutti_last_error(&s->why);
+	drop(s, err);
+	tt_request_end(&s->r, err);
+}
+
+static void succeed(struct split *s)
+{
+	tt_list_del(&s->stalled.link);
+	*s->newcomm = s->made;
+	tt_request_end(&s->r, 0);
+}
+
+/* The two requests count as one. */
+static void free_gather(struct split *s)
+{
+	s->r.comm->requests++;
+	tt_request_free(s->gather);
+	s->gather = NULL;
+}
+
+/* The all-gather has succeeded. */
+static int take_parts(struct split *s)
+{
+	int err;
+
+	free_gather(s);
+	if (s->color == TUTTI_UNDEFINED)
+		return 0;
+	err = check_flags(s->r.comm, s->all, s->color);
+	return err ? err : begin_comm(s);
+}
+
+static void step(struct tt_stalled *stalled)
+{
+	struct split *s = tt_container(stalled, struct split, stalled);
+	int err = 0;
+
+	if (s->gather && s->gather->status) {
+		split_where(&s->r, s->r.phase, sizeof(s->r.phase));
+		split_cancel(&s->r);
+		tt_request_end(&s->r, s->gather->status);
+		return;
+	}
+	if (s->gather)
+		err = take_parts(s);
+	if (!err && s->made) {
+		if (!tt_comm_ready(s->made, s->call))
+			return;
+		err = tt_comm_check(s->made);
+	}
+	if (err)
+		fail(s, err);
+	else
+		succeed(s);
+}
+
+static void gathered(struct tutti_request *gather)
+{
+	struct split *s = gather->ended_arg;
+
+	tt_list_del(&s->stalled.link);
+	tt_list_add(&s->r.comm->ctx->stalled, &s->stalled.link);
+}
+
+static const char *split_call(const struct tutti_request *r)
+{
+	return split_of(r)->call;
+}
+
+/* An all-gather that is still being left ends this request later. */
+static bool split_abandon(struct tutti_request *r)
+{
+	struct split *s = split_of(r);
+
+	if (s->gather && !tt_request_finished(s->gather))
+		return false;
+	split_cancel(r);
+	return true;
+}
+
+static void split_free(struct tutti_request *r)
+{
+	struct split *s = split_of(r);
+
+	if (s->gather)
+		free_gather(s);
+	tutti_free(s->all);
+	free(s);
+}
+
+static const char *split_text(const struct tutti_request *r, char *buf, size_t size)
+{
+	snprintf(buf, size, "%s", split_of(r)->call);
+	return buf;
+}
+
+static int split_waits(const struct tutti_request *r, char *buf, size_t size)
+{
+	const struct split *s = split_of(r);
+
+	return s->gather ? s->gather->ops->waits(s->gather, buf, size) : -1;
+}
+
+/* Without its host's memory, only the new communicator fails. */
+static bool split_expire(struct tutti_request *r)
+{
+	struct split *s = split_of(r);
+
+	if (s->gather || !s->made)
+		return false;
+	fail(s, tt_node_comm_late(s->made));
+	return true;
+}
+
+static int split_explain(const struct tutti_request *r)
+{
+	const struct split *s = split_of(r);
+
+	if (s->why.code)
+		return tt_fail_info(&s->why);
+	return tt_comm_failure(r->comm, s->call, r->seq, r->phase, r->bytes);
+}
+
+static const struct tt_request_ops split_ops = {.list = TT_ACTIVE_OTHER,
+						.call = split_call,
+						.cancel = split_cancel,
+						.abandon = split_abandon,
+						.free = split_free,
+						.text = split_text,
+						.waits = split_waits,
+						.where = split_where,
+						.expire = split_expire,
+						.kept = true,
+						.explain = split_explain};
+
+/* NULL: no memory, and the thread's last error says so. */
+static struct split *split_new(struct tutti_comm *comm, const struct tt_comm_part *part)
+{
+	struct split *s = calloc(1, sizeof(*s));
+
+	if (!s) {
+		tt_fail(-ENOMEM, "no memory to split a communicator");
+		return NULL;
+	}
+	if (tutti_alloc(comm->ctx, (size_t)comm->size * sizeof(*s->all), (void **)&s->all)) {
+		free(s);
+		return NULL;
+	}
+	tt_list_init(&s->stalled.link);
+	s->stalled.again = step;
+	s->call = part->call;
+	s->color = part->color;
+	s->why.size = sizeof(s->why);
+	s->all[comm->rank] =
+		(struct part){.color = part->color, .key = part->key, .flags = part->flags};
+	return s;
+}
+
+/* With few ranks a rank sends log2 messages; no rank sends more bytes than there are parts. */
+static int new_gather(struct tutti_comm *comm, struct split *s)
+{
+	struct tt_call call = {.coll = TT_COLL_ALLGATHER,
+			       .in_place = true,
+			       .recvbuf = s->all,
+			       .count = sizeof(*s->all) / sizeof(int64_t),
+			       .datatype = TUTTI_INT64};
+	int err = tt_comm_check_call(comm, TT_ACTIVE_COLL, s->call);
+
+	if (!err)
+		err = tt_request_new(comm, &call, false, &s->gather);
+	if (err)
+		return err;
+	comm->requests--;
+	s->gather->ended = gathered;
+	s->gather->ended_arg = s;
+	tt_request_set_timeout(s->gather, TUTTI_NEVER); /* the split's holds */
+	return 0;
+}
+
+/* Begins both requests; the state of comm has been checked. */
+static int start(struct split *s)
+{
+	int err = tt_request_begin(&s->r);
 
 	if (err)
 		return err;
-	if (part->color != TUTTI_UNDEFINED)
-		err = check_flags(comm, all, part->color);
-	if (!err && part->color == TUTTI_UNDEFINED)
-		*newcomm = NULL;
-	else if (!err)
-		err = make(comm, all, part->color, newcomm);
-	tutti_free(all);
+	s->all[s->r.comm->rank].next_id = s->r.comm->ctx->next_comm_id++;
+	err = tt_request_start(s->gather);
+	s->r.seq = s->gather->seq;
+	if (err)
+		tt_request_end(&s->r, err);
+	else if (tt_request_finished(s->gather))
+		step(&s->stalled);
 	return err;
+}
+
+int tt_comm_isplit(struct tutti_comm *comm, const struct tt_comm_part *part,
+		   struct tutti_comm **newcomm, struct tutti_request **out)
+{
+	struct split *s = split_new(comm, part);
+	struct tutti_context *ctx = comm->ctx;
+	int err;
+
+	if (!s)
+		return -ENOMEM;
+	s->newcomm = newcomm;
+	tt_wire_lock(ctx->wire);
+	err = new_gather(comm, s);
+	if (err) {
+		tutti_free(s->all);
+		free(s);
+	} else {
+		tt_request_init(&s->r, &split_ops, comm, false);
+		err = start(s);
+		if (err)
+			tt_request_free(&s->r);
+	}
+	if (!err)
+		*out = &s->r;
+	if (ctx->thread_runs)
+		tt_wire_wake(ctx->wire);
+	tt_wire_unlock(ctx->wire);
+	if (err)
+		tt_record_due(ctx);
+	return err;
+}
+
+int tt_comm_split(struct tutti_comm *comm, const struct tt_comm_part *part,
+		  struct tutti_comm **newcomm)
+{
+	struct tutti_request *req;
+	uint64_t begin = 0;
+	int err = tt_comm_isplit(comm, part, newcomm, &req);
+
+	return err ? err : tt_wait_blocking(&req, &begin);
 }

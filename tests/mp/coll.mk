@@ -23,6 +23,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/p2p/test_flow \
 	tests/mp/coll/test_counters \
 	tests/mp/comm/test_comm \
+	tests/mp/comm/test_idup \
 	tests/mp/p2p/test_p2p \
 	tests/mp/p2p/test_p2p_errors \
 	tests/mp/p2p/test_deadlines \
@@ -104,6 +105,8 @@ tests_mp_coll_test_counters_SOURCES = tests/mp/coll/test_counters.c
 tests_mp_coll_test_counters_LDADD = libttmp.la
 tests_mp_comm_test_comm_SOURCES = tests/mp/comm/test_comm.c
 tests_mp_comm_test_comm_LDADD = libttmp.la
+tests_mp_comm_test_idup_SOURCES = tests/mp/comm/test_idup.c
+tests_mp_comm_test_idup_LDADD = libttmp.la
 tests_mp_p2p_test_p2p_SOURCES = tests/mp/p2p/test_p2p.c
 tests_mp_p2p_test_p2p_LDADD = libttmp.la
 tests_mp_p2p_test_p2p_errors_SOURCES = tests/mp/p2p/test_p2p_errors.c
