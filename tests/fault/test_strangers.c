@@ -6,10 +6,12 @@
 #include <errno.h>
 #include <malloc.h>
 #include <poll.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/un.h>
@@ -258,6 +260,58 @@ static void test_cheap_and_short(void)
 	quiet(false);
 }
 
+/* Opens n connections that say nothing, writes a byte to done, and keeps them. */
+static void keep_open(int port, int n, int done)
+{
+	struct rlimit lim;
+
+	getrlimit(RLIMIT_NOFILE, &lim);
+	lim.rlim_cur = lim.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &lim);
+	while (n-- && st_connect(port) >= 0)
+		;
+	(void)!write(done, "", 1);
+	pause();
+	_exit(0);
+}
+
+/* Strangers that come before the ranks leave these the descriptors that they need. */
+static void test_few_descriptors(void)
+{
+	struct pollfd done = {.events = POLLIN};
+	struct rlimit before, few;
+	int fds[2], open;
+	struct st_job job;
+	pid_t pid;
+
+	quiet(true);
+	TT_REQUIRE(!pipe(fds) && !getrlimit(RLIMIT_NOFILE, &before));
+	st_job_init(&job, 2);
+	st_start(&job, 0);
+	close(st_connect(job.port));
+	few = before;
+	few.rlim_cur = 128;
+	TT_REQUIRE(!setrlimit(RLIMIT_NOFILE, &few));
+	open = tt_open_fds();
+	pid = fork();
+	if (!pid)
+		keep_open(job.port, 400, fds[1]);
+	done.fd = fds[0];
+	TT_CHECK(poll(&done, 1, 30000) == 1);
+	usleep(100000);
+	printf("  400 strangers hold %d of 128 descriptors\n", tt_open_fds() - open);
+	TT_CHECK(tt_open_fds() - open <= 128 / 8 + job.n + 8); /* and some of rank 0's own */
+	st_start(&job, 1);
+	TT_CHECK(st_started(&job, 0, 1) == 0);
+	TT_CHECK(st_stop(&job) == 0);
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	setrlimit(RLIMIT_NOFILE, &before);
+	close(fds[0]);
+	close(fds[1]);
+	quiet(false);
+}
+
 #define JUNK 10
 
 struct thrower {
@@ -408,6 +462,7 @@ int main(int argc, char **argv)
 					       {"replayed", test_replayed},
 					       {"reflected", test_reflected},
 					       {"cheap_and_short", test_cheap_and_short},
+					       {"few_descriptors", test_few_descriptors},
 					       {"junk_starts", test_junk_starts},
 					       {"lookers", test_lookers},
 					       {NULL, NULL}};

@@ -4,6 +4,8 @@
  * interleaving is chosen by the test; test_shm_procs.c has the processes.
  */
 #include "tests/unit/test_shm.h"
+#include "lib/base/clock.h"
+#include "transports/shm/shm.h"
 
 #include <dirent.h>
 #include <poll.h>
@@ -457,6 +459,33 @@ static void test_atomics(void)
 	pair_free(&p);
 }
 
+/* Peers that were stopped in the middle of a transfer and are taken for dead share one wait. */
+static void test_shared_wait(void)
+{
+	static struct shm_ring ring;
+	struct shm_tp *tp;
+	struct pair p;
+	uint64_t end;
+	int i;
+
+	TT_REQUIRE(pair_new(&p));
+	tp = (struct shm_tp *)p.tp[0];
+	tp->fence_ns = 100 * TT_MS;
+	atomic_store(&ring.busy, 1);
+	atomic_store(&ring.producer, (uint64_t)getpid());
+	TT_CHECK(shm_fence(tp, &ring, 0) == -ETIMEDOUT);
+	end = tp->fence_end;
+	TT_CHECK(tt_passed(end));
+	tp->fence_again = TT_NEVER; /* a slow machine */
+	for (i = 0; i < 5; i++)
+		TT_CHECK(shm_fence(tp, &ring, 0) == -ETIMEDOUT && tp->fence_end == end);
+	tp->fence_again = 0;
+	TT_CHECK(shm_fence(tp, &ring, 0) == -ETIMEDOUT && tp->fence_end > end);
+	atomic_store(&ring.busy, 0);
+	TT_CHECK(shm_fence(tp, &ring, 0) == 0);
+	pair_free(&p);
+}
+
 static const struct tt_test tests[] = {
 	{"leaves_nothing", test_leaves_nothing},
 	{"full_ring", test_full_ring},
@@ -477,6 +506,7 @@ static const struct tt_test tests[] = {
 	{"killed_peer", test_killed_peer},
 	{"killed_while_writing", test_killed_while_writing},
 	{"fences", test_fences},
+	{"shared_wait", test_shared_wait},
 	{NULL, NULL}};
 
 int main(int argc, char **argv)

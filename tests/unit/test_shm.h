@@ -35,7 +35,8 @@ struct memory {
 
 static inline int tp_new(uint64_t cookie, struct tt_tp **tp)
 {
-	static _Thread_local struct tt_tp_params params;
+	static const struct tt_env env = {.heartbeat_limit.number = 10000};
+	static _Thread_local struct tt_tp_params params = {.env = &env};
 
 	params.cookie[0] = cookie;
 	params.cookie[1] = (uint64_t)getpid();

@@ -23,6 +23,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "lib/base/clock.h"
+
 #define RING_QUOTA 16 /* entries of one ring before the next has its turn */
 
 extern const struct tt_tp_ops tt_shm_tp;
@@ -67,6 +69,7 @@ static int shm_tp_open(const struct tt_tp_params *params, struct tt_tp **tpp)
 	memcpy(tp->probe, params->cookie, sizeof(tp->probe));
 	tp->alive = params->alive;
 	tp->alive_arg = params->alive_arg;
+	tp->fence_ns = (uint64_t)params->env->heartbeat_limit.number * TT_MS / 4;
 	err = tt_shm_seg_create(&tp->own, SHM_SEG_NAME, SHM_SEG_SIZE, SHM_MAGIC, params->cookie);
 	if (err)
 		goto free_tp;

@@ -102,6 +102,7 @@ struct shm_tp {
 	uint64_t probe[2];	  /* the cookie again, where process_vm_readv is tried */
 	void (*alive)(void *arg); /* as in struct tt_tp_params */
 	void *alive_arg;
+	uint64_t fence_ns, fence_end, fence_again; /* shm_fence of peers taken for dead */
 	uint32_t pid;
 	bool armed;
 	struct tt_shm_seg own;
@@ -145,7 +146,7 @@ int shm_peer_attach(struct shm_ep *ep, const struct shm_blob *blob);
 void shm_peer_detach(struct shm_ep *ep);
 void shm_ring_bell(struct shm_ep *ep);
 /* Wait until busy is not id (0: until it is 0). */
-int shm_fence(const struct shm_tp *tp, struct shm_ring *ring, uint64_t id);
+int shm_fence(struct shm_tp *tp, struct shm_ring *ring, uint64_t id);
 
 /* shm_reg.c */
 int shm_reg(struct tt_tp *tp, const struct tt_mem *mem, unsigned access, struct tt_mr **mr);

@@ -52,7 +52,22 @@ int shm_ring_open(struct shm_tp *tp, uint32_t *index, uint32_t *gen)
 	return 0;
 }
 
-int shm_fence(const struct shm_tp *tp, struct shm_ring *ring, uint64_t id)
+/*
+ * Peers that are taken for dead are fenced in the control thread, or while it waits for the lock:
+ * no heartbeats leave meanwhile. All of them together may take a quarter of the heartbeat limit.
+ */
+static uint64_t fence_end(struct shm_tp *tp)
+{
+	uint64_t now = tt_now_ns();
+
+	if (now >= tp->fence_again) {
+		tp->fence_end = now + tp->fence_ns;
+		tp->fence_again = tp->fence_end + 4 * tp->fence_ns;
+	}
+	return tp->fence_end;
+}
+
+int shm_fence(struct shm_tp *tp, struct shm_ring *ring, uint64_t id)
 {
 	uint64_t deadline = 0, busy;
 	unsigned turn;
@@ -71,7 +86,7 @@ int shm_fence(const struct shm_tp *tp, struct shm_ring *ring, uint64_t id)
 		if (tt_proc_gone(shm_producer(ring)))
 			return 0;
 		if (!deadline)
-			deadline = tt_deadline_ms(SHM_FENCE_MS);
+			deadline = id ? tt_deadline_ms(SHM_FENCE_MS) : fence_end(tp);
 		if (tt_passed(deadline))
 			return -ETIMEDOUT;
 		if (tp->alive)
@@ -87,7 +102,7 @@ void shm_ring_close(struct shm_ep *ep)
 		next = shm_state(ep->gen, (uint32_t)state == SHM_ATTACHED ? SHM_CLOSED : SHM_FREE);
 	while (!atomic_compare_exchange_weak(&ep->in->state, &state, next));
 	if (next == shm_state(ep->gen, SHM_CLOSED) &&
-	    shm_fence((const struct shm_tp *)ep->ep.tp, ep->in, 0))
+	    shm_fence((struct shm_tp *)ep->ep.tp, ep->in, 0))
 		tt_warn("shm: process %d is stopped in the middle of a transfer with this process; "
 			"end it before its buffers here are used again",
 			(int)shm_producer(ep->in));

@@ -79,15 +79,20 @@ static void no_file(struct tt_boot *b)
 	b->out_of_files = true;
 }
 
-/* Strangers leave most descriptors of a running job to ranks that lose their parent. */
+/*
+ * Strangers leave most descriptors to the ranks: to those that have yet to join, and in a running
+ * job to those that lose their parent. Where descriptors are few, connections are, too.
+ */
 static int pending_max(const struct tt_boot *b)
 {
 	struct rlimit lim = {.rlim_cur = RLIM_INFINITY};
 
 	getrlimit(RLIMIT_NOFILE, &lim);
-	if (b->phase < TT_PH_UP || lim.rlim_cur / 8 >= PENDING_MAX)
+	if (lim.rlim_cur / 8 >= PENDING_MAX)
 		return PENDING_MAX + b->nranks;
-	return (int)(lim.rlim_cur / 8) + TT_CTL_ARITY;
+	if (b->phase >= TT_PH_UP)
+		return (int)(lim.rlim_cur / 8) + TT_CTL_ARITY;
+	return (int)(lim.rlim_cur / 8) + b->nranks - b->njoined;
 }
 
 void tt_listen_accept(struct tt_boot *b)
