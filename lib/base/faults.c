@@ -10,6 +10,7 @@
 
 #include "lib/base/env.h"
 #include "lib/base/error.h"
+#include "lib/base/lists.h"
 
 enum kind { NUMBER, CHANCE, CHANCE_BELOW_ONE, DELAY, FLAG, RANK };
 
@@ -161,8 +162,10 @@ int tt_faults_parse(const char *text, struct tt_faults *spec)
 {
 	struct tt_faults s = {.rank = -1, .seed = 1, .delay_us = 200};
 	char *copy, *word, *save = NULL, *eq;
-	int err = 0;
+	int err = tt_list_check("TUTTI_FAULT", text ? text : "", INT_MAX);
 
+	if (err)
+		return err;
 	copy = strdup(text ? text : "");
 	if (!copy)
 		return tt_fail(-ENOMEM, "no memory for TUTTI_FAULT");

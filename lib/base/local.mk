@@ -6,7 +6,8 @@ libtt_la_SOURCES += \
 	lib/base/env.def lib/base/env.h lib/base/error.c lib/base/error.h lib/base/faults.c \
 	lib/base/faults.h lib/base/hash.h lib/base/hash_map.c lib/base/hash_map.h \
 	lib/base/heap.h lib/base/inject.c lib/base/inject.h lib/base/library.c \
-	lib/base/library.h lib/base/list.h lib/base/lock.c lib/base/lock.h lib/base/log.c \
+	lib/base/library.h lib/base/list.h lib/base/lists.c lib/base/lists.h \
+	lib/base/lock.c lib/base/lock.h lib/base/log.c \
 	lib/base/log.h lib/base/proc.c lib/base/proc.h lib/base/signals.c lib/base/signals.h \
 	lib/base/sized.c lib/base/sized.h lib/base/spawn.c lib/base/spawn.h
 

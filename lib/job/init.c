@@ -12,6 +12,7 @@
 #include "lib/observe/report/prometheus.h"
 #include "lib/rma/rma.h"
 #include "lib/base/clock.h"
+#include "lib/base/lists.h"
 #include "lib/engine/node/node_ops.h"
 
 static int set_text(struct tt_env_value *value, const char *text)
@@ -357,6 +358,8 @@ static int configure(struct tutti_context *ctx, const struct tutti_config *confi
 	err = apply_config(&ctx->env, config);
 	if (!err)
 		err = tt_inject_arm(&ctx->env, -1);
+	if (!err)
+		err = tt_lists_check(&ctx->env);
 	if (!err)
 		err = tt_boot_discover(config, &ctx->env, &ctx->boot_params);
 	if (err) {

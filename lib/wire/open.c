@@ -5,9 +5,11 @@
  * the cards are known, rarely within one host.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/lists.h"
 #include "lib/base/signals.h"
 #include "lib/wire/wire_internal.h"
 
@@ -34,17 +36,18 @@ static bool in_list(const char *list, const char *name)
 	return false;
 }
 
-/* Checks that every name in TUTTI_TRANSPORT is a transport. */
+/* Checks that every name in TUTTI_TRANSPORT is a transport between ranks, and given once. */
 static int check_list(const char *list)
 {
+	int n = 0, i, err = tt_list_check("TUTTI_TRANSPORT", list, INT_MAX);
 	const char *names[TT_TP_MAX], *near;
 	char word[32];
 	size_t len;
-	int n, i;
 
-	for (n = 0; tt_transports[n]; n++)
-		names[n] = tt_transports[n]->name;
-	for (; *list; list += len + (list[len] == ',')) {
+	for (i = 0; tt_transports[i]; i++)
+		if (strcmp(tt_transports[i]->name, "self"))
+			names[n++] = tt_transports[i]->name;
+	for (; !err && *list; list += len + (list[len] == ',')) {
 		len = strcspn(list, ",");
 		snprintf(word, sizeof(word), "%.*s", (int)len, list);
 		for (i = 0; i < n && strcmp(names[i], word); i++)
@@ -53,9 +56,10 @@ static int check_list(const char *list)
 			continue;
 		near = tt_nearest(word, names, n);
 		return tt_fail(-EINVAL, "TUTTI_TRANSPORT: there is no transport '%s'%s%s%s", word,
-			       near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+			       near ? "; did you mean " : " between ranks", near ? near : "",
+			       near ? "?" : "");
 	}
-	return 0;
+	return err;
 }
 
 /* Whether puts are long enough for a slot and, for a late opening, for the agreed length. */

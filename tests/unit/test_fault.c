@@ -168,6 +168,10 @@ static void test_spec_errors(void)
 	bad_spec("erorr_after=2", "'error_after'");
 	bad_spec("completely_different=1", "known: seed");
 	bad_spec("delay", "key=value");
+	bad_spec("seed=1,", "','");
+	bad_spec(",seed=1", "','");
+	bad_spec("seed=1,,rank=2", "','");
+	bad_spec("seed=1,seed=1", "seed=1 is given twice");
 	bad_spec("delay=1.5", "delay=1.5");
 	bad_spec("delay=0.5:", "MICROSECONDS");
 	bad_spec("delay=0.5:12x", "MICROSECONDS");

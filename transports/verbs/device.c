@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <ifaddrs.h>
-#include <limits.h>
 #include <net/if.h>
 #include <netpacket/packet.h>
 #include <numa.h>
@@ -15,6 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include "lib/base/lists.h"
 
 #define PORTS_MAX 64
 #define GIDS_MAX 64
@@ -229,56 +230,22 @@ static void inspect(struct vb_port *port, struct ibv_context *ctx, const struct 
 			       !vb_port_gid(port, ctx, env->verbs_gid.number) && !vb_port_net(port);
 }
 
-static int mask_number(const char *text, size_t len, int *number)
-{
-	char *end;
-	long n = strtol(text, &end, 10);
-
-	*number = (int)n;
-	return end == text + len && n >= 0 && n <= INT_MAX ? 0 : -EINVAL;
-}
-
-/* TUTTI_VERBS_MASK; vb_choose reports unknown words. */
-static int parse_mask(const char *list, struct vb_port *port)
-{
-	int err = 0;
-	size_t n;
-
-	for (; *list && !err; list += n + (list[n] == ',')) {
-		n = strcspn(list, ",");
-		if (n > 7 && !strncmp(list, "inline=", 7))
-			err = mask_number(list + 7, n - 7, &port->inline_most);
-		else if (n == 3 && !strncmp(list, "imm", n))
-			port->imm = false;
-		else if (n == 6 && !strncmp(list, "atomic", n))
-			port->atomic = false;
-		else if (n == 6 && !strncmp(list, "placed", n))
-			port->placed = false;
-		else if (n == 3 && !strncmp(list, "srq", n))
-			port->srq = false;
-		else if (n == 6 && !strncmp(list, "resize", n))
-			port->resize = false;
-		else if (n > 7 && !strncmp(list, "subnet=", 7))
-			err = mask_number(list + 7, n - 7, &port->subnet);
-		else
-			err = -EINVAL;
-	}
-	return err;
-}
-
 /*
  * No query reports immediate data and the meaning of a WRITE's completion; both follow from the
  * protocol.
  */
-static void set_capabilities(struct vb_port *port, const char *mask)
+static void set_capabilities(struct vb_port *port, const char *list)
 {
-	port->imm = port->placed = port->fabric != VB_IWARP;
-	port->atomic = port->dev.atomic_cap != IBV_ATOMIC_NONE;
-	port->srq = port->dev.max_srq > 0 && port->dev.max_srq_wr >= 64;
-	port->resize = true; /* until it refuses */
-	port->inline_most = INT_MAX;
-	port->subnet = -1;
-	parse_mask(mask, port);
+	struct tt_verbs_mask mask;
+
+	tt_verbs_mask_parse(list, &mask); /* vb_choose reports unknown words */
+	port->imm = port->fabric != VB_IWARP && !mask.imm;
+	port->placed = port->fabric != VB_IWARP && !mask.placed;
+	port->atomic = port->dev.atomic_cap != IBV_ATOMIC_NONE && !mask.atomic;
+	port->srq = port->dev.max_srq > 0 && port->dev.max_srq_wr >= 64 && !mask.srq;
+	port->resize = !mask.resize; /* until it refuses */
+	port->inline_most = mask.inline_most;
+	port->subnet = mask.subnet;
 }
 
 /* Every port of one device; returns how many are in ports now. */
@@ -413,16 +380,13 @@ int vb_query(const struct tt_tp_params *params, struct tt_tp_device *dev, int ma
 
 int vb_choose(const struct tt_tp_params *params, struct vb_port chosen[VB_RAILS])
 {
-	const char *mask = params->env->verbs_mask.text;
 	struct vb_choice choice;
+	struct tt_verbs_mask mask;
 	struct vb_port *ports;
-	int i;
+	int i, err = tt_verbs_mask_parse(params->env->verbs_mask.text, &mask);
 
-	if (parse_mask(mask, chosen))
-		return tt_fail(-EINVAL,
-			       "TUTTI_VERBS_MASK=%s: must be a list of imm, atomic, placed, srq, "
-			       "resize, inline=BYTES and subnet=NUMBER",
-			       mask);
+	if (err)
+		return err;
 	ports = calloc(PORTS_MAX, sizeof(*ports));
 	if (!ports)
 		return tt_fail(-ENOMEM, "verbs: out of memory");

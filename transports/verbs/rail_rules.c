@@ -9,25 +9,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/lists.h"
+
 #define PAGE 4096u /* pieces begin at multiples of it */
 
 /* ---- which ports ---- */
-
-/* The first entry of list as name and port, 0: all ports; returns its length, 0: it is none. */
-static size_t parse_entry(const char *list, char name[32], long *port)
-{
-	size_t len = strcspn(list, ","), n = strcspn(list, ":,");
-	char *end;
-
-	if (!n || n >= 32)
-		return 0;
-	snprintf(name, 32, "%.*s", (int)n, list);
-	*port = 0;
-	if (n == len)
-		return len;
-	*port = strtol(list + n + 1, &end, 10);
-	return *port > 0 && *port < 256 && end == list + len ? len : 0;
-}
 
 static void add(struct vb_choice *c, int port)
 {
@@ -89,7 +75,7 @@ static void select_named(const struct vb_port *ports, int n, const char *list, s
 	int i;
 
 	for (at = list; *at; at += len + (at[len] == ',')) {
-		len = parse_entry(at, name, &num);
+		len = tt_verbs_port_parse(at, name, &num);
 		if (!len) {
 			refuse(c, -EINVAL,
 			       "TUTTI_VERBS_DEVICE=%.60s: must be a list of NAME or NAME:PORT",

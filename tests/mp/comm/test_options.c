@@ -170,6 +170,17 @@ static int refused_body(struct mp_job *job)
 		{"TUTTI_CHUNK=17", "config.options: TUTTI_CHUNK=17", "from 4096"},
 		{"TUTTI_PROGRESS=maybe", "TUTTI_PROGRESS=maybe", "caller|thread"},
 		{"TUTTI_TRANSPORT=smh", "smh", "shm"},
+		{"TUTTI_TRANSPORT=shm,", "TUTTI_TRANSPORT=shm,", "missing"},
+		{"TUTTI_TRANSPORT=fault:shm,shm", "TUTTI_TRANSPORT=shm,shm", "twice"},
+		{"TUTTI_TRANSPORT=self", "TUTTI_TRANSPORT", "'self' between ranks"},
+		{"TUTTI_VERBS_MASK=foo", "TUTTI_VERBS_MASK=foo", "imm, atomic"},
+		{"TUTTI_VERBS_MASK=imm,", "TUTTI_VERBS_MASK=imm,", "missing"},
+		{"TUTTI_VERBS_MASK=inline=", "TUTTI_VERBS_MASK=inline=", "inline=BYTES"},
+		{"TUTTI_VERBS_MASK=srq,subnet=-1", "TUTTI_VERBS_MASK", "subnet=NUMBER"},
+		{"TUTTI_VERBS_DEVICE=a,b,c,d,e", "TUTTI_VERBS_DEVICE=a,b,c,d,e", "at most 4"},
+		{"TUTTI_VERBS_DEVICE=a,,b", "TUTTI_VERBS_DEVICE=a,,b", "missing"},
+		{"TUTTI_VERBS_DEVICE=a:0", "TUTTI_VERBS_DEVICE=a:0", "NAME:PORT"},
+		{"TUTTI_FAULT=seed=1,,", "TUTTI_FAULT=seed=1,,", "missing"},
 		{"TUTTI_LANES=3", "TUTTI_LANES", "twice"}, /* the list begins with it */
 	};
 	struct tutti_config config = {.size = sizeof(config), .nranks = 1};
@@ -187,6 +198,24 @@ static int refused_body(struct mp_job *job)
 	return 0;
 }
 
+/* Lists that are as tutti_env(7) says, also where no device is there to use them. */
+static int lists_body(struct mp_job *job)
+{
+	static const char *const options[] = {
+		"TUTTI_TRANSPORT=fault:shm", "TUTTI_FAULT=seed=1,rank=0",
+		"TUTTI_VERBS_MASK=imm,atomic,placed,srq,resize,inline=0,subnet=7",
+		"TUTTI_VERBS_DEVICE=a,b:1,c,d:255", NULL};
+	struct tutti_config config = {.options = options};
+
+	MP_OK(mp_join(job, MP_ID, &config));
+	return 0;
+}
+
+static void lists(void)
+{
+	TT_CHECK(!MP_RUN(.n = 1, .fn = lists_body, .no_init = true));
+}
+
 static void refused(void)
 {
 	TT_CHECK(!MP_RUN(.n = 1, .fn = refused_body, .no_init = true));
@@ -196,7 +225,7 @@ int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"apart", apart},   {"effect", effect},	  {"found", found}, {"grown", grown},
-		{"log", log_level}, {"refused", refused}, {NULL, NULL},
+		{"log", log_level}, {"refused", refused}, {"lists", lists}, {NULL, NULL},
 	};
 
 	return tt_test_main("options", tests, argc, argv);
