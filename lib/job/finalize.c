@@ -7,6 +7,7 @@
 #include "lib/observe/report/prometheus.h"
 #include "lib/rma/rma.h"
 #include "lib/base/clock.h"
+#include "lib/base/inject.h"
 
 #define ORPHANS_MS 1000 /* for requests that nobody waits for, after all ranks have met */
 
