@@ -194,7 +194,8 @@ struct tt_plan_req {
 	int leaving;	 /* abandoned: operations still under way, plus 1; else 0 */
 	uint32_t rounds; /* in all lanes */
 	struct tt_lane_run *lanes;
-	struct tt_plan_req *fused; /* fuse.c: the next member of the fused set */
+	/* fuse.c: the next member of the fused set; the request of all while it runs, else NULL */
+	struct tt_plan_req *fused, *carrier;
 };
 
 /* A call, checked by lib/api. */
@@ -299,6 +300,8 @@ void tt_combine_scale(struct tt_plan_req *req);
  * with first, which are then no longer held. False: nothing has happened.
  */
 bool tt_fuse(struct tutti_request *first, struct tutti_request *rest);
+/* The deadline of a running request has changed: so has that of the one that it is fused into. */
+void tt_fuse_timed(struct tutti_request *req);
 
 /* run.c */
 void tt_run_start(struct tt_plan_req *req);

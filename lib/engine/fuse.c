@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lib/base/clock.h"
 #include "lib/base/hash.h"
 #include "lib/engine/engine.h"
 
@@ -96,6 +97,7 @@ static void unpack(struct tutti_request *r)
 			tt_wire_stats(wire)->copied_bytes += bytes_of(req);
 		}
 		from += bytes_of(req);
+		req->carrier = NULL;
 		req->r.status = r->status;
 		atomic_store(&req->r.state, TT_REQ_DONE);
 	}
@@ -124,21 +126,42 @@ static size_t gather(struct tutti_request *first, struct tutti_request *rest)
 	return bytes;
 }
 
-/* The shortest timeout and the highest priority of the members. */
-static void take_options(struct tutti_request *all, const struct tt_plan_req *member)
+/* The earliest deadline of the members, and its timeout. */
+static void take_deadline(struct tt_plan_req *all)
 {
-	uint64_t timeout = TT_NEVER;
+	const struct tt_plan_req *member;
 
-	all->priority = member->r.priority;
-	for (; member; member = member->fused) {
-		if (member->r.priority > all->priority)
-			all->priority = member->r.priority;
-		if (tt_request_timeout(&member->r) > timeout)
+	all->r.deadline = TT_NEVER;
+	for (member = all->fused; member; member = member->fused) {
+		if (member->r.deadline > all->r.deadline)
 			continue;
-		timeout = tt_request_timeout(&member->r);
-		all->timeout = member->r.timeout;
-		all->timed_by_call = member->r.timed_by_call;
+		all->r.deadline = member->r.deadline;
+		all->r.timeout = member->r.timeout;
+		all->r.timed_by_call = member->r.timed_by_call;
 	}
+}
+
+/* The deadlines and the highest priority of the members. */
+static void take_options(struct tt_plan_req *all)
+{
+	uint64_t now = tt_now_ns(), timeout;
+	struct tt_plan_req *member;
+
+	all->r.priority = all->fused->r.priority;
+	for (member = all->fused; member; member = member->fused) {
+		if (member->r.priority > all->r.priority)
+			all->r.priority = member->r.priority;
+		timeout = tt_request_timeout(&member->r);
+		member->r.deadline = timeout == TT_NEVER ? TT_NEVER : now + timeout;
+		member->carrier = all;
+	}
+	take_deadline(all);
+}
+
+void tt_fuse_timed(struct tutti_request *req)
+{
+	if (plan_req(req)->carrier)
+		take_deadline(plan_req(req)->carrier);
 }
 
 bool tt_fuse(struct tutti_request *first, struct tutti_request *rest)
@@ -173,7 +196,7 @@ bool tt_fuse(struct tutti_request *first, struct tutti_request *rest)
 	}
 	plan_req(all)->fused = req;
 	all->ended = unpack;
-	take_options(all, req);
+	take_options(plan_req(all));
 	for (to = data; req; req = req->fused) {
 		memcpy(to, req->base[TT_BUF_SEND], bytes_of(req));
 		to += bytes_of(req);

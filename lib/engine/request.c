@@ -161,6 +161,8 @@ void tt_request_set_timeout(struct tutti_request *req, int ms)
 		return;
 	timeout = tt_request_timeout(req);
 	req->deadline = timeout == TT_NEVER ? TT_NEVER : tt_now_ns() + timeout;
+	if (req->ops->list == TT_ACTIVE_COLL)
+		tt_fuse_timed(req);
 }
 
 void tt_request_set_options(struct tutti_request *req, const struct tt_call_options *options)

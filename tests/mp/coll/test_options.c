@@ -67,12 +67,40 @@ static int late(struct mp_job *job, enum form form)
 	return 0;
 }
 
+/* The timeouts of requests that run fused are set: the shorter one counts. */
+static int fused_later(struct mp_job *job)
+{
+	int32_t in[2] = {1, 1}, out[2];
+	struct tutti_request *req[2];
+	struct tutti_comm *comm;
+	int i;
+
+	MP_OK(tutti_comm_dup(job->world, &comm));
+	if (job->rank) {
+		mp_meet(job);
+		return 0;
+	}
+	MP_OK(tutti_group_start());
+	for (i = 0; i < 2; i++)
+		MP_OK(tutti_iallreduce(&in[i], &out[i], 1, TUTTI_INT32, TUTTI_SUM, comm, &req[i]));
+	MP_OK(tutti_group_end());
+	MP_ERR(tutti_request_free(req[0]), -EBUSY); /* it is fused */
+	MP_OK(tutti_request_set_timeout(req[1], 120));
+	MP_OK(tutti_request_set_timeout(req[0], TUTTI_NEVER));
+	MP_ERR(tutti_wait(&req[0]), -ETIMEDOUT);
+	MP_SAID("120 ms (tutti_request_set_timeout)");
+	MP_ERR(tutti_wait(&req[1]), -ETIMEDOUT);
+	mp_meet(job);
+	return 0;
+}
+
 static int late_body(struct mp_job *job)
 {
 	int form;
 
 	for (form = 0; form < FORMS; form++)
 		TT_EXPECT(!late(job, (enum form)form));
+	TT_EXPECT(!fused_later(job));
 	MP_OK(tutti_barrier(job->world));
 	return 0;
 }
