@@ -28,7 +28,10 @@ struct tutti_request;
 
 /** tutti_start - start a persistent request; -EBUSY while it is running. */
 int tutti_start(struct tutti_request *request);
-/** tutti_startall - start all in this order, or none; NULL is left out. */
+/**
+ * tutti_startall - start all in this order, or none if one is running or not persistent; NULL is
+ * left out. The result of a request is an error if its communicator has failed.
+ */
 int tutti_startall(int n, struct tutti_request **requests);
 
 /**

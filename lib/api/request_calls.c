@@ -29,6 +29,28 @@ int tutti_start(struct tutti_request *req)
 	return err;
 }
 
+/*
+ * As tutti_start, but a request that its communicator refuses ends with the error. Other ranks may
+ * hear of the failure later, and have then started this request and those after it, which may be
+ * of other communicators: this rank starts them, too.
+ */
+static int start_or_end(struct tutti_request *req)
+{
+	struct tutti_context *ctx = req->comm->ctx;
+	int err, status;
+
+	tt_wire_lock(ctx->wire);
+	err = check_start("tutti_startall", req); /* it may be in the list twice */
+	status = err ? 0 : tt_request_launch(req);
+	if (status) {
+		req->status = status;
+		req->phase[0] = 0;
+		atomic_store(&req->state, TT_REQ_DONE);
+	}
+	tt_wire_unlock(ctx->wire);
+	return err;
+}
+
 int tutti_startall(int n, struct tutti_request **requests)
 {
 	int i, err;
@@ -42,7 +64,7 @@ int tutti_startall(int n, struct tutti_request **requests)
 			return err;
 	}
 	for (i = 0; i < n; i++) {
-		err = requests[i] ? tutti_start(requests[i]) : 0;
+		err = requests[i] ? start_or_end(requests[i]) : 0;
 		if (err)
 			return err;
 	}

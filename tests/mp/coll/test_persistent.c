@@ -2,7 +2,8 @@
 /*
  * Persistent collectives are matched by the order of their _init calls: four of them in every order
  * of start, another on each rank, among ordinary collectives; freed in any order. _init calls that
- * differ fail on all ranks; a rank that does not start an operation is named.
+ * differ fail on all ranks; a rank that does not start an operation is named. Starts of several
+ * while one communicator has failed.
  */
 #include "config.h"
 
@@ -302,6 +303,39 @@ static int late(struct mp_job *job)
 	return 0;
 }
 
+/* One of two communicators has failed: requests of the other start, too. */
+static int one_failed(struct mp_job *job)
+{
+	struct tutti_request *req[2];
+	int x[2] = {1, 1}, y[2], err;
+	struct tutti_comm *w[2];
+
+	MP_OK(tutti_comm_dup(job->world, &w[0]));
+	MP_OK(tutti_comm_dup(job->world, &w[1]));
+	MP_OK(tutti_allreduce_init(TUTTI_IN_PLACE, &x[0], 1, TUTTI_INT32, TUTTI_SUM, w[0],
+				   &req[0]));
+	MP_OK(tutti_allreduce_init(TUTTI_IN_PLACE, &x[1], 1, TUTTI_INT32, TUTTI_SUM, w[1],
+				   &req[1]));
+	err = tutti_bcast(y, job->rank ? 1 : 2, TUTTI_INT32, 0, w[0]);
+	while (!err)
+		err = tutti_barrier(w[0]);
+	MP_ERR(err, -TUTTI_EMISMATCH);
+	MP_ERR(tutti_start(req[0]), -TUTTI_EMISMATCH);
+	MP_OK(tutti_startall(2, req));
+	MP_ERR(tutti_wait(&req[0]), -TUTTI_EMISMATCH);
+	MP_SAID("disagree on count");
+	MP_OK(tutti_wait(&req[1]));
+	TT_EXPECT(x[0] == 1 && x[1] == job->n);
+	MP_OK(tutti_startall(2, req));
+	MP_ERR(tutti_waitall(2, req), -TUTTI_EMISMATCH);
+	TT_EXPECT(x[1] == job->n * job->n);
+	MP_OK(tutti_request_free(req[0]));
+	MP_OK(tutti_request_free(req[1]));
+	MP_OK(tutti_comm_free(w[0]));
+	MP_OK(tutti_comm_free(w[1]));
+	return 0;
+}
+
 static void all_on(const char *env)
 {
 	int n;
@@ -322,6 +356,7 @@ static void node(void)
 {
 	all_on("");
 	mismatches("TUTTI_LATE_AFTER=200ms");
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_LATE_AFTER=50ms", .fn = one_failed));
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_LATE_AFTER=200ms TUTTI_TIMEOUT=2s", .fn = late));
 }
 
@@ -329,6 +364,7 @@ static void shm(void)
 {
 	all_on("TUTTI_TRANSPORT=shm");
 	mismatches("TUTTI_TRANSPORT=shm TUTTI_LATE_AFTER=200ms");
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_NODE=off TUTTI_LATE_AFTER=50ms", .fn = one_failed));
 }
 
 static void ofi(void)
