@@ -113,22 +113,23 @@ test_left()
 	verdict "^culprit: rank 2 on $(uname -n)\$"
 }
 
-# waits_for LAUNCHER RANK: the other ranks do, and know it
-waits_for()
+# seen LAUNCHER LINES PATTERN: tutti_ras shows so many of them
+seen()
 {
-	"$TT_BUILD/tutti_ras" -i 0 -p "$(pgrep -n -P "$1")" 2>"$tmp/said" |
-		grep -q "^late: rank $2\$"
+	[ "$("$TT_BUILD/tutti_ras" -i 0 -p "$(pgrep -n -P "$1")" 2>"$tmp/said" |
+		grep -cE -e "$3")" = "$2" ]
 }
 
-# A hung job, asked by a signal: it goes on, and all that ranks are in can be seen.
-test_signal()
+# hung WHAT RANK LINES PATTERN: once tutti_ras shows so many of these lines, the job is asked for
+# its dumps. Its launcher is $pid, for end_job.
+hung()
 {
 	rm -f "$tmp"/d.*
-	timeout -k 5 40 "$TT_BUILD/tutti_run" -n 4 "$TT_BUILD/tests/diag/rank" sleepy 1 \
+	timeout -k 5 40 "$TT_BUILD/tutti_run" -n 4 "$TT_BUILD/tests/diag/rank" "$1" "$2" \
 		>"$tmp/out" 2>&1 &
 	wrapper=$!
 	i=0
-	until pid=$(pgrep -P $wrapper) && waits_for "$pid" 1; do
+	until pid=$(pgrep -P $wrapper) && seen "$pid" "$3" "$4"; do
 		i=$((i + 1))
 		[ $i != 100 ] || die "nobody waits: $(cat "$tmp/out")"
 		sleep 0.1
@@ -138,11 +139,40 @@ test_signal()
 	until [ "$(ls "$tmp" | grep -c '^d\.[0-9]$')" = 4 ] ||
 		[ $i = 50 ]; do sleep 0.1; i=$((i + 1)); done
 	dumps 4
-	kill -0 "$pid" || die "the job has ended: $(cat "$tmp/out")"
-	verdict '^culprit: rank 1 on ' 'has not called that yet'
+}
+
+end_job()
+{
 	kill -TERM "$pid"
 	wait $wrapper
 	return 0
+}
+
+# A hung job, asked by a signal: it goes on, and all that ranks are in can be seen.
+test_signal()
+{
+	hung sleepy 1 1 '^late: rank 1$'
+	kill -0 "$pid" || die "the job has ended: $(cat "$tmp/out")"
+	verdict '^culprit: rank 1 on ' 'has not called that yet'
+	end_job
+}
+
+# Rank 0 has not called the all-reduce because it waits for a message of rank 1.
+test_receive()
+{
+	hung recv 1 1 'in recv from rank 1 '
+	verdict '^culprit: rank 1 on ' '^call: recv of communicator 1, .*from rank 1, tag 5$' \
+		'it has not sent that yet, for which rank 0 waits; its last call was allreduce' \
+		'^rank 0 .*: recv of communicator 1, .*from rank 1, tag 5: running, 0 bytes$'
+	end_job
+}
+
+test_ring()
+{
+	hung ring 0 4 'in recv from rank '
+	verdict '^culprit: rank 0 on ' '^field: order$' \
+		'ranks wait in a circle: it waits in recv .* for rank 1, which waits in recv '
+	end_job
 }
 
 test_format()
@@ -197,7 +227,8 @@ test_bad_files()
 	says "empty" "$TT_BUILD/tutti_blame" "$tmp/empty"
 }
 
-for t in fine killed stopped count type root late unstarted order left signal format bad_files; do
+for t in fine killed stopped count type root late unstarted order left signal receive ring \
+	format bad_files; do
 	run $t test_$t
 done
 finish

@@ -7,8 +7,9 @@
  * WHAT: ok; kill, stop (itself); leave, fail (it exits with status 0 or 3 without finalizing);
  * count, root, type (this rank calls something else); late (it sleeps for 600 ms before a call);
  * never (it sleeps for long); unstarted (the same, of a persistent all-reduce); order (two
- * communicators, the other way round); busy (all go on for 20 s); sleepy (as busy, but it sleeps);
- * stay (as busy, and 20 s more after an error).
+ * communicators, the other way round); recv (it sleeps for 20 s, rank 0 receives from it, and the
+ * others call an all-reduce); ring (each rank receives from the next one); busy (all go on for 20
+ *s); sleepy (as busy, but it sleeps); stay (as busy, and 20 s more after an error).
  */
 #include <signal.h>
 #include <stdio.h>
@@ -72,6 +73,20 @@ static int start(struct tutti_request *req)
 	return err ? err : tutti_wait(&req);
 }
 
+/* Nothing is sent: this lasts until the job is ended. */
+static int receive(const char *what, int rank, int bad)
+{
+	float x;
+
+	if (!strcmp(what, "ring"))
+		bad = (rank + 1) % tutti_comm_size(world);
+	else if (rank == bad)
+		return sleep(20) ? 0 : -1;
+	else if (rank)
+		return reduce(world, COUNT);
+	return tutti_recv(&x, 1, TUTTI_FLOAT32, bad, 5, world, NULL);
+}
+
 static int go_on(const char *what, int mine)
 {
 	double end = now() + 20;
@@ -110,6 +125,8 @@ int main(int argc, char **argv)
 		err = reduce(world, COUNT);
 	if (!err && (!strcmp(what, "busy") || !strcmp(what, "sleepy") || !strcmp(what, "stay")))
 		err = go_on(what, mine);
+	else if (!err && (!strcmp(what, "recv") || !strcmp(what, "ring")))
+		err = receive(what, rank, atoi(argv[2]));
 	else if (!err && mine)
 		err = wrong(what);
 	else if (!err && !strcmp(what, "unstarted"))

@@ -37,9 +37,14 @@ int read_dump(struct dumps *dumps, const char *path);
 void free_dumps(struct dumps *dumps);
 /* The line of a communicator in a dump, NULL: it has none. */
 const json_t *comm_of(const struct dump *d, const char *uid);
-/* The oldest collective that has not ended well, or else the last one; NULL: none. */
+/*
+ * The oldest collective that has not ended well, or else the oldest message under way, or else the
+ * last collective, or else the last operation; NULL: none.
+ */
 const json_t *current(const struct dump *d);
 bool pending(const json_t *op);
+/* A message under way, or one that has failed and that no other operation has followed. */
+bool in_message(const struct dump *d, const json_t *op);
 
 struct verdict {
 	int rank;	/* -1: none */
@@ -52,5 +57,7 @@ struct verdict {
 void judge(const struct dumps *dumps, struct verdict *v);
 /* "allreduce #5 of communicator 1 (count 10, float32, sum)" */
 const char *op_text(const json_t *op, char *buf, size_t size);
+/* "0 of 4 rounds, 80 bytes"; a message has no rounds */
+const char *progress_text(const json_t *op, char *buf, size_t size);
 
 #endif

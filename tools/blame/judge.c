@@ -2,8 +2,8 @@
 /*
  * Finds the rank at fault. In this order: ranks whose calls do not match; a rank that has failed,
  * as other ranks report; a rank that has not made the call in which the others wait. A rank that is
- * late because it waits itself is not blamed; the rank it waits for is. If these waits form a
- * circle, the ranks make their calls in different orders.
+ * late because it waits itself, in a collective or for a message, is not blamed; the rank it waits
+ * for is. If all these waits form circles, the ranks make their calls in different orders.
  */
 #include <search.h>
 #include <stdio.h>
@@ -17,6 +17,18 @@
 
 static const char *const fields[] = {"call", "type", "op", "count", "root"};
 #define NFIELDS (sizeof(fields) / sizeof(fields[0]))
+
+static bool receives(const json_t *op)
+{
+	return !strcmp(str(op, "call"), "recv") || !strcmp(str(op, "call"), "probe");
+}
+
+static const char *direction(const json_t *op)
+{
+	if (receives(op))
+		return "from ";
+	return !strcmp(str(op, "call"), "send") || !strcmp(str(op, "call"), "ssend") ? "to " : "";
+}
 
 const char *op_text(const json_t *op, char *buf, size_t size)
 {
@@ -43,7 +55,21 @@ const char *op_text(const json_t *op, char *buf, size_t size)
 		n += snprintf(buf + n, size - (size_t)n, ", root %lld",
 			      (long long)num(op, "root", 0));
 	if (num(op, "peer", -1) >= 0)
-		snprintf(buf + n, size - (size_t)n, ", rank %lld", (long long)num(op, "peer", 0));
+		n += snprintf(buf + n, size - (size_t)n, ", %srank %lld", direction(op),
+			      (long long)num(op, "peer", 0));
+	if (num(op, "tag", -1) >= 0)
+		snprintf(buf + n, size - (size_t)n, ", tag %lld", (long long)num(op, "tag", 0));
+	return buf;
+}
+
+const char *progress_text(const json_t *op, char *buf, size_t size)
+{
+	int n = 0;
+
+	if (num(op, "sequence", 0))
+		n = snprintf(buf, size, "%lld of %lld rounds, ", (long long)num(op, "rounds", 0),
+			     (long long)num(op, "of", 0));
+	snprintf(buf + n, size - (size_t)n, "%lld bytes", (long long)num(op, "bytes", 0));
 	return buf;
 }
 
@@ -213,36 +239,45 @@ static bool told_mismatch(const struct dumps *all, struct verdict *v)
 	return true;
 }
 
+/* The collective or message in which a rank waits, NULL: none. */
+static const json_t *waits(const struct dump *d)
+{
+	const json_t *op = d ? current(d) : NULL;
+
+	return op && pending(op) && (num(op, "sequence", 0) || in_message(d, op)) ? op : NULL;
+}
+
 static void say_where(const struct dump *d, char *buf, size_t size)
 {
 	const json_t *op = d ? current(d) : NULL;
-	char text[256];
+	char text[256], done[64];
 
 	if (!d)
 		snprintf(buf, size, "it left no dump");
 	else if (!op)
 		snprintf(buf, size, "it had called nothing");
-	else if (pending(op))
-		snprintf(buf, size, "it was in %s, %lld of %lld rounds done, %lld bytes",
-			 op_text(op, text, sizeof(text)), (long long)num(op, "rounds", 0),
-			 (long long)num(op, "of", 0), (long long)num(op, "bytes", 0));
+	else if (waits(d))
+		snprintf(buf, size, "it was in %s, %s done", op_text(op, text, sizeof(text)),
+			 progress_text(op, done, sizeof(done)));
 	else
-		snprintf(buf, size, "its last call was %s, which it had finished",
-			 op_text(op, text, sizeof(text)));
+		snprintf(buf, size, "its last call was %s%s", op_text(op, text, sizeof(text)),
+			 pending(op) ? "" : ", which it had finished");
 }
 
-/* The collective that others wait in, as far as one of them remembers. */
+/* The collective that others wait in, as far as one of them remembers, or else the message. */
 static const json_t *waited_in(const struct dumps *all, int but)
 {
+	const json_t *message = NULL;
 	int i;
 
 	for (i = 0; i < all->nranks; i++) {
-		const json_t *op = all->of[i] && i != but ? current(all->of[i]) : NULL;
+		const json_t *op = i != but ? waits(all->of[i]) : NULL;
 
-		if (op && pending(op))
+		if (op && num(op, "sequence", 0))
 			return op;
+		message = message ? message : op;
 	}
-	return NULL;
+	return message;
 }
 
 static bool gone(const struct dumps *all, struct verdict *v)
@@ -321,14 +356,58 @@ static int missing(const struct dumps *all, const struct dump *d, const json_t *
 	return -1;
 }
 
-static const json_t *waits(const struct dump *d)
+/* The other rank of a message, in the world; -1: any rank, or not known. */
+static int other_end(const struct dumps *all, const struct dump *d, const json_t *op)
 {
-	const json_t *op = d ? current(d) : NULL;
+	const json_t *comm = comm_of(d, str(op, "uid"));
+	const json_t *members = json_object_get(comm, "members");
+	int64_t rank = num(op, "peer", -1);
 
-	return op && pending(op) ? op : NULL;
+	if (rank < 0)
+		return -1;
+	if (num(comm, "communicator", 0) != 1) { /* else the world, whose ranks are these */
+		const json_t *member = json_array_get(members, (size_t)rank);
+
+		rank = json_is_integer(member) ? json_integer_value(member) : -1;
+	}
+	return rank < all->nranks && rank != d->rank ? (int)rank : -1;
 }
 
-/* A waiting rank whose call has the fewest waiting ranks. */
+/* That rank `by` waits for rank `to` in op. */
+struct wait {
+	const json_t *op;
+	int by, to;
+};
+
+/* The next wait of a rank, from *at, which begins at 0; false: there are no more. */
+static bool next_wait(const struct dumps *all, int rank, size_t *at, struct wait *w)
+{
+	const struct dump *d = all->of[rank];
+
+	*w = (struct wait){.op = waits(d), .by = rank, .to = -1};
+	if (w->op && num(w->op, "sequence", 0)) {
+		w->to = missing(all, d, w->op, *at, at);
+		(*at)++;
+		return w->to >= 0;
+	}
+	while (w->op && w->to < 0 && *at < d->nops) {
+		w->op = d->op[(*at)++];
+		if (!num(w->op, "sequence", 0) && in_message(d, w->op))
+			w->to = other_end(all, d, w->op);
+	}
+	return w->to >= 0;
+}
+
+/* Whether two ranks wait in the same collective. */
+static bool same_wait(const json_t *a, const json_t *b)
+{
+	return a == b || (num(a, "sequence", 0) && !compare_calls(a, b));
+}
+
+/*
+ * A waiting rank whose call has the fewest waiting ranks; with as many, one in a message, which may
+ * be a request that it does not wait for yet.
+ */
 static int odd_one(const struct dumps *all)
 {
 	int i, k, n, rank = -1, fewest = 0;
@@ -339,8 +418,9 @@ static int odd_one(const struct dumps *all)
 		for (k = n = 0; op && k < all->nranks; k++) {
 			const json_t *other = waits(all->of[k]);
 
-			n += other && !compare_calls(op, other);
+			n += other && same_wait(op, other);
 		}
+		n = 2 * n + (op && num(op, "sequence", 0));
 		if (op && (rank < 0 || n < fewest)) {
 			rank = i;
 			fewest = n;
@@ -351,58 +431,95 @@ static int odd_one(const struct dumps *all)
 
 static bool circle(const struct dumps *all, int rank, struct verdict *v)
 {
-	const json_t *op = waits(all->of[rank]);
-	char text[256], text2[256];
-	size_t at;
-	int other = missing(all, all->of[rank], op, 0, &at);
+	char text[256], text2[256] = "another call";
+	const json_t *other;
+	struct wait w;
+	size_t at = 0;
+	bool calls;
 
+	next_wait(all, rank, &at, &w);
+	other = w.to >= 0 ? waits(all->of[w.to]) : NULL;
 	v->rank = rank;
-	op_text(op, v->call, sizeof(v->call));
+	op_text(w.op, v->call, sizeof(v->call));
 	snprintf(v->field, sizeof(v->field), "order");
-	snprintf(v->why, sizeof(v->why),
-		 "ranks call in different orders: it waits in %s for rank %d, which waits in %s",
-		 op_text(op, text, sizeof(text)), other,
-		 other >= 0 && waits(all->of[other])
-			 ? op_text(waits(all->of[other]), text2, sizeof(text2))
-			 : "another call");
+	if (other)
+		op_text(other, text2, sizeof(text2));
+	calls = num(w.op, "sequence", 0) && other && num(other, "sequence", 0);
+	snprintf(v->why, sizeof(v->why), "ranks %s: it waits in %s for rank %d, which waits in %s",
+		 calls ? "call in different orders" : "wait in a circle",
+		 op_text(w.op, text, sizeof(text)), w.to, text2);
 	return true;
+}
+
+/*
+ * Follows the waits of rank `start`, and of the ranks that these lead to, up to a rank that waits
+ * for no rank. seen, queue: nranks each; seen lasts over calls. Returns whether there are waits;
+ * w->to, the rank, is -1 if all lead in circles.
+ */
+static bool follow(const struct dumps *all, int start, bool *seen, struct wait *queue,
+		   struct wait *w)
+{
+	int head = 0, tail = 0;
+	bool any = false;
+	size_t at;
+
+	*w = (struct wait){.to = -1};
+	if (seen[start])
+		return false;
+	seen[start] = true;
+	queue[tail++] = (struct wait){.to = start};
+	while (head < tail) {
+		struct wait to = queue[head++], next;
+		bool waiting = false;
+
+		for (at = 0; next_wait(all, to.to, &at, &next); waiting = any = true)
+			if (!seen[next.to]) {
+				seen[next.to] = true;
+				queue[tail++] = next;
+			}
+		if (!waiting && to.op) {
+			*w = to;
+			return true;
+		}
+	}
+	return any;
+}
+
+static void say_late(const struct dumps *all, const struct wait *w, struct verdict *v)
+{
+	double since = real(w->op, "end") ? real(w->op, "end") - real(w->op, "start") : 0;
+	const char *verb = receives(w->op) ? "sent" : "received";
+	char where[400], who[64] = "in which others wait", what[32] = "called";
+
+	if (!num(w->op, "sequence", 0)) {
+		snprintf(who, sizeof(who), "for which rank %d wait%s", w->by, since > 0 ? "" : "s");
+		snprintf(what, sizeof(what), "%s", verb);
+	}
+	v->rank = w->to;
+	op_text(w->op, v->call, sizeof(v->call));
+	say_where(all->of[w->to], where, sizeof(where));
+	if (since > 0)
+		snprintf(v->why, sizeof(v->why), "it never %s that, %sed %.3f s; %s", what, who,
+			 since, where);
+	else
+		snprintf(v->why, sizeof(v->why), "it has not %s that yet, %s; %s", what, who,
+			 where);
 }
 
 static bool late(const struct dumps *all, struct verdict *v)
 {
-	int i, rank = -1, next, steps = 0;
-	const json_t *op = NULL;
-	char where[400];
-	double since;
-	size_t at;
+	size_t n = (size_t)all->nranks;
+	struct wait *queue = calloc(n, sizeof(*queue)), w = {.to = -1};
+	bool *seen = calloc(n, sizeof(*seen)), any = false;
+	int i;
 
-	for (i = 0; i < all->nranks && rank < 0; i++) {
-		op = waits(all->of[i]);
-		if (op)
-			rank = missing(all, all->of[i], op, 0, &at);
-	}
-	if (rank < 0)
-		return false;
-	while (waits(all->of[rank]) && steps++ <= all->nranks) {
-		next = missing(all, all->of[rank], waits(all->of[rank]), 0, &at);
-		if (next < 0)
-			break;
-		op = waits(all->of[rank]);
-		rank = next;
-	}
-	if (steps > all->nranks)
-		return circle(all, odd_one(all), v);
-	v->rank = rank;
-	op_text(op, v->call, sizeof(v->call));
-	since = real(op, "end") ? real(op, "end") - real(op, "start") : 0;
-	say_where(all->of[rank], where, sizeof(where));
-	if (since > 0)
-		snprintf(v->why, sizeof(v->why),
-			 "it never called that, in which others waited %.3f s; %s", since, where);
-	else
-		snprintf(v->why, sizeof(v->why),
-			 "it has not called that yet, in which others wait; %s", where);
-	return true;
+	for (i = 0; queue && seen && i < all->nranks && w.to < 0; i++)
+		any |= follow(all, i, seen, queue, &w);
+	free(queue);
+	free(seen);
+	if (w.to >= 0)
+		say_late(all, &w, v);
+	return w.to >= 0 || (any && circle(all, odd_one(all), v));
 }
 
 void judge(const struct dumps *all, struct verdict *v)

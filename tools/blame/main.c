@@ -11,7 +11,7 @@ static void print_rank(const struct dumps *all, int i)
 {
 	const struct dump *d = all->of[i];
 	const json_t *op = d ? current(d) : NULL;
-	char text[256];
+	char text[256], done[64];
 
 	if (!d) {
 		printf("rank %d: no dump\n", i);
@@ -21,9 +21,8 @@ static void print_rank(const struct dumps *all, int i)
 	if (!op)
 		printf("has called nothing\n");
 	else
-		printf("%s: %s, %lld of %lld rounds, %lld bytes\n", op_text(op, text, sizeof(text)),
-		       str(op, "state"), (long long)num(op, "rounds", 0),
-		       (long long)num(op, "of", 0), (long long)num(op, "bytes", 0));
+		printf("%s: %s, %s\n", op_text(op, text, sizeof(text)), str(op, "state"),
+		       progress_text(op, done, sizeof(done)));
 }
 
 /* The host of a rank without a dump, from another rank's error: "rank 3 on host H is gone". */

@@ -194,17 +194,39 @@ bool pending(const json_t *op)
 	return strcmp(str(op, "state"), "done") != 0;
 }
 
+bool in_message(const struct dump *d, const json_t *op)
+{
+	static const char *const calls[] = {"send", "ssend", "recv", "probe"};
+	const json_t *last = d->op[d->nops - 1];
+	size_t i;
+
+	if (!pending(op))
+		return false;
+	if (strcmp(str(op, "state"), "running") &&
+	    (num(op, "status", 0) == -ECANCELED || real(last, "start") > real(op, "end")))
+		return false;
+	for (i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)
+		if (!strcmp(str(op, "call"), calls[i]))
+			return true;
+	return false;
+}
+
 const json_t *current(const struct dump *d)
 {
-	const json_t *last = NULL;
+	const json_t *last = NULL, *message = NULL;
 	size_t i;
 
 	for (i = 0; i < d->nops; i++) {
-		if (!num(d->op[i], "sequence", 0))
+		if (!num(d->op[i], "sequence", 0)) {
+			if (!message && in_message(d, d->op[i]))
+				message = d->op[i];
 			continue;
+		}
 		last = d->op[i];
 		if (pending(last))
 			return last;
 	}
-	return last;
+	if (message)
+		return message;
+	return last || !d->nops ? last : d->op[d->nops - 1];
 }
