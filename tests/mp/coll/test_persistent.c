@@ -227,6 +227,7 @@ static int differ(struct mp_job *job)
 					   TUTTI_SUM, w, &req[0]));
 	if (how != ANOTHER_ORDER || !odd)
 		MP_OK(tutti_barrier_init(w, &req[1]));
+	mp_meet(job); /* a start can fail the communicator, and with it an _init call */
 	for (i = 0; i < 4 && !err; i++) {
 		err = tutti_start(req[0]);
 		err = err ? err : tutti_wait(&req[0]);
@@ -250,6 +251,7 @@ static int differ_freed(struct mp_job *job)
 
 	MP_OK(tutti_bcast_init(x, job->rank == job->n - 1 ? 9 : 8, TUTTI_FLOAT32, 0, job->world,
 			       &req));
+	mp_meet(job);
 	err = tutti_start(req);
 	err = err ? err : tutti_wait(&req);
 	MP_OK(tutti_request_free(req));
