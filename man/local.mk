@@ -90,6 +90,7 @@ dist_man_MANS += \
 	man/tutti_iget_strided.3 \
 	man/tutti_improbe.3 \
 	man/tutti_imrecv.3 \
+	man/tutti_imrecv_layout.3 \
 	man/tutti_init.3 \
 	man/tutti_iprobe.3 \
 	man/tutti_iput.3 \
@@ -108,9 +109,11 @@ dist_man_MANS += \
 	man/tutti_isend.3 \
 	man/tutti_isend_layout.3 \
 	man/tutti_issend.3 \
+	man/tutti_issend_layout.3 \
 	man/tutti_last_error.3 \
 	man/tutti_mprobe.3 \
 	man/tutti_mrecv.3 \
+	man/tutti_mrecv_layout.3 \
 	man/tutti_op_create.3 \
 	man/tutti_op_create_premul_sum.3 \
 	man/tutti_op_free.3 \
@@ -152,6 +155,8 @@ dist_man_MANS += \
 	man/tutti_set_log.3 \
 	man/tutti_ssend.3 \
 	man/tutti_ssend_init.3 \
+	man/tutti_ssend_layout.3 \
+	man/tutti_ssend_layout_init.3 \
 	man/tutti_start.3 \
 	man/tutti_startall.3 \
 	man/tutti_stats_get.3 \

@@ -51,6 +51,14 @@ int tutti_isend_layout(const void *buf, const struct tutti_layout *layout, int d
 int tutti_send_layout_init(const void *buf, const struct tutti_layout *layout, int dest, int tag,
 			   struct tutti_comm *comm, struct tutti_request **request);
 
+/** tutti_ssend_layout - as tutti_ssend, of these elements. */
+int tutti_ssend_layout(const void *buf, const struct tutti_layout *layout, int dest, int tag,
+		       struct tutti_comm *comm);
+int tutti_issend_layout(const void *buf, const struct tutti_layout *layout, int dest, int tag,
+			struct tutti_comm *comm, struct tutti_request **request);
+int tutti_ssend_layout_init(const void *buf, const struct tutti_layout *layout, int dest, int tag,
+			    struct tutti_comm *comm, struct tutti_request **request);
+
 /**
  * tutti_recv_layout - as tutti_recv, into these elements, in order. A message may be shorter. The
  * blocks must not overlap.
@@ -63,6 +71,13 @@ int tutti_irecv_layout(void *buf, const struct tutti_layout *layout, int source,
 int tutti_recv_layout_init(void *buf, const struct tutti_layout *layout, int source, int tag,
 			   struct tutti_comm *comm, struct tutti_status *status,
 			   struct tutti_request **request);
+
+/** tutti_mrecv_layout - as tutti_mrecv, into these elements. */
+int tutti_mrecv_layout(void *buf, const struct tutti_layout *layout, struct tutti_message **message,
+		       struct tutti_status *status);
+int tutti_imrecv_layout(void *buf, const struct tutti_layout *layout,
+			struct tutti_message **message, struct tutti_status *status,
+			struct tutti_request **request);
 
 /**
  * tutti_put_layout - as tutti_put, of the elements that *local_layout describes at local, to those

@@ -42,6 +42,9 @@ int tt_check_data(const char *name, const void *buf, size_t count, enum tutti_da
 struct tt_p2p_call;
 /* p2p_calls.c: the communicator, buffer, rank and tag of a message. */
 int tt_check_message(const struct tutti_comm *comm, const struct tt_p2p_call *call);
+/* Makes *call the receive of a message that a probe has taken out; *comm is the message's. */
+int tt_take_message(struct tt_p2p_call *call, struct tutti_message **message,
+		    struct tutti_comm **comm);
 
 struct tt_byte_blocks;
 /*

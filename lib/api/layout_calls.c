@@ -47,6 +47,16 @@ static int start_send(const char *name, const void *buf, const struct tutti_layo
 	return launch(name, comm, &call, layout, persistent, request);
 }
 
+static int start_ssend(const char *name, const void *buf, const struct tutti_layout *layout,
+		       int dest, int tag, struct tutti_comm *comm, bool persistent,
+		       struct tutti_request **request)
+{
+	struct tt_p2p_call call = {
+		.kind = TT_P2P_SEND, .buf = (void *)buf, .rank = dest, .tag = tag, .sync = true};
+
+	return launch(name, comm, &call, layout, persistent, request);
+}
+
 static int start_recv(const char *name, void *buf, const struct tutti_layout *layout, int source,
 		      int tag, struct tutti_comm *comm, struct tutti_status *status,
 		      bool persistent, struct tutti_request **request)
@@ -55,6 +65,21 @@ static int start_recv(const char *name, void *buf, const struct tutti_layout *la
 		.kind = TT_P2P_RECV, .buf = buf, .rank = source, .tag = tag, .status = status};
 
 	return launch(name, comm, &call, layout, persistent, request);
+}
+
+static int start_mrecv(const char *name, void *buf, const struct tutti_layout *layout,
+		       struct tutti_message **message, struct tutti_status *status,
+		       struct tutti_request **request)
+{
+	struct tt_p2p_call call = {.kind = TT_P2P_RECV, .buf = buf, .status = status};
+	struct tutti_comm *comm = NULL;
+	int err = tt_take_message(&call, message, &comm);
+
+	if (!err)
+		err = launch(name, comm, &call, layout, false, request);
+	if (!err)
+		*message = NULL;
+	return err;
 }
 
 int tutti_send_layout(const void *buf, const struct tutti_layout *layout, int dest, int tag,
@@ -76,6 +101,27 @@ int tutti_send_layout_init(const void *buf, const struct tutti_layout *layout, i
 			   struct tutti_comm *comm, struct tutti_request **request)
 {
 	return start_send("tutti_send_layout_init", buf, layout, dest, tag, comm, true, request);
+}
+
+int tutti_ssend_layout(const void *buf, const struct tutti_layout *layout, int dest, int tag,
+		       struct tutti_comm *comm)
+{
+	struct tutti_request *req = NULL;
+	int err = start_ssend("tutti_ssend_layout", buf, layout, dest, tag, comm, false, &req);
+
+	return err ? err : tt_request_finish(&req);
+}
+
+int tutti_issend_layout(const void *buf, const struct tutti_layout *layout, int dest, int tag,
+			struct tutti_comm *comm, struct tutti_request **request)
+{
+	return start_ssend("tutti_issend_layout", buf, layout, dest, tag, comm, false, request);
+}
+
+int tutti_ssend_layout_init(const void *buf, const struct tutti_layout *layout, int dest, int tag,
+			    struct tutti_comm *comm, struct tutti_request **request)
+{
+	return start_ssend("tutti_ssend_layout_init", buf, layout, dest, tag, comm, true, request);
 }
 
 int tutti_recv_layout(void *buf, const struct tutti_layout *layout, int source, int tag,
@@ -102,6 +148,22 @@ int tutti_recv_layout_init(void *buf, const struct tutti_layout *layout, int sou
 {
 	return start_recv("tutti_recv_layout_init", buf, layout, source, tag, comm, status, true,
 			  request);
+}
+
+int tutti_mrecv_layout(void *buf, const struct tutti_layout *layout, struct tutti_message **message,
+		       struct tutti_status *status)
+{
+	struct tutti_request *req = NULL;
+	int err = start_mrecv("tutti_mrecv_layout", buf, layout, message, status, &req);
+
+	return err ? err : tt_request_finish(&req);
+}
+
+int tutti_imrecv_layout(void *buf, const struct tutti_layout *layout,
+			struct tutti_message **message, struct tutti_status *status,
+			struct tutti_request **request)
+{
+	return start_mrecv("tutti_imrecv_layout", buf, layout, message, status, request);
 }
 
 /* ---- puts and gets ---- */

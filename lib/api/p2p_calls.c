@@ -315,9 +315,8 @@ int tutti_improbe(int source, int tag, struct tutti_comm *comm, int *found,
 	return err ? err : look(comm, &call, found);
 }
 
-/* The receive of a message that a probe has taken out, which it then owns. */
-static int take_call(struct tt_p2p_call *call, struct tutti_message **message,
-		     struct tutti_comm **comm)
+int tt_take_message(struct tt_p2p_call *call, struct tutti_message **message,
+		    struct tutti_comm **comm)
 {
 	struct tutti_message *msg = message ? *message : NULL;
 
@@ -337,7 +336,7 @@ int tutti_imrecv(void *buf, size_t count, enum tutti_datatype datatype,
 {
 	struct tt_p2p_call call = recv_call(buf, count, datatype, 0, 0, status);
 	struct tutti_comm *comm = NULL;
-	int err = take_call(&call, message, &comm);
+	int err = tt_take_message(&call, message, &comm);
 
 	if (!err)
 		err = launch(comm, &call, false, request);

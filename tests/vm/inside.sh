@@ -444,7 +444,11 @@ parameter_server() {
 	program tests/mp/ps/test_ps_deaths worker_dies_verbs
 	program tests/mp/ps/test_ps_steady steady_verbs
 }
-messages() { program tests/mp/p2p/test_p2p verbs; }
+messages()
+{
+	program tests/mp/p2p/test_p2p verbs
+	program tests/mp/p2p/test_layout verbs
+}
 failures() { program tests/vm/test_verbs; }
 death() { program tests/mp/comm/test_kill kill_verbs; }
 survive()

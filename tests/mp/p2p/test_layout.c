@@ -32,7 +32,7 @@ struct message {
 	unsigned seed;
 	enum tutti_datatype type;
 	size_t sent, most; /* bytes of the message, and of the receive */
-	bool send_layout, recv_layout, blocking, expected;
+	bool send_layout, recv_layout, blocking, expected, sync, matched;
 	struct mp_layout in, out;
 };
 
@@ -55,6 +55,8 @@ static void draw(const struct mp_job *job, unsigned *seed, struct message *m)
 	m->recv_layout = !m->send_layout || rand_r(seed) % 4;
 	m->blocking = m->from != m->to && rand_r(seed) % 2;
 	m->expected = rand_r(seed) % 2;
+	m->sync = m->send_layout && rand_r(seed) % 3 == 0;
+	m->matched = m->from != m->to && !m->expected && rand_r(seed) % 2;
 	mp_layout_draw(seed, m->type, elems, ROOM, &m->in);
 	elems += rand_r(seed) % 3 ? 0 : (size_t)rand_r(seed) % 5000;
 	m->most = elems * elem;
@@ -71,10 +73,32 @@ static int start_send(struct mp_job *job, const struct message *m, char *room,
 	fill(room, ROOM, m->seed);
 	if (!m->send_layout)
 		MP_OK(tutti_isend(buf, count, m->type, m->to, m->tag, job->world, req));
+	else if (m->sync && m->blocking)
+		MP_OK(tutti_ssend_layout(buf, &m->in.l, m->to, m->tag, job->world));
+	else if (m->sync)
+		MP_OK(tutti_issend_layout(buf, &m->in.l, m->to, m->tag, job->world, req));
 	else if (m->blocking)
 		MP_OK(tutti_send_layout(buf, &m->in.l, m->to, m->tag, job->world));
 	else
 		MP_OK(tutti_isend_layout(buf, &m->in.l, m->to, m->tag, job->world, req));
+	return 0;
+}
+
+static int start_mrecv(struct mp_job *job, const struct message *m, char *room,
+		       struct tutti_status *status, struct tutti_request **req)
+{
+	char *buf = room + (m->recv_layout ? m->out.first : 0);
+	struct tutti_message *msg = NULL;
+
+	MP_OK(tutti_mprobe(m->from, m->tag, job->world, &msg, NULL));
+	if (!m->recv_layout)
+		MP_OK(tutti_mrecv(buf, m->most / tutti_datatype_size(m->type), m->type, &msg,
+				  status));
+	else if (m->blocking)
+		MP_OK(tutti_mrecv_layout(buf, &m->out.l, &msg, status));
+	else
+		MP_OK(tutti_imrecv_layout(buf, &m->out.l, &msg, status, req));
+	TT_EXPECT(!msg);
 	return 0;
 }
 
@@ -85,6 +109,8 @@ static int start_recv(struct mp_job *job, const struct message *m, char *room,
 	char *buf = room + (m->recv_layout ? m->out.first : 0);
 
 	*req = NULL;
+	if (m->matched)
+		return start_mrecv(job, m, room, status, req);
 	if (!m->recv_layout)
 		MP_OK(tutti_irecv(buf, count, m->type, m->from, m->tag, job->world, status, req));
 	else if (m->blocking)
@@ -138,7 +164,7 @@ static int random_body(struct mp_job *job)
 	MP_OK(tutti_alloc(job->ctx, ROOM, (void **)&room[0]));
 	for (i = 1; i < 4; i++)
 		room[i] = malloc(ROOM);
-	for (i = 0; i < 12; i++) {
+	for (i = 0; i < 16; i++) {
 		draw(job, &seed, m);
 		if (random_message(job, m, room)) {
 			fprintf(stderr, "message %d: %zu bytes from %d to %d, layouts %d %d\n", i,
@@ -395,6 +421,65 @@ static int cancel_body(struct mp_job *job)
 	return 0;
 }
 
+/*
+ * A synchronous send, short and long, ends when its message is received and not before; each start
+ * of a persistent one likewise. A matched receive that does not fit drops the message.
+ */
+static int matched(struct mp_job *job, size_t count)
+{
+	struct tutti_layout l = vector(TUTTI_INT32, count, 1, 2), less = l;
+	int32_t *v = calloc(2 * count, sizeof(*v));
+	struct tutti_request *req[2] = {NULL};
+	struct tutti_message *msg = NULL;
+	struct tutti_status status;
+	int i, k, done = 0;
+
+	less.count--;
+	for (i = 0; i < 2 * (int)count; i++)
+		v[i] = job->rank ? -1 : i;
+	if (!job->rank) {
+		MP_OK(tutti_issend_layout(v, &l, 1, 6, job->world, &req[0]));
+		MP_OK(tutti_ssend_layout_init(v, &l, 1, 7, job->world, &req[1]));
+		MP_OK(tutti_start(req[1]));
+		for (i = 0; i < 2; i++)
+			for (k = 0; k < 1000 && !done; k++)
+				MP_OK(tutti_request_get_status(req[i], &done));
+		TT_EXPECT(!done);
+	}
+	MP_OK(tutti_barrier(job->world));
+	if (!job->rank) {
+		MP_OK(tutti_waitall(2, req));
+		MP_OK(tutti_start(req[1]));
+		MP_OK(tutti_wait(&req[1]));
+		MP_OK(tutti_request_free(req[1]));
+	}
+	for (i = 0; job->rank && i < 2; i++) {
+		MP_OK(tutti_mprobe(0, 6 + i, job->world, &msg, &status));
+		TT_EXPECT(status.bytes == count * sizeof(*v));
+		MP_OK(tutti_mrecv_layout(v, &l, &msg, &status));
+		for (k = 0; k < (int)count; k++)
+			TT_EXPECT(v[2 * k] == 2 * k && v[2 * k + 1] == -1);
+	}
+	if (job->rank) {
+		MP_OK(tutti_mprobe(0, TUTTI_ANY_TAG, job->world, &msg, NULL));
+		MP_ERR(tutti_mrecv_layout(v, &less, &msg, &status), -EMSGSIZE);
+		TT_EXPECT(!msg && status.bytes == count * sizeof(*v));
+		MP_ERR(tutti_mrecv_layout(v, &l, &msg, &status), -EINVAL);
+		MP_SAID("there is no message");
+		MP_ERR(tutti_imrecv_layout(v, &l, NULL, &status, &req[0]), -EINVAL);
+		MP_SAID("message is NULL");
+	}
+	free(v);
+	return 0;
+}
+
+static int matched_body(struct mp_job *job)
+{
+	TT_EXPECT(!matched(job, 10) && !matched(job, 50000));
+	MP_OK(tutti_barrier(job->world));
+	return 0;
+}
+
 /* Rank 1 dies in the middle of long messages: each request ends with the error. */
 static int dead_body(struct mp_job *job)
 {
@@ -437,19 +522,29 @@ static void errors(void)
 	TT_CHECK(!MP_RUN(.n = 2, .env = OFI, .fn = dead_body, .killed = 2));
 }
 
+static void matched_(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = matched_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = FAULT, .fn = matched_body));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 2, .env = OFI, .fn = matched_body));
+}
+
 static void verbs(void)
 {
 	if (mp_no_verbs())
 		TT_SKIP("%s", mp_no_verbs());
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=verbs TUTTI_TIMEOUT=30s",
 			 .fn = random_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=verbs TUTTI_TIMEOUT=30s",
+			 .fn = matched_body));
 }
 
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"random", random_}, {"copies", copies}, {"errors", errors},
-		{"verbs", verbs},    {NULL, NULL},
+		{"random", random_},   {"copies", copies}, {"errors", errors},
+		{"matched", matched_}, {"verbs", verbs},   {NULL, NULL},
 	};
 
 	return tt_test_main("layout", tests, argc, argv);
