@@ -148,9 +148,11 @@ static int too_late(const struct bells_wait *w)
 		return tt_fail_rank(-ETIMEDOUT, rank, NULL,
 				    "rank %d did not notify within %lld ms (TUTTI_TIMEOUT)", rank,
 				    ms);
+	tt_wire_lock(w->win->comm->ctx->wire); /* other ranks' puts change the counts */
 	for (i = 0; w->want->all && i < w->want->n - 1; i++)
 		if (bell_at(w, i)->count < w->want->count)
 			break;
+	tt_wire_unlock(w->win->comm->ctx->wire);
 	return tt_fail(-ETIMEDOUT, "no notification of %sid %d came within %lld ms (TUTTI_TIMEOUT)",
 		       w->want->all || w->want->n == 1 ? "" : "any of the ids listed, first ",
 		       w->want->bell[i], ms);
