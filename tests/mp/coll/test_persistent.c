@@ -318,6 +318,7 @@ static int one_failed(struct mp_job *job)
 				   &req[0]));
 	MP_OK(tutti_allreduce_init(TUTTI_IN_PLACE, &x[1], 1, TUTTI_INT32, TUTTI_SUM, w[1],
 				   &req[1]));
+	mp_meet(job); /* as in differ */
 	err = tutti_bcast(y, job->rank ? 1 : 2, TUTTI_INT32, 0, w[0]);
 	while (!err)
 		err = tutti_barrier(w[0]);
