@@ -8,8 +8,8 @@
  * count, root, type (this rank calls something else); late (it sleeps for 600 ms before a call);
  * never (it sleeps for long); unstarted (the same, of a persistent all-reduce); order (two
  * communicators, the other way round); recv (it sleeps for 20 s, rank 0 receives from it, and the
- * others call an all-reduce); ring (each rank receives from the next one); busy (all go on for 20
- *s); sleepy (as busy, but it sleeps); stay (as busy, and 20 s more after an error).
+ * others call an all-reduce); ring (each rank receives from the next one); busy (all go on for
+ * 20 s); sleepy (as busy, but it sleeps); stay (as busy, and 20 s more after an error).
  */
 #include <signal.h>
 #include <stdio.h>

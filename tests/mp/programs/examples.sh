@@ -13,5 +13,5 @@ example()
 
 run hello example 3 shm hello 'the average is 1$'
 run halo_shm example 4 shm halo 'heat 300.000 of 300.000'
-run halo_alone example 1 self,shm halo 'heat 0.000 of 0.000'
+run halo_alone example 1 shm halo 'heat 0.000 of 0.000'
 finish
