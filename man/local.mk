@@ -20,6 +20,7 @@ dist_man_MANS += \
 	man/tutti_alltoall_init.3 \
 	man/tutti_alltoallv.3 \
 	man/tutti_alltoallv_init.3 \
+	man/tutti_alltoallw.3 \
 	man/tutti_barrier.3 \
 	man/tutti_barrier_init.3 \
 	man/tutti_bcast.3 \
@@ -77,6 +78,7 @@ dist_man_MANS += \
 	man/tutti_iallreduce.3 \
 	man/tutti_ialltoall.3 \
 	man/tutti_ialltoallv.3 \
+	man/tutti_ialltoallw.3 \
 	man/tutti_ibarrier.3 \
 	man/tutti_ibcast.3 \
 	man/tutti_icompare_swap.3 \

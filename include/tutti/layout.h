@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Layouts: messages, puts and gets of elements that do not lie one after the other. No call packs
- * the whole: pieces go through the pool, a few at a time, and long blocks may go directly.
+ * Layouts: messages, puts, gets and all-to-all of elements that do not lie one after the other. No
+ * call packs the whole: pieces go through the pool, a few at a time, and long blocks may go
+ * directly.
  */
 #ifndef TUTTI_LAYOUT_H
 #define TUTTI_LAYOUT_H
@@ -101,6 +102,25 @@ int tutti_iput_layout(struct tutti_win *win, int rank, const void *local,
 int tutti_iget_layout(struct tutti_win *win, int rank, void *local,
 		      const struct tutti_layout *local_layout, uint64_t offset,
 		      const struct tutti_layout *layout, struct tutti_request **request);
+
+/**
+ * tutti_alltoallw - as tutti_alltoallv, but each block has a layout of its own. This rank
+ * sends *sendlayouts[i], sendcounts[i] times, to rank i: the first one is relative to sdispls[i]
+ * bytes after sendbuf, and each further one begins where the bytes that the one before spans end.
+ * The receive arrays describe the blocks from rank i likewise: as many elements as rank i sends, of
+ * the same datatype. Counts NULL: 1 each; displacements, which may be negative, NULL: 0 each. A
+ * layout whose count is 0 may be NULL. Blocks must not overlap where they are written. Not in
+ * place. The arrays are copied, but for blocks and displs of the layouts.
+ */
+int tutti_alltoallw(const void *sendbuf, const size_t *sendcounts, const ptrdiff_t *sdispls,
+		    const struct tutti_layout *const *sendlayouts, void *recvbuf,
+		    const size_t *recvcounts, const ptrdiff_t *rdispls,
+		    const struct tutti_layout *const *recvlayouts, struct tutti_comm *comm);
+int tutti_ialltoallw(const void *sendbuf, const size_t *sendcounts, const ptrdiff_t *sdispls,
+		     const struct tutti_layout *const *sendlayouts, void *recvbuf,
+		     const size_t *recvcounts, const ptrdiff_t *rdispls,
+		     const struct tutti_layout *const *recvlayouts, struct tutti_comm *comm,
+		     struct tutti_request **request);
 
 #ifdef __cplusplus
 }

@@ -46,7 +46,8 @@ struct tt_fields {
 /* The arrays of a v form, copied; shared by its plan and the history. Guarded by the wire lock. */
 struct tt_counts {
 	int refs;
-	struct tt_plan_args args; /* the arrays below */
+	struct tt_plan_args args;      /* the arrays below */
+	const size_t *stypes, *rtypes; /* alltoallw: the datatype of each block; else NULL */
 	size_t data[];
 };
 
@@ -55,7 +56,7 @@ struct tt_past {
 	uint64_t fprint;
 	uint64_t mixed; /* of communicator and fields: equal for all such calls */
 	struct tt_fields fields;
-	struct tt_counts *counts; /* gatherv, scatterv, alltoallv; else NULL */
+	struct tt_counts *counts; /* gatherv, scatterv, alltoallv, alltoallw; else NULL */
 };
 
 /*
@@ -201,8 +202,9 @@ struct tutti_comm {
 	bool freed; /* by its maker: goes with its last request and window */
 	struct tt_plan_cache *plans;
 	struct tt_chooser *chooser;
-	struct tt_p2p *p2p;	   /* NULL: no messages yet */
-	struct tt_node_comm *node; /* NULL: the ranks of a host do not share its memory */
+	struct tt_p2p *p2p;	    /* NULL: no messages yet */
+	struct tt_w_req *alltoallw; /* idle requests; NULL: none */
+	struct tt_node_comm *node;  /* NULL: the ranks of a host do not share its memory */
 	struct tt_hosts
 		*hosts; /* NULL: all ranks are on one host, or there are no two-level plans */
 	struct tt_hosts *numa;	       /* the NUMA nodes of that one host; NULL: one or unknown */
@@ -369,15 +371,17 @@ void tt_userop_free_all(struct tutti_context *ctx);
 
 /* A copy of the arrays, with one reference, displacements filled in; NULL: no memory. */
 struct tt_counts *tt_counts_new(const struct tt_plan_args *args);
+/* For n ranks: data takes the counts of blocks sent, of blocks received, and their datatypes. */
+struct tt_counts *tt_counts_typed(enum tt_coll coll, size_t n);
 struct tt_counts *tt_counts_get(struct tt_counts *counts);
 void tt_counts_put(struct tt_counts *counts); /* NULL is fine */
 /* Elements that this rank sends to peer, and expects of it. */
 size_t tt_pair_sends(const struct tt_plan_args *a, int peer);
 size_t tt_pair_expects(const struct tt_plan_args *a, int peer);
 /*
- * The fingerprint of messages of a block of this many elements, in a call with fingerprint fprint.
+ * The fingerprint of messages to or from peer, in a call with fingerprint fprint and these counts.
  */
-uint64_t tt_pair_fprint(uint64_t fprint, size_t elements);
+uint64_t tt_pair_fprint(uint64_t fprint, const struct tt_counts *counts, int peer, bool sends);
 /* Compares past, which has counts, with the call of a peer (rank in comm). */
 void tt_pair_ask(struct tutti_comm *comm, const struct tt_past *past, int peer);
 void tt_pair_msg(void *ctx, int from, const void *data, size_t len);
@@ -387,6 +391,9 @@ void tt_pair_msg(void *ctx, int from, const void *data, size_t len);
 /* Fails comm on all its ranks unless it has failed already. rank (of the world) may be -1. */
 void tt_comm_fail(struct tutti_comm *comm, int code, int rank, const char *call, uint64_t seq,
 		  const char *field, const char *fmt, ...) TT_PRINTF(7, 8);
+/* The same of a communicator that this rank may make later, in news that all ranks have got. */
+void tt_comm_fail_later(struct tutti_context *ctx, uint64_t uid, int code, int rank,
+			const char *call, uint64_t seq, const char *field, const char *text);
 /* This rank could not create a communicator that other ranks have or will have: fails it there. */
 void tt_comm_unmade(struct tutti_context *ctx, uint64_t uid, int code, const char *call);
 /*
@@ -485,11 +492,15 @@ void tt_stuck_msg(void *ctx, int from, const void *data, size_t len);
 void tt_query_msg(void *ctx, int from, const void *data, size_t len);
 void tt_late_msg(void *ctx, int from, const void *data, size_t len);
 void tt_mismatch_msg(void *ctx, int from, const void *data, size_t len);
-/*
- * Tells rank 0 that sender sends one number of elements and receiver expects another. World ranks.
- */
-void tt_pair_differ(struct tutti_comm *comm, const struct tt_past *past, int sender, uint64_t sends,
-		    int receiver, uint64_t expects);
+/* One end of a block: a rank of the world, and the elements that it sends or expects. */
+struct tt_pair_end {
+	int rank;
+	uint64_t elements;
+	uint32_t datatype;
+};
+/* Tells rank 0 that sender sends other elements than receiver expects. */
+void tt_pair_differ(struct tutti_comm *comm, const struct tt_past *past,
+		    const struct tt_pair_end *sender, const struct tt_pair_end *receiver);
 void tt_stuck_free(struct tutti_context *ctx);
 /* "allreduce #5 (count 10, float32, sum)" */
 const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, size_t size);

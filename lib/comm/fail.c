@@ -210,6 +210,14 @@ static void spread(struct tutti_context *ctx, uint64_t uid, const struct tutti_e
 	tell(ctx, d);
 }
 
+static void set_call(struct tutti_error_info *info, const char *call, uint64_t seq,
+		     const char *field)
+{
+	snprintf(info->call, sizeof(info->call), "%s", call ? call : "");
+	snprintf(info->field, sizeof(info->field), "%s", field ? field : "");
+	info->sequence = seq;
+}
+
 void tt_comm_fail(struct tutti_comm *comm, int code, int rank, const char *call, uint64_t seq,
 		  const char *field, const char *fmt, ...)
 {
@@ -221,13 +229,21 @@ void tt_comm_fail(struct tutti_comm *comm, int code, int rank, const char *call,
 	va_start(ap, fmt);
 	vdescribe(comm->ctx, &info, code, rank, fmt, ap);
 	va_end(ap);
-	snprintf(info.call, sizeof(info.call), "%s", call ? call : "");
-	snprintf(info.field, sizeof(info.field), "%s", field ? field : "");
-	info.sequence = seq;
+	set_call(&info, call, seq, field);
 	tt_err("%s", info.text);
 	fail_one(comm, &info);
 	if (code != -TUTTI_EMISMATCH) /* all ranks have that verdict from the rank that compared */
 		spread(comm->ctx, comm->uid, &info);
+}
+
+void tt_comm_fail_later(struct tutti_context *ctx, uint64_t uid, int code, int rank,
+			const char *call, uint64_t seq, const char *field, const char *text)
+{
+	struct tutti_error_info info;
+
+	describe(ctx, &info, code, rank, "%s", text);
+	set_call(&info, call, seq, field);
+	doom(ctx, uid, &info);
 }
 
 void tt_comm_unmade(struct tutti_context *ctx, uint64_t uid, int code, const char *call)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Detects mismatched block lengths in gatherv, scatterv and alltoallv: only the two ranks of a pair
- * know the length of a block, and they may disagree.
+ * Detects mismatched block lengths in gatherv, scatterv, alltoallv and alltoallw: only the two
+ * ranks of a pair know the length of a block, and in alltoallw its datatype, and they may disagree.
  *
  * The expected length of a block is part of the fingerprint of its messages, so a block never
  * arrives where another length is expected. A rank that receives such a message, or makes no
@@ -20,10 +20,11 @@ struct pair_msg {
 	int32_t rank; /* the asking rank, in the world */
 	uint32_t coll, datatype;
 	int32_t root;
-	uint64_t sends, expects; /* elements */
+	uint64_t sends, expects; /* elements, */
+	uint32_t stype, rtype;	 /* and their datatypes */
 	uint32_t init, zero;	 /* see struct tt_fields */
 };
-_Static_assert(sizeof(struct pair_msg) == 56, "doc/WIRE.md");
+_Static_assert(sizeof(struct pair_msg) == 64, "doc/WIRE.md");
 
 static size_t copy_array(struct tt_counts *c, size_t at, const size_t **array)
 {
@@ -61,10 +62,25 @@ struct tt_counts *tt_counts_new(const struct tt_plan_args *args)
 		return NULL;
 	c->refs = 1;
 	c->args = *args;
+	c->stypes = c->rtypes = NULL;
 	at = copy_array(c, at, &c->args.scounts);
 	at = fill_displs(c, at, c->args.scounts, &c->args.sdispls);
 	at = copy_array(c, at, &c->args.rcounts);
 	fill_displs(c, at, c->args.rcounts, &c->args.rdispls);
+	return c;
+}
+
+struct tt_counts *tt_counts_typed(enum tt_coll coll, size_t n)
+{
+	struct tt_counts *c = malloc(sizeof(*c) + 4 * n * sizeof(size_t));
+
+	if (!c)
+		return NULL;
+	c->refs = 1;
+	c->args = (struct tt_plan_args){
+		.coll = coll, .nranks = (int)n, .scounts = c->data, .rcounts = c->data + n};
+	c->stypes = c->data + 2 * n;
+	c->rtypes = c->data + 3 * n;
 	return c;
 }
 
@@ -95,9 +111,20 @@ size_t tt_pair_expects(const struct tt_plan_args *a, int peer)
 	return a->rcounts ? a->rcounts[peer] : 0;
 }
 
-uint64_t tt_pair_fprint(uint64_t fprint, size_t elements)
+static uint32_t type_of(const struct tt_past *past, int peer, bool sends)
 {
-	return tt_hash_add(fprint, elements);
+	const size_t *types = sends ? past->counts->stypes : past->counts->rtypes;
+
+	return types ? (uint32_t)types[peer] : past->fields.datatype;
+}
+
+uint64_t tt_pair_fprint(uint64_t fprint, const struct tt_counts *counts, int peer, bool sends)
+{
+	const size_t *types = sends ? counts->stypes : counts->rtypes;
+
+	fprint = tt_hash_add(fprint, sends ? tt_pair_sends(&counts->args, peer)
+					   : tt_pair_expects(&counts->args, peer));
+	return types ? tt_hash_add(fprint, types[peer]) : fprint;
 }
 
 int tt_comm_rank_of(const struct tutti_comm *comm, int world)
@@ -123,27 +150,39 @@ void tt_pair_ask(struct tutti_comm *comm, const struct tt_past *past, int peer)
 			       .datatype = past->fields.datatype,
 			       .root = past->fields.root,
 			       .sends = tt_pair_sends(a, peer),
-			       .expects = tt_pair_expects(a, peer)};
+			       .expects = tt_pair_expects(a, peer),
+			       .stype = type_of(past, peer, true),
+			       .rtype = type_of(past, peer, false)};
 
 	tt_ctl_send(comm->ctx->boot, comm->world[peer], TT_CTL_PAIR, &msg, sizeof(msg));
+}
+
+/* Empty blocks have no datatype that could differ. */
+static bool differ(const struct tt_pair_end *a, const struct tt_pair_end *b)
+{
+	return a->elements != b->elements || (a->elements && a->datatype != b->datatype);
 }
 
 static void compare(struct tutti_comm *comm, const struct pair_msg *msg)
 {
 	struct tt_past past;
 	int peer = tt_comm_rank_of(comm, msg->rank), me = comm->ctx->boot_params.rank;
-	size_t sends, expects;
+	const struct tt_pair_end its_send = {msg->rank, msg->sends, msg->stype},
+				 its_recv = {msg->rank, msg->expects, msg->rtype};
+	struct tt_pair_end send, recv;
 
 	if (peer < 0 || !tt_comm_past(comm, msg->init, msg->seq, &past) || !past.counts ||
 	    past.fields.coll != msg->coll || past.fields.datatype != msg->datatype ||
 	    past.fields.root != msg->root)
 		return; /* not called yet, or another call: stuck.c reports that */
-	sends = tt_pair_sends(&past.counts->args, peer);
-	expects = tt_pair_expects(&past.counts->args, peer);
-	if (msg->sends != expects)
-		tt_pair_differ(comm, &past, msg->rank, msg->sends, me, expects);
-	else if (msg->expects != sends)
-		tt_pair_differ(comm, &past, me, sends, msg->rank, msg->expects);
+	send = (struct tt_pair_end){me, tt_pair_sends(&past.counts->args, peer),
+				    type_of(&past, peer, true)};
+	recv = (struct tt_pair_end){me, tt_pair_expects(&past.counts->args, peer),
+				    type_of(&past, peer, false)};
+	if (differ(&its_send, &recv))
+		tt_pair_differ(comm, &past, &its_send, &recv);
+	else if (differ(&send, &its_recv))
+		tt_pair_differ(comm, &past, &send, &its_recv);
 }
 
 void tt_pair_msg(void *arg, int from, const void *data, size_t len)

@@ -114,7 +114,7 @@ const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, s
 	if (tt_coll_rooted(coll))
 		snprintf(root, sizeof(root), ", root %d", f->root);
 	number_text(f, seq, number, sizeof(number));
-	if (coll == TT_COLL_BARRIER)
+	if (coll == TT_COLL_BARRIER || coll == TT_COLL_ALLTOALLW)
 		snprintf(buf, size, "%s %s", tt_coll_name(coll), number);
 	else
 		snprintf(buf, size, "%s %s (%s%s%s%s%s)", tt_coll_name(coll), number, count, type,
@@ -355,54 +355,84 @@ void tt_late_msg(void *arg, int from, const void *data, size_t len)
 	tt_ctx_unlock(ctx);
 }
 
-void tt_pair_differ(struct tutti_comm *comm, const struct tt_past *past, int sender, uint64_t sends,
-		    int receiver, uint64_t expects)
+void tt_pair_differ(struct tutti_comm *comm, const struct tt_past *past,
+		    const struct tt_pair_end *sender, const struct tt_pair_end *receiver)
 {
 	struct stuck_msg msg = {.uid = comm->uid,
 				.seq = past->seq,
-				.rank = sender,
-				.other = receiver,
+				.rank = sender->rank,
+				.other = receiver->rank,
 				.fields = past->fields,
 				.other_fields = past->fields};
 
-	msg.fields.count = sends;
-	msg.other_fields.count = expects;
+	msg.fields.count = sender->elements;
+	msg.fields.datatype = sender->datatype;
+	msg.other_fields.count = receiver->elements;
+	msg.other_fields.datatype = receiver->datatype;
 	tt_ctl_send(comm->ctx->boot, tt_boot_lowest(comm->ctx->boot), TT_CTL_MISMATCH, &msg,
 		    sizeof(msg));
 }
 
-static void note_pair(struct tutti_comm *comm, const struct stuck_msg *msg)
+/* "10 elements", or of alltoallw "10 float64". */
+static const char *end_text(const struct tt_fields *f, char *buf, size_t size)
 {
-	const char *call = tt_coll_name((enum tt_coll)msg->fields.coll);
-	char name[TT_COMM_NAME], number[48];
+	char type[32] = "elements";
 
-	tt_comm_fail(comm, -TUTTI_EMISMATCH, msg->other, call, msg->seq, "counts",
-		     "ranks disagree on counts in %s: in %s %s rank %d sends %llu elements to rank "
-		     "%d, which expects %llu",
-		     tt_comm_name(comm, name, sizeof(name)), call,
-		     number_text(&msg->fields, msg->seq, number, sizeof(number)), msg->rank,
-		     (unsigned long long)msg->fields.count, msg->other,
-		     (unsigned long long)msg->other_fields.count);
+	if (f->coll == TT_COLL_ALLTOALLW)
+		tt_datatype_text((enum tutti_datatype)f->datatype, type, sizeof(type));
+	snprintf(buf, size, "%llu %s", (unsigned long long)f->count, type);
+	return buf;
 }
 
+static void describe_pair(const struct stuck_msg *msg, const char *field, const char *comm,
+			  char *text, size_t size)
+{
+	const char *call = tt_coll_name((enum tt_coll)msg->fields.coll);
+	char sends[64], expects[64], number[48];
+
+	snprintf(text, size,
+		 "ranks disagree on %s in %s: in %s %s rank %d sends %s to rank %d, which "
+		 "expects %s",
+		 field, comm, call, number_text(&msg->fields, msg->seq, number, sizeof(number)),
+		 msg->rank, end_text(&msg->fields, sends, sizeof(sends)), msg->other,
+		 end_text(&msg->other_fields, expects, sizeof(expects)));
+}
+
+/* A block between two ranks, not the call of one of them. */
+static bool is_pair(const struct stuck_msg *msg, const char *field)
+{
+	enum tt_coll coll = (enum tt_coll)msg->fields.coll;
+
+	return (!strcmp(field, "count") && tt_coll_own_counts(coll)) ||
+	       (!strcmp(field, "datatype") && coll == TT_COLL_ALLTOALLW);
+}
+
+/* The communicator may still have to be made here. */
 static void note_mismatch(struct tutti_context *ctx, const struct stuck_msg *msg)
 {
 	const char *field = tt_fields_differ(&msg->fields, &msg->other_fields);
+	const char *call = tt_coll_name((enum tt_coll)msg->fields.coll), *in = "a communicator";
 	struct tutti_comm *comm = tt_comm_find(ctx, msg->uid);
-	char a[160], b[160], name[TT_COMM_NAME];
+	char a[160], b[160], name[TT_COMM_NAME], text[480];
 
-	if (!comm || !field)
+	if (!field)
 		return;
-	if (!strcmp(field, "count") && tt_coll_own_counts((enum tt_coll)msg->fields.coll)) {
-		note_pair(comm, msg);
-		return;
+	if (comm)
+		in = tt_comm_name(comm, name, sizeof(name));
+	if (is_pair(msg, field)) {
+		field = strcmp(field, "count") ? field : "counts";
+		describe_pair(msg, field, in, text, sizeof(text));
+	} else {
+		snprintf(text, sizeof(text),
+			 "ranks disagree on %s in %s: rank %d called %s, rank %d called %s", field,
+			 in, msg->rank, tt_fields_text(&msg->fields, msg->seq, a, sizeof(a)),
+			 msg->other, tt_fields_text(&msg->other_fields, msg->seq, b, sizeof(b)));
 	}
-	tt_comm_fail(comm, -TUTTI_EMISMATCH, msg->other,
-		     tt_coll_name((enum tt_coll)msg->fields.coll), msg->seq, field,
-		     "ranks disagree on %s in %s: rank %d called %s, rank %d called %s", field,
-		     tt_comm_name(comm, name, sizeof(name)), msg->rank,
-		     tt_fields_text(&msg->fields, msg->seq, a, sizeof(a)), msg->other,
-		     tt_fields_text(&msg->other_fields, msg->seq, b, sizeof(b)));
+	if (comm)
+		tt_comm_fail(comm, -TUTTI_EMISMATCH, msg->other, call, msg->seq, field, "%s", text);
+	else
+		tt_comm_fail_later(ctx, msg->uid, -TUTTI_EMISMATCH, msg->other, call, msg->seq,
+				   field, text);
 }
 
 /* At rank 0: mismatched lengths, passed on to all. Elsewhere: the verdict. */

@@ -129,7 +129,7 @@ static const char *plan_text(const struct tutti_request *r, char *buf, size_t si
 	return tt_fields_text(&plan_req(r)->fields, r->seq, buf, size);
 }
 
-static int plan_waits(const struct tutti_request *r, char *buf, size_t size)
+int tt_call_waits(const struct tutti_request *r, char *buf, size_t size)
 {
 	const struct tutti_comm *comm = r->comm;
 	int i, rank = -1;
@@ -151,6 +151,7 @@ static uint64_t plan_where(struct tutti_request *r, char *phase, size_t size)
 }
 
 static const struct tt_request_ops plan_ops = {.list = TT_ACTIVE_COLL,
+					       .plan = true,
 					       .call = plan_call,
 					       .start = plan_start,
 					       .cancel = plan_cancel,
@@ -159,10 +160,11 @@ static const struct tt_request_ops plan_ops = {.list = TT_ACTIVE_COLL,
 					       .free = plan_free,
 					       .late = plan_late,
 					       .text = plan_text,
-					       .waits = plan_waits,
+					       .waits = tt_call_waits,
 					       .where = plan_where};
 
 static const struct tt_request_ops persistent_ops = {.list = TT_ACTIVE_PERSISTENT,
+						     .plan = true,
 						     .call = plan_call,
 						     .start = plan_start,
 						     .cancel = plan_cancel,
@@ -171,7 +173,7 @@ static const struct tt_request_ops persistent_ops = {.list = TT_ACTIVE_PERSISTEN
 						     .free = plan_free,
 						     .late = plan_late,
 						     .text = plan_text,
-						     .waits = plan_waits,
+						     .waits = tt_call_waits,
 						     .where = plan_where};
 
 static int bind_buffer(struct tt_plan_req *req, enum tt_buf which, const void *buf, size_t len)

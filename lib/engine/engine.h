@@ -26,6 +26,7 @@ enum tt_req_state { TT_REQ_IDLE, TT_REQ_HELD, TT_REQ_RUNNING, TT_REQ_DONE };
  */
 struct tt_request_ops {
 	enum tt_active list; /* the communicator's list it is in while under way */
+	bool plan;	     /* a struct tt_plan_req */
 	/* As in tutti_error_info.call: "allreduce". */
 	const char *(*call)(const struct tutti_request *req);
 	/* Starts, or restarts: tt_request_begin, then the operation's own part. */
@@ -232,6 +233,9 @@ void tt_plans_free(struct tt_plan_cache *cache);
 int tt_request_new(struct tutti_comm *comm, const struct tt_call *call, bool persistent,
 		   struct tutti_request **req);
 
+/* As struct tt_request_ops.waits, of a collective: the ranks that are late. */
+int tt_call_waits(const struct tutti_request *req, char *buf, size_t size);
+
 /* request.c: the part that all requests share */
 void tt_request_init(struct tutti_request *req, const struct tt_request_ops *ops,
 		     struct tutti_comm *comm, bool persistent);
@@ -282,6 +286,8 @@ void tt_record_joined(struct tutti_context *ctx);
 void tt_record_close(struct tutti_context *ctx);
 /* A request has begun: a collective, with its sequence number, or another. */
 void tt_record_plan(struct tt_plan_req *req);
+/* A collective without a plan. */
+void tt_record_fields(struct tutti_request *req, const struct tt_fields *fields);
 void tt_record_other(struct tutti_request *req);
 /* Without the lock: writes the file if a communicator has failed since the last write. */
 void tt_record_due(struct tutti_context *ctx);

@@ -67,8 +67,7 @@ static bool fusible(struct tutti_request *r)
 {
 	const struct tt_fields *f = &plan_req(r)->fields;
 
-	if (r->ops->list != TT_ACTIVE_COLL || atomic_load(&r->state) != TT_REQ_HELD ||
-	    r->persistent)
+	if (!r->ops->plan || atomic_load(&r->state) != TT_REQ_HELD || r->persistent)
 		return false;
 	return f->coll == TT_COLL_ALLREDUCE && f->op < TUTTI_NUM_OPS &&
 	       (is_integer(f) || order_of(plan_req(r)->plan->algo)) && f->count &&

@@ -204,6 +204,19 @@ void tt_record_plan(struct tt_plan_req *req)
 	req->r.flight = tt_flight_begin(&r->flight, &op, tt_flight_start(init, req->r.seq));
 }
 
+void tt_record_fields(struct tutti_request *req, const struct tt_fields *fields)
+{
+	struct tutti_comm *comm = req->comm;
+	struct tt_recorder *r = comm->ctx->recorder;
+	struct tt_flight_op op = op_of(r, comm, fields);
+
+	op.count = TT_FLIGHT_NO_COUNT;
+	op.type = 0;
+	if (comm->flight && comm->flight->uid == comm->uid)
+		comm->flight->seq = req->seq;
+	req->flight = tt_flight_begin(&r->flight, &op, req->seq);
+}
+
 struct tt_flight_op tt_record_short(struct tutti_comm *comm, const struct tt_short_shape *shape)
 {
 	struct tt_recorder *r = comm->ctx->recorder;

@@ -78,12 +78,9 @@ static void xfer_over(struct tt_xfer *x, const void *data, int status)
 /* Messages of blocks with a length that only two ranks know carry this rank's idea of it. */
 static uint64_t fprint_of(const struct tt_plan_req *req, const struct tt_op *op)
 {
-	const struct tt_plan_args *a = &req->plan->args;
-
 	if (!req->counts)
 		return req->fprint;
-	return tt_pair_fprint(req->fprint, op->kind == TT_OP_SEND ? tt_pair_sends(a, op->peer)
-								  : tt_pair_expects(a, op->peer));
+	return tt_pair_fprint(req->fprint, req->counts, op->peer, op->kind == TT_OP_SEND);
 }
 
 /* The part of all keys of a run. */
@@ -363,9 +360,7 @@ void tt_run_early(void *arg, int peer, const struct tt_key *key, uint64_t fprint
 	expected = past.fprint;
 	rank = past.counts ? tt_comm_rank_of(comm, peer) : -1;
 	if (rank >= 0)
-		expected =
-			tt_pair_fprint(expected, offer ? tt_pair_sends(&past.counts->args, rank)
-						       : tt_pair_expects(&past.counts->args, rank));
+		expected = tt_pair_fprint(expected, past.counts, rank, offer);
 	if (fprint != expected)
 		report(comm, &past, peer);
 }

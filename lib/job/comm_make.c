@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "lib/base/hash.h"
+#include "lib/engine/alltoallw.h"
 #include "lib/engine/node/node_ops.h"
 #include "lib/job/job.h"
 
@@ -76,6 +77,7 @@ void tt_comm_strip(struct tutti_comm *comm)
 	tt_node_comm_free(comm);
 	tt_p2p_free(comm->p2p);
 	comm->p2p = NULL;
+	tt_alltoallw_free(comm);
 	tt_chooser_free(comm->chooser);
 	comm->chooser = NULL;
 	tt_wire_unlock(comm->ctx->wire);

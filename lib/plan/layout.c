@@ -19,7 +19,8 @@ bool tt_coll_reduces(enum tt_coll coll)
 
 bool tt_coll_own_counts(enum tt_coll coll)
 {
-	return coll == TT_COLL_GATHERV || coll == TT_COLL_SCATTERV || coll == TT_COLL_ALLTOALLV;
+	return coll == TT_COLL_GATHERV || coll == TT_COLL_SCATTERV || coll == TT_COLL_ALLTOALLV ||
+	       coll == TT_COLL_ALLTOALLW;
 }
 
 bool tt_coll_counts(enum tt_coll coll)

@@ -10,7 +10,7 @@
 #include "lib/base/error.h"
 #include "lib/plan/stored.h"
 
-static const char *const coll_names[TT_NUM_COLLS] = {
+static const char *const coll_names[TT_NUM_COLLS + 1] = {
 	[TT_COLL_ALLREDUCE] = "allreduce",
 	[TT_COLL_BCAST] = "bcast",
 	[TT_COLL_BARRIER] = "barrier",
@@ -27,11 +27,12 @@ static const char *const coll_names[TT_NUM_COLLS] = {
 	[TT_COLL_ALLTOALLV] = "alltoallv",
 	[TT_COLL_SCAN] = "scan",
 	[TT_COLL_EXSCAN] = "exscan",
+	[TT_COLL_ALLTOALLW] = "alltoallw",
 };
 
 const char *tt_coll_name(enum tt_coll coll)
 {
-	return (unsigned)coll < TT_NUM_COLLS ? coll_names[coll] : "?";
+	return (unsigned)coll <= TT_NUM_COLLS ? coll_names[coll] : "?";
 }
 
 int tt_coll_find(const char *name, enum tt_coll *coll, const char **near)

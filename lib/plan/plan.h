@@ -92,7 +92,8 @@ enum tt_coll {
 	TT_COLL_ALLTOALLV,
 	TT_COLL_SCAN,
 	TT_COLL_EXSCAN,
-	TT_NUM_COLLS
+	TT_NUM_COLLS,
+	TT_COLL_ALLTOALLW = TT_NUM_COLLS /* no plan: lib/engine/alltoallw.c */
 };
 
 /*

@@ -15,6 +15,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/coll/test_concurrent \
 	tests/mp/coll/test_options \
 	tests/mp/coll/test_partly \
+	tests/mp/coll/test_alltoallw \
 	tests/mp/coll/test_displs \
 	tests/mp/coll/test_persistent \
 	tests/mp/coll/test_persistent_random \
@@ -85,6 +86,8 @@ tests_mp_coll_test_options_SOURCES = tests/mp/coll/test_options.c
 tests_mp_coll_test_options_LDADD = libttmp.la
 tests_mp_coll_test_partly_SOURCES = tests/mp/coll/test_partly.c
 tests_mp_coll_test_partly_LDADD = libttmp.la
+tests_mp_coll_test_alltoallw_SOURCES = tests/mp/coll/test_alltoallw.c
+tests_mp_coll_test_alltoallw_LDADD = libttmp.la
 tests_mp_coll_test_displs_SOURCES = tests/mp/coll/test_displs.c
 tests_mp_coll_test_displs_LDADD = libttmp.la
 tests_mp_coll_test_persistent_SOURCES = tests/mp/coll/test_persistent.c

@@ -418,7 +418,11 @@ conform_mask()
 	program tests/conform/conform_verbs_qps put_sizes many_puts msg_flood
 }
 cache() { program tests/unit/test_cache; program tests/mp/coll/test_counters cache_verbs; }
-collectives() { program tests/mp/coll/test_coll verbs; }
+collectives()
+{
+	program tests/mp/coll/test_coll verbs
+	program tests/mp/coll/test_alltoallw verbs
+}
 collectives_tiny() { program tests/mp/coll/test_coll verbs_tiny; }
 random_programs() { program tests/mp/coll/test_random verbs; }
 zero_copy() { program tests/mp/coll/test_counters zero_copy_verbs; }
