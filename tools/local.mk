@@ -3,7 +3,7 @@ bin_PROGRAMS += tutti_run
 tutti_run_SOURCES = \
 	tools/tutti_run.c tools/cli.c tools/cli.h tools/run/run.h \
 	tools/run/options.c tools/run/hosts.c tools/run/job.c tools/run/local.c tools/run/spawn.c \
-	tools/run/keeper.c tools/run/first.c tools/run/limits.c \
+	tools/run/bind.c tools/run/keeper.c tools/run/first.c tools/run/limits.c \
 	tools/run/store.c tools/run/remote.c tools/run/agent.c tools/run/frame.c \
 	tools/run/output.c \
 	tools/run/loop.c tools/run/flight.c tools/run/gate.c

@@ -240,7 +240,7 @@ bool share_unpack(struct pack *p, struct share *s)
 		free(s->gate);
 		s->gate = NULL;
 	}
-	return !p->bad && s->argv[0] && s->count > 0 && s->first >= 0 &&
+	return !p->bad && s->argv[0] && s->bind <= BIND_NONE && s->count > 0 && s->first >= 0 &&
 	       s->nranks - s->first >= s->count;
 }
 

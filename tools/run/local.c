@@ -33,6 +33,7 @@ struct local {
 	int count, running;
 	struct keeper keeper;
 	struct local_rank *ranks;
+	cpu_set_t *cpus;   /* of each rank; NULL: they are not bound */
 	char *path;	   /* of the program */
 	char *dump;	   /* TUTTI_DUMP, or NULL */
 	struct watch feed; /* towards rank 0's standard input */
@@ -154,6 +155,7 @@ static int start_one(struct local *l, const struct share *share, int i, int in, 
 			      .local_rank = i,
 			      .joins = joins,
 			      .keeper = &l->keeper,
+			      .cpus = l->cpus ? &l->cpus[i] : NULL,
 			      .fd = {in, STDOUT_FILENO, STDERR_FILENO}};
 	struct local_rank *r = &l->ranks[i];
 	int s, err = 0;
@@ -242,6 +244,7 @@ struct local *local_start(struct share *share, const struct local_events *events
 	l->events = *events;
 	l->feed.fd = -1;
 	l->ranks = must_alloc((size_t)share->count * sizeof(*l->ranks));
+	l->cpus = bind_ranks(share->bind, share->count);
 	l->dump = flight_prefix(share);
 	l->path = spawn_lookup(share->argv[0]);
 	l->keeper = (struct keeper){.pid = -1, .fd = -1};
@@ -338,6 +341,7 @@ void local_free(struct local *l)
 	feed_close(l);
 	keeper_stop(&l->keeper);
 	free(l->ranks);
+	free(l->cpus);
 	free(l->dump);
 	free(l->path);
 	free(l);

@@ -52,7 +52,9 @@ static const char usage[] =
 	"      --tag-output       put [RANK]: in front of every line of output\n"
 	"      --timeout TIME     end the job after TIME (30, 30s, 500ms, 5m): status 124\n"
 	"      --wdir DIR         run in DIR; default: here\n"
-	"      --bind none|core   core: bind each rank to one core, in turn; default: none\n"
+	"      --bind share|core|none  share: bind each rank to its part of the CPUs (default); "
+	"core: to\n"
+	"                         one CPU, in turn\n"
 	"      --replace N        go on when a rank is killed; put a new process in its place, N "
 	"times at most\n"
 	"  -v, --verbose          say what is started where\n"
@@ -89,6 +91,19 @@ static int parse_time(const char *text, int64_t *ms)
 		return fail("--timeout: a time such as 30, 30s, 500ms or 5m, not '%s'", text);
 	*ms = (int64_t)(v * unit);
 	return 0;
+}
+
+static int parse_bind(const char *text, enum bind *bind)
+{
+	static const char *const names[] = {"share", "core", "none"};
+	int i;
+
+	for (i = 0; i <= BIND_NONE; i++)
+		if (!strcmp(text, names[i])) {
+			*bind = (enum bind)i;
+			return 0;
+		}
+	return fail("--bind: share, core or none, not '%s'", text);
 }
 
 static int add_env(struct options *opt, const char *text)
@@ -149,10 +164,7 @@ static int parse_one(void *into, int c, char *arg)
 		opt->wdir = arg;
 		return 0;
 	case OPT_BIND:
-		opt->bind = !strcmp(arg, "core");
-		return opt->bind || !strcmp(arg, "none")
-			       ? 0
-			       : fail("--bind: none or core, not '%s'", arg);
+		return parse_bind(arg, &opt->bind);
 	case OPT_REPLACE:
 		if (parse_number("--replace", arg, 0, MAX_RANKS, &n))
 			return -1;

@@ -10,7 +10,8 @@
  *	limits.c	whether this host's limits allow these ranks
  *	local.c		the ranks of this host: started, read, reaped, signalled
  *	keeper.c	a process that ends the ranks of this host when tutti_run was killed
- *	spawn.c		one process: environment, descriptors, binding, program lookup
+ *	spawn.c		one process: environment, descriptors, program lookup
+ *	bind.c		the CPUs of each rank
  *	store.c		the listening socket that rank 0 inherits, and its address
  *	remote.c	other hosts: one remote shell each, running tutti_run --agent
  *	agent.c		that agent
@@ -27,6 +28,7 @@
 #ifndef TUTTI_RUN_H
 #define TUTTI_RUN_H
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -66,13 +68,30 @@ int hosts_parse_file(struct hosts *hosts, const char *path);
 int hosts_place(struct hosts *hosts, int *nranks);
 void hosts_free(struct hosts *hosts);
 
+/* ---- bind.c ---- */
+
+enum bind { BIND_SHARE, BIND_CORE, BIND_NONE };
+
+/*
+ * The CPUs of each of count ranks of this host, NULL: they are not bound. BIND_SHARE binds nothing
+ * if one rank or more ranks than CPUs are to be started, or if this process is bound itself.
+ */
+cpu_set_t *bind_ranks(enum bind how, int count);
+/*
+ * The shares of count ranks in the CPUs that they may use, on the machine that these two folders
+ * describe. Returns count, or 0: not to be bound.
+ */
+int bind_shares(const char *sysfs, const char *proc, const cpu_set_t *may, int count,
+		cpu_set_t *share);
+
 /* ---- options.c ---- */
 
 struct options {
 	int nranks;
 	struct hosts hosts;
 	char **env; /* VAR=VALUE, ended by NULL */
-	bool tag, verbose, bind, agent, keeper;
+	bool tag, verbose, agent, keeper;
+	enum bind bind;
 	int64_t timeout_ms; /* 0: none */
 	int replace; /* new processes in the place of killed ones, at most; -1: a killed rank ends
 			the job */
@@ -123,7 +142,7 @@ struct share {
 	char store[128];
 	int store_fd; /* for rank 0; -1: none */
 	int stdin_fd; /* for rank 0; -1: none */
-	bool bind;
+	enum bind bind;
 	bool capture;	/* read the ranks' output instead of letting them inherit ours */
 	char *wdir;	/* NULL: stay */
 	bool wdir_must; /* else a missing directory is only worth a warning */
@@ -142,6 +161,7 @@ struct spawn {
 	int fd[3];
 	int flight;
 	const struct keeper *keeper;
+	const cpu_set_t *cpus; /* NULL: any */
 	bool joins; /* a new process for a job that runs, instead of a rank of its start */
 };
 pid_t spawn_rank(const struct share *share, const struct spawn *s);

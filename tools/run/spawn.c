@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Starts one rank: its environment, descriptors and CPU. */
+/* Starts one rank: its environment, descriptors and CPUs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -138,23 +138,6 @@ static void set_environment(const struct share *share, const struct spawn *s)
 	}
 }
 
-/* The local_rank-th CPU that we may use, round robin. */
-static void bind_core(int local_rank)
-{
-	cpu_set_t all, one;
-	int cpu, skip;
-
-	if (sched_getaffinity(0, sizeof(all), &all) || !CPU_COUNT(&all))
-		return;
-	skip = local_rank % CPU_COUNT(&all);
-	for (cpu = 0; !CPU_ISSET(cpu, &all) || skip--; cpu++)
-		;
-	CPU_ZERO(&one);
-	CPU_SET(cpu, &one);
-	if (sched_setaffinity(0, sizeof(one), &one))
-		say("cannot bind to CPU %d: %s", cpu, strerror(errno));
-}
-
 static void child(const struct share *share, const struct spawn *s, pid_t launcher)
 {
 	int i;
@@ -166,8 +149,8 @@ static void child(const struct share *share, const struct spawn *s, pid_t launch
 	for (i = 0; i < 3; i++)
 		if (s->fd[i] != i && dup2(s->fd[i], i) < 0)
 			_exit(fail("dup2: %s", strerror(errno)));
-	if (share->bind)
-		bind_core(s->local_rank);
+	if (s->cpus && sched_setaffinity(0, sizeof(*s->cpus), s->cpus))
+		say("rank %d: cannot bind: %s", share->first + s->local_rank, strerror(errno));
 	set_environment(share, s);
 	keeper_tell(s->keeper, getpid(), false);
 	loop_child_signals();

@@ -425,6 +425,17 @@ test_bind()
 	launch -n 2 --bind core sh -c 'grep Cpus_allowed_list /proc/self/status' >"$tmp/out"
 	expect 2 "$(sort -u "$tmp/out" | wc -l)"
 	! grep -q '[-,]' "$tmp/out" || die "not one core each: $(cat "$tmp/out")"
+	launch -n 2 --bind none sh -c 'grep Cpus_allowed_list /proc/self/status' >"$tmp/out"
+	expect 1 "$(sort -u "$tmp/out" | wc -l)"
+	taskset -c 1 timeout 30 "$tutti_run" -n 2 sh -c 'grep Cpus_allowed_list /proc/self/status' |
+		sort -u >"$tmp/out"
+	expect 1 "$(sed 's/[^0-9]//g' "$tmp/out")"
+	# The shares of two ranks, without asking for them, have nothing in common.
+	[ "$(nproc)" = "$(getconf _NPROCESSORS_ONLN)" ] || skip "this test is bound itself"
+	launch -n 2 sh -c 'grep Cpus_allowed_list /proc/self/status' >"$tmp/out"
+	expect 2 "$(sort -u "$tmp/out" | wc -l)"
+	launch -n $(($(nproc) + 1)) sh -c 'grep Cpus_allowed_list /proc/self/status' >"$tmp/out"
+	expect 1 "$(sort -u "$tmp/out" | wc -l)"
 }
 
 test_hostfile()
