@@ -351,6 +351,8 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 /* The same for so many ns at least, counted from the first idle step. */
 int tt_engine_wait_a_while(struct tutti_context *ctx, bool (*done)(void *), void *arg,
 			   uint64_t timeout);
+
+/* wait_mode.c: chooses how callers wait, after the ranks have found each other */
 void tt_engine_wait_mode(struct tutti_context *ctx);
 
 /* wait_set.c: without the lock */

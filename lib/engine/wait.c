@@ -293,21 +293,6 @@ void tt_engine_timers(struct tutti_context *ctx)
 	}
 }
 
-void tt_engine_wait_mode(struct tutti_context *ctx)
-{
-	const char *mode = ctx->env.wait.text;
-
-	ctx->wait_forced = strcmp(mode, "auto") != 0;
-	if (!strcmp(mode, "sleep"))
-		ctx->wait_mode = TT_WAIT_SLEEP;
-	else if (!strcmp(mode, "yield"))
-		ctx->wait_mode = TT_WAIT_YIELD;
-	else if (!strcmp(mode, "spin") || tt_wire_cpu_each(ctx->wire))
-		ctx->wait_mode = TT_WAIT_SPIN;
-	else
-		ctx->wait_mode = TT_WAIT_YIELD;
-}
-
 struct waiter {
 	struct tutti_context *ctx;
 	bool (*done)(void *);

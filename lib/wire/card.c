@@ -88,17 +88,25 @@ size_t tt_wire_longest(const struct tt_wire *wire)
 	return wire->longest;
 }
 
-bool tt_wire_cpu_each(struct tt_wire *wire)
+void tt_wire_sharers(struct tt_wire *wire, struct tt_wire_sharers *sharers)
 {
 	struct card mine, its;
-	uint32_t i, n = 0;
+	int i;
 
+	*sharers = (struct tt_wire_sharers){.first = -1, .second = -1};
 	if (!card_of(wire, wire->params.rank, &mine))
-		return false;
-	for (i = 0; i < (uint32_t)wire->params.nranks; i++)
-		n += card_of(wire, (int)i, &its) && tt_host_same(&mine.host, &its.host, NULL) &&
-		     its.cpu_set == mine.cpu_set;
-	return n <= mine.cpus;
+		return;
+	sharers->cpus = (int)mine.cpus;
+	for (i = 0; i < wire->params.nranks; i++) {
+		if (!card_of(wire, i, &its) || !tt_host_same(&mine.host, &its.host, NULL))
+			continue;
+		sharers->host_ranks++;
+		if (its.cpu_set != mine.cpu_set)
+			continue;
+		if (sharers->ranks < 2)
+			*(sharers->ranks ? &sharers->second : &sharers->first) = i;
+		sharers->ranks++;
+	}
 }
 
 uint64_t tt_wire_host_key(struct tt_wire *wire, int rank)

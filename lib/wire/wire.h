@@ -272,8 +272,13 @@ uint64_t tt_wire_looks(const struct tt_wire *wire);
 bool tt_wire_asleep(const struct tt_wire *wire);
 /* Whether polling makes system calls, so that a thread should not spin. */
 bool tt_wire_slow_poll(const struct tt_wire *wire);
-/* Whether the ranks that may use this rank's CPUs, itself included, have a CPU each. */
-bool tt_wire_cpu_each(struct tt_wire *wire);
+/* The ranks that may use this rank's CPUs, itself included. */
+struct tt_wire_sharers {
+	int ranks, cpus;   /* how many of each; no ranks: unknown */
+	int first, second; /* the lowest two of the ranks, -1: none */
+	int host_ranks;	   /* all ranks of this host */
+};
+void tt_wire_sharers(struct tt_wire *wire, struct tt_wire_sharers *sharers);
 /* Whether rank is on this process's host; text (may be NULL) receives why. */
 bool tt_wire_same_host(struct tt_wire *wire, int rank, char *why, size_t size);
 /* Identity of a rank's host: equal numbers mean same host. For splitting by host. */

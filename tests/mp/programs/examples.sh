@@ -11,7 +11,24 @@ example()
 		grep -q "$4" "$tmp/out" || { cat "$tmp/out"; exit 1; }
 }
 
+# Two ranks that a launcher has bound to one CPU hear of it; three on two CPUs are as the user wants.
+test_one_cpu()
+{
+	[ "$(nproc)" -gt 1 ] || skip "one CPU only"
+	cpu=$(taskset -pc $$ | sed 's/.*[ ,-]//')
+	taskset -c "$cpu" timeout 60 ./tutti_run -n 2 ./hello >"$tmp/out" 2>&1 || die "status $?"
+	grep -q 'warn: 2 ranks of this host, among them 0 and 1, take turns on 1 of its' "$tmp/out" ||
+		die "no warning: $(cat "$tmp/out")"
+	timeout 60 ./tutti_run -n $(($(nproc) + 1)) ./hello >"$tmp/out" 2>&1 || die "status $?"
+	! grep warn "$tmp/out" || die "a warning"
+	TUTTI_WAIT=spin timeout 60 ./tutti_run -n $(($(nproc) + 1)) ./hello >"$tmp/out" 2>&1 ||
+		die "status $?"
+	grep -q 'warn: TUTTI_WAIT=spin: .* ranks of this host spin on' "$tmp/out" ||
+		die "no warning: $(cat "$tmp/out")"
+}
+
 run hello example 3 shm hello 'the average is 1$'
 run halo_shm example 4 shm halo 'heat 300.000 of 300.000'
 run halo_alone example 1 shm halo 'heat 0.000 of 0.000'
+run one_cpu test_one_cpu
 finish
