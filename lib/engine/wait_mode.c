@@ -7,7 +7,7 @@
 #include "lib/base/log.h"
 #include "lib/engine/engine.h"
 
-/* Whether somebody has taken CPUs of the host away from this process. */
+/* Whether this process may not use all CPUs of the host. */
 static bool is_bound(void)
 {
 	cpu_set_t may;

@@ -19,7 +19,7 @@
 #include "lib/topo/topo.h"
 #include "tools/run/run.h"
 
-/* What is never divided: a core, or one of its threads if there are more ranks than cores. */
+/* The smallest share: a core, or one of its threads if there are more ranks than cores. */
 struct unit {
 	cpu_set_t cpus;
 	int node, core; /* the core's first CPU */

@@ -11,7 +11,7 @@ example()
 		grep -q "$4" "$tmp/out" || { cat "$tmp/out"; exit 1; }
 }
 
-# Two ranks that a launcher has bound to one CPU hear of it; three on two CPUs are as the user wants.
+# Two ranks that a launcher has bound to one CPU are told; more ranks than CPUs need no warning.
 test_one_cpu()
 {
 	[ "$(nproc)" -gt 1 ] || skip "one CPU only"
