@@ -99,6 +99,24 @@ test_unstarted()
 		'never called that' 'last call was allreduce #[0-9]+'
 }
 
+# Rank 3 gives up first. Rank 0 sees it go, and leaves; rank 1 sees rank 0 go.
+test_one_after_another()
+{
+	command -v jq >/dev/null || skip "jq is missing"
+	job 4 never 2 -x TUTTI_TIMEOUT=1s
+	at=$(jq 'select(.communicator == 1 and .error) | .error_time' "$tmp/d.3")
+	for pair in '0 3 0.001' '1 0 0.002'; do
+		set -- $pair
+		jq -c --argjson rank "$2" --argjson at "$at" --argjson after "$3" \
+			'if .communicator == 1 and .error then .error = -4097 | .error_rank = $rank |
+			.error_time = $at + $after | .error_text = "gone" else . end' \
+			"$tmp/d.$1" >"$tmp/edited" && grep -q '"gone"' "$tmp/edited" ||
+			die "nothing to edit: $(cat "$tmp/d.$1")"
+		mv "$tmp/edited" "$tmp/d.$1"
+	done
+	verdict '^culprit: rank 2 on ' '^call: allreduce #[0-9]+ ' 'never called that'
+}
+
 test_order()
 {
 	job 4 order 3 -x TUTTI_TIMEOUT=1s
@@ -227,7 +245,7 @@ test_bad_files()
 	says "empty" "$TT_BUILD/tutti_blame" "$tmp/empty"
 }
 
-for t in fine killed stopped count type root late unstarted order left signal receive ring \
+for t in fine killed stopped count type root late unstarted one_after_another order left signal receive ring \
 	format bad_files; do
 	run $t test_$t
 done

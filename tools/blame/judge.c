@@ -186,18 +186,14 @@ static bool mismatch(const struct dumps *all, struct verdict *v)
 
 /* ---- the first failure that some rank reports ---- */
 
-/*
- * A rank that others miss because it has given up before, for a reason that is not another rank's
- * death.
- */
+/* A rank that others miss because it has given up before. */
 static bool gave_up(const struct dumps *all, int64_t rank, double before)
 {
 	const struct dump *d = rank >= 0 && rank < all->nranks ? all->of[rank] : NULL;
 	size_t k;
 
 	for (k = 0; d && k < d->ncomms; k++)
-		if (num(d->comm[k], "error", 0) && num(d->comm[k], "error", 0) != E_PEER &&
-		    real(d->comm[k], "error_time") < before)
+		if (num(d->comm[k], "error", 0) && real(d->comm[k], "error_time") < before)
 			return true;
 	return false;
 }
