@@ -140,7 +140,7 @@ void tt_win_amo_try(struct tt_win_amo *a)
 	}
 	win->comm->ctx->refusals += err == -EAGAIN;
 	a->over = err != -EAGAIN;
-	a->status = a->over ? tt_win_status(err) : err;
+	a->status = a->over ? tt_win_refused(win, a->rank, err) : err;
 }
 
 static bool advance(void *arg)
@@ -205,5 +205,5 @@ int tt_win_atomic(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t o
 	else
 		*old = a.at.old;
 	tt_wire_unlock(ctx->wire);
-	return err;
+	return err ? tt_win_lost(win, rank, err) : 0;
 }

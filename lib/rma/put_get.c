@@ -277,13 +277,14 @@ void tt_win_drop_stalled(struct tutti_win *win, int rank, int status)
 	}
 }
 
-/* An operation that could not start: rephrases the transport's error for a failed rank. */
-static int refused(const struct tutti_win *win, int rank, int err)
+int tt_win_refused(struct tutti_win *win, int rank, int err)
 {
 	int status = tt_win_status(err);
 	char why[200];
 
-	if (status == err || atomic_load(&win->comm->failed))
+	if (status == -TUTTI_EPEER && atomic_load(&win->comm->failed))
+		return tt_comm_check(win->comm);
+	if (status == err)
 		return err;
 	snprintf(why, sizeof(why), "%s", tt_fail_text(err));
 	return tt_fail_rank(status, rank, NULL, "rank %d's window can't be reached: %s", rank, why);
@@ -309,7 +310,7 @@ int tt_win_op_start(struct tutti_win *win, const struct tt_win_access *access,
 		stall(op);
 	else if (err)
 		op_free(op);
-	return err == -EAGAIN ? 0 : refused(win, access->rank, err);
+	return err == -EAGAIN ? 0 : tt_win_refused(win, access->rank, err);
 }
 
 /* A blocking call whose operation has not started its first piece yet. */
@@ -354,9 +355,11 @@ static int start_later(struct tt_win_op *op, int err)
 		tt_list_del(&a.stalled.link);
 	}
 	op_free(op);
+	if (!late)
+		err = tt_win_refused(win, rank, a.result);
 	tt_wire_unlock(ctx->wire);
 	if (!late)
-		return refused(win, rank, a.result);
+		return tt_win_lost(win, rank, err);
 	return tt_fail_rank(-ETIMEDOUT, rank, NULL,
 			    "a one-sided operation on rank %d could not be started within "
 			    "%lld ms (TUTTI_TIMEOUT)",

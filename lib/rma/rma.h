@@ -162,6 +162,24 @@ int tt_win_status(int status);
  * memory of a rank that ends is unregistered before its death is known.
  */
 int tt_win_lost_status(int status);
+/*
+ * An operation that could not start, because of err: the error of the communicator if that has
+ * failed, or else err, translated, with its text. Under the lock.
+ */
+int tt_win_refused(struct tutti_win *win, int rank, int err);
+/*
+ * -TUTTI_EPEER for a lost connection does not say which end has failed: if this rank was silent for
+ * too long, the others have closed it. The control tree decides; reports to it are repeated after
+ * TT_ACCUSE_AGAIN. A failure waits for that decision, but no longer than this.
+ */
+#define TT_WIN_DECISION (4 * TT_ACCUSE_AGAIN)
+/* Whether the control tree has decided about the connection to rank. Under the lock. */
+bool tt_win_decided(const struct tutti_win *win, int rank);
+/*
+ * A blocking call fails with err, which is recorded; rank: of the operation. Waits for the decision
+ * and reports that. Without the lock.
+ */
+int tt_win_lost(struct tutti_win *win, int rank, int err);
 
 /* put_get.c: a put or get; waits for connection and room. Without the lock. */
 int tt_win_op(struct tutti_win *win, const struct tt_win_access *access);

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "lib/base/clock.h"
 #include "lib/rma/rma.h"
 
 struct tt_win_req {
@@ -22,6 +23,9 @@ struct tt_win_req {
 	struct tt_win_amo amo;
 	struct tt_stalled stalled;
 	uint64_t *old;
+	/* the end, while it waits for a decision */
+	int status, lost; /* lost: the rank of the operation that failed */
+	uint64_t decision_by;
 };
 
 static struct tt_win_req *win_req(const struct tutti_request *r)
@@ -29,19 +33,53 @@ static struct tt_win_req *win_req(const struct tutti_request *r)
 	return tt_container(r, struct tt_win_req, r);
 }
 
-static void req_over(struct tt_win_req *req, int status)
+static void req_end(struct tt_win_req *req, int status)
 {
 	struct tutti_comm *comm = req->r.comm;
 
+	tt_request_end(&req->r, status && atomic_load(&comm->failed) ? comm->failure.code : status);
+}
+
+static void amo_again(struct tt_stalled *stalled);
+
+static void decide_again(struct tt_stalled *stalled)
+{
+	struct tt_win_req *req = tt_container(stalled, struct tt_win_req, stalled);
+
+	if (!tt_win_decided(req->win, req->lost) && tt_now_ns() < req->decision_by)
+		return;
+	tt_list_del(&stalled->link);
+	stalled->again = amo_again;
+	req_end(req, req->status);
+}
+
+/* The end of a request whose connection to rank was lost waits for the control tree's decision. */
+static bool await_decision(struct tt_win_req *req, int rank, int status)
+{
+	req->lost = rank;
+	if (status != -TUTTI_EPEER || tt_win_decided(req->win, rank))
+		return false;
+	req->status = status;
+	req->decision_by = tt_now_ns() + TT_WIN_DECISION;
+	req->stalled.again = decide_again;
+	tt_list_add(&req->win->comm->ctx->stalled, &req->stalled.link);
+	return true;
+}
+
+static void req_over(struct tt_win_req *req, int rank, int status)
+{
 	if (req->cancelled)
 		return;
 	req->r.progressed = true;
-	tt_request_end(&req->r, status && atomic_load(&comm->failed) ? comm->failure.code : status);
+	if (!status || !await_decision(req, rank, status))
+		req_end(req, status);
 }
 
 static void op_over(struct tt_win_end *end, int status)
 {
-	req_over(tt_container(end, struct tt_win_req, end), status);
+	struct tt_win_req *req = tt_container(end, struct tt_win_req, end);
+
+	req_over(req, req->rank, status);
 }
 
 static const char *req_call(const struct tutti_request *r)
@@ -55,6 +93,7 @@ static void req_cancel(struct tutti_request *r)
 
 	req->cancelled = true;
 	tt_list_del(&req->stalled.link);
+	req->stalled.again = amo_again;
 	tt_list_del(&req->flushing);
 	tt_win_take_back(req->win, req->rank);
 }
@@ -110,8 +149,7 @@ static int req_explain(const struct tutti_request *r)
 	if (req->old)
 		return tt_win_amo_failure(req->win, req->rank, r->status);
 	if (req->rank < 0)
-		return tt_fail(r->status, "a one-sided operation failed: %s",
-			       tutti_strerror(r->status));
+		return tt_win_failure(req->win, req->lost, "a one-sided operation", r->status);
 	return tt_win_failure(req->win, req->rank, req->call, r->status);
 }
 
@@ -139,7 +177,7 @@ static void amo_done(struct tt_win_amo *amo)
 
 	if (!amo->status)
 		*req->old = amo->at.old;
-	req_over(req, amo->status);
+	req_over(req, req->rank, amo->status);
 }
 
 /* It has started, has ended, or is to be retried. */
@@ -149,7 +187,7 @@ static void amo_try(struct tt_win_req *req)
 	if (req->amo.started)
 		return; /* amo_done ends the request, or has done so */
 	if (req->amo.over)
-		req_over(req, req->amo.status);
+		req_over(req, req->rank, req->amo.status);
 	else
 		tt_list_add(&req->win->comm->ctx->stalled, &req->stalled.link);
 }
@@ -214,6 +252,8 @@ int tt_win_iop(struct tutti_win *win, const struct tt_win_access *access, const 
 	req = req_new(win, access->rank, call, &err);
 	if (req) {
 		err = tt_win_op_start(win, access, &req->end);
+		if (err && await_decision(req, access->rank, err))
+			err = 0;
 		if (err) {
 			tt_request_end(&req->r, err);
 			tt_request_free(&req->r);
@@ -296,7 +336,7 @@ static void flushed(struct tt_win_req *req)
 	int at = -1, status = tt_win_take_status(win, req->rank, &at);
 
 	tt_list_del(&req->flushing);
-	req_over(req, status);
+	req_over(req, at, status);
 }
 
 void tt_win_flush_end(struct tt_list *link, int rank, uint32_t age)

@@ -39,9 +39,52 @@ int tt_win_failure(struct tutti_win *win, int rank, const char *call, int status
 	char text[96];
 
 	snprintf(text, sizeof(text), "%s on rank %d's window", call, rank);
+	if (status == -TUTTI_EPEER && atomic_load(&win->comm->failed) == status)
+		return tt_comm_check(win->comm);
 	if (status == -TUTTI_EPEER && win->comm->ndead && tt_comm_dead(win->comm, rank) >= 0)
 		return tt_comm_needs_dead(win->comm, rank, text);
 	return tt_fail_rank(status, rank, NULL, "%s failed: %s", text, tutti_strerror(status));
+}
+
+bool tt_win_decided(const struct tutti_win *win, int rank)
+{
+	const struct tutti_comm *comm = win->comm;
+
+	if (atomic_load(&comm->failed) || tt_comm_dead(comm, rank) >= 0)
+		return true;
+	return comm->lost && tt_boot_gone(comm->ctx->boot, comm->world[rank], NULL, 0);
+}
+
+struct lost {
+	const struct tutti_win *win;
+	int rank;
+};
+
+static bool decided(void *arg)
+{
+	const struct lost *l = arg;
+
+	return tt_win_decided(l->win, l->rank);
+}
+
+int tt_win_lost(struct tutti_win *win, int rank, int err)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_context *ctx = win->comm->ctx;
+	struct lost l = {.win = win, .rank = rank};
+
+	if (err != -TUTTI_EPEER || tutti_last_error(&info))
+		return err;
+	tt_engine_wait_a_while(ctx, decided, &l, TT_WIN_DECISION);
+	tt_wire_lock(ctx->wire);
+	if (atomic_load(&win->comm->failed))
+		err = tt_comm_check(win->comm);
+	else if (tt_comm_dead(win->comm, rank) >= 0 || info.code != err)
+		err = tt_win_failure(win, rank, "a one-sided operation", err);
+	else
+		err = tt_fail_info(&info); /* the wait may have left another one */
+	tt_wire_unlock(ctx->wire);
+	return err;
 }
 
 /*
@@ -285,5 +328,5 @@ int tt_win_wait(struct tutti_win *win, int rank)
 	if (!err && status)
 		err = tt_win_failure(win, at, "a one-sided operation", status);
 	tt_wire_unlock(ctx->wire);
-	return err;
+	return status ? tt_win_lost(win, at, err) : err;
 }

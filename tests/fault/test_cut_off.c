@@ -9,6 +9,7 @@
 #include "lib/base/clock.h"
 #include "lib/boot/control/control.h"
 #include "lib/comm/comm.h"
+#include "lib/wire/wire_internal.h"
 #include "tests/fault/survive.h"
 
 #include <errno.h>
@@ -204,6 +205,128 @@ static void stopped(void)
 		s.env = "TUTTI_TRANSPORT=ofi" HALF;
 		if (!mp_no_ofi())
 			TT_CHECK(!MP_RUN(.n = 3, .env = s.env, .fn = stop_body, .arg = &s));
+	}
+}
+
+/* ---- one-sided calls of a rank that is cut off and does not know it yet ---- */
+
+static const struct verdict itself = {1, {1}, {1}, 1};
+
+enum calls { PUT, ATOMIC, STRIDED, ACCUMULATE, REQUESTS, CALLS };
+#define REQUESTS_MAX 4
+
+static void *accuse_later(void *arg)
+{
+	mp_sleep_ms(300);
+	accuse(arg, &itself);
+	return NULL;
+}
+
+/* The last error, of a call of rank 1, is the verdict. */
+static int told(struct mp_job *job, int err)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+
+	MP_ERR(err, -TUTTI_EPEER);
+	MP_OK(tutti_last_error(&info));
+	TT_EXPECT(info.code == err && info.rank == 1);
+	TT_EXPECT(strstr(info.text, "taken for dead"));
+	return 0;
+}
+
+static int strided(struct mp_job *job, struct tutti_win *win, const uint64_t *value)
+{
+	static const struct tutti_strides two = {
+		.size = sizeof(two), .block = 8, .count = 2, .local_stride = 16, .stride = 16};
+
+	MP_OK(tutti_put_strided(win, 0, value, 0, &two));
+	return tutti_win_flush(win, 0);
+}
+
+static int accumulate(struct mp_job *job, struct tutti_win *win, const uint64_t *value)
+{
+	MP_OK(tutti_accumulate(win, 0, value, 4, TUTTI_UINT64, TUTTI_SUM, 0));
+	return tutti_win_flush_all(win);
+}
+
+/* Each begins before the verdict is known; all end with it. */
+static int requests(struct mp_job *job, struct tutti_win *win, uint64_t *value)
+{
+	struct tutti_request *req[REQUESTS_MAX] = {NULL};
+	int i;
+
+	MP_OK(tutti_iput(win, 0, value, 8, 0, &req[0]));
+	MP_OK(tutti_iget(win, 0, value + 1, 8, 8, &req[1]));
+	MP_OK(tutti_ifetch_add(win, 0, 1, 16, value + 2, &req[2]));
+	MP_OK(tutti_iput_notify(win, 0, value + 3, 8, 24, &req[3]));
+	for (i = 0; i < REQUESTS_MAX; i++)
+		TT_EXPECT(!told(job, tutti_wait(&req[i])));
+	return 0;
+}
+
+/* The connection breaks before the verdict arrives, which alone knows that rank 0 lives. */
+static int blamed(struct mp_job *job, struct tutti_win *win)
+{
+	uint64_t value[4] = {1, 2, 3, 4};
+	pthread_t thread;
+
+	tt_wire_lock(job->ctx->wire);
+	tt_chan_fail(job->ctx->wire->chan[0], -EPIPE, "the test has closed it");
+	tt_wire_unlock(job->ctx->wire);
+	TT_EXPECT(!pthread_create(&thread, NULL, accuse_later, job));
+	switch (*(const enum calls *)job->arg) {
+	case PUT:
+		TT_EXPECT(!told(job, tutti_put(win, 0, value, 8, 0)));
+		break;
+	case ATOMIC:
+		TT_EXPECT(!told(job, tutti_fetch_add(win, 0, 1, 0, value)));
+		break;
+	case STRIDED:
+		TT_EXPECT(!told(job, strided(job, win, value)));
+		break;
+	case ACCUMULATE:
+		TT_EXPECT(!told(job, accumulate(job, win, value)));
+		break;
+	default:
+		TT_EXPECT(!requests(job, win, value));
+	}
+	pthread_join(thread, NULL);
+	return 0;
+}
+
+static int unaware_body(struct mp_job *job)
+{
+	unsigned flags = *(const enum calls *)job->arg == ACCUMULATE ? TUTTI_WIN_ACCUMULATE : 0;
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_win *win;
+	uint64_t value = 1;
+	void *mem;
+
+	MP_OK(tutti_win_allocate(job->world, 4096, flags, &mem, &win));
+	if (job->rank) {
+		MP_OK(tutti_put(win, 0, &value, sizeof(value), 0));
+		MP_OK(tutti_win_flush(win, 0));
+	}
+	TT_EXPECT(!check_sum(job, job->world, 3));
+	mp_meet(job);
+	TT_EXPECT(!(job->rank ? blamed(job, win) : until_death(job, job->world, 1)));
+	MP_OK(tutti_comm_error(job->world, &info));
+	TT_EXPECT(info.code == -TUTTI_EPEER && info.rank == 1);
+	MP_ERR(tutti_win_free(win), -TUTTI_EPEER);
+	TT_EXPECT(!mp_leave_failed(job));
+	return 0;
+}
+
+static void unaware(void)
+{
+	enum calls calls;
+
+	for (calls = 0; calls < CALLS; calls++) {
+		TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm TUTTI_NODE=off",
+				 .fn = unaware_body, .arg = &calls));
+		if (!mp_no_ofi())
+			TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi TUTTI_NODE=off",
+					 .fn = unaware_body, .arg = &calls));
 	}
 }
 
@@ -554,12 +677,19 @@ static void leftovers(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"accused", accused},	  {"cut_off", cut_off},
-		{"stopped", stopped},	  {"in_the_middle", in_the_middle},
-		{"paused", paused},	  {"unacknowledged", unacknowledged},
-		{"busy", busy},		  {"computing", computing},
-		{"aborts", aborts},	  {"asked_to", asked_to},
-		{"leftovers", leftovers}, {NULL, NULL},
+		{"accused", accused},
+		{"cut_off", cut_off},
+		{"stopped", stopped},
+		{"unaware", unaware},
+		{"in_the_middle", in_the_middle},
+		{"paused", paused},
+		{"unacknowledged", unacknowledged},
+		{"busy", busy},
+		{"computing", computing},
+		{"aborts", aborts},
+		{"asked_to", asked_to},
+		{"leftovers", leftovers},
+		{NULL, NULL},
 	};
 
 	return tt_test_main("cut_off", tests, argc, argv);
