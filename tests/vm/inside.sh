@@ -420,6 +420,7 @@ conform_mask()
 cache() { program tests/unit/test_cache; program tests/mp/coll/test_counters cache_verbs; }
 collectives()
 {
+	program tests/mp/comm/test_idup verbs
 	program tests/mp/coll/test_coll verbs
 	program tests/mp/coll/test_alltoallw verbs
 }

@@ -464,12 +464,28 @@ static void deaths(void)
 	}
 }
 
+#define VERBS "TUTTI_TRANSPORT=verbs TUTTI_TIMEOUT=60s " APART
+
+static void verbs(void)
+{
+	struct death d[] = {{false, false, 1}, {true, false, 1}};
+	unsigned i;
+
+	if (mp_no_verbs())
+		TT_SKIP("%s", mp_no_verbs());
+	TT_CHECK(!MP_RUN(.n = 3, .fn = orders_body, .env = VERBS));
+	for (i = 0; i < sizeof(d) / sizeof(d[0]); i++)
+		TT_CHECK(!MP_RUN(.n = 3, .fn = death_body, .killed = 1u << d[i].victim,
+				 .env = VERBS, .arg = &d[i]));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"orders", orders},   {"mixed", mixed},		{"late", late},
 		{"differ", differ},   {"timed_out", timed_out}, {"args", args},
-		{"no_area", no_area}, {"deaths", deaths},	{NULL, NULL},
+		{"no_area", no_area}, {"deaths", deaths},	{"verbs", verbs},
+		{NULL, NULL},
 	};
 
 	return tt_test_main("idup", tests, argc, argv);

@@ -326,11 +326,15 @@ static void ofi(void)
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi TUTTI_IF=lo", .fn = copies_body));
 }
 
+#define VERBS "TUTTI_TRANSPORT=verbs TUTTI_TIMEOUT=30s"
+
 static void verbs(void)
 {
 	if (mp_no_verbs())
 		TT_SKIP("%s", mp_no_verbs());
-	run("TUTTI_TRANSPORT=verbs TUTTI_TIMEOUT=30s");
+	TT_CHECK(!MP_RUN(.n = 3, .env = VERBS, .fn = random_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = VERBS, .fn = notify_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = VERBS, .fn = dead_body, .killed = 1));
 }
 
 int main(int argc, char **argv)
