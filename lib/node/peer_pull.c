@@ -195,7 +195,8 @@ static int reduce_all(struct pull *p, size_t len)
 
 static void count_reduce(const struct pull *p, size_t len)
 {
-	int mapped = p->nsrc - p->plain_src - 1;
+	bool own = p->g->rank < p->nsrc; /* not in an exscan */
+	int mapped = p->nsrc - p->plain_src - own;
 
 	p->count->pulled += (uint64_t)mapped * len;
 	p->count->reduced += len;

@@ -46,13 +46,13 @@ static bool runs(const struct tt_plan *plan)
 struct tt_node_count tt_short_bytes(const struct tt_plan *plan, const struct tt_op *op)
 {
 	struct tt_node_count count = {0};
-	int ranks = op->index ? (int)op->index : plan->args.nranks;
+	int ranks = op->index ? (int)op->index : plan->args.nranks, others;
 
 	if (op->kind == TT_OP_COPY) {
 		count.copied = op->len;
 	} else if (tt_short_uses_slots(op)) {
-		count.pulled =
-			op->kind == TT_OP_PULL_COPY ? op->len : op->len * (uint64_t)(ranks - 1);
+		others = ranks - (plan->args.rank < ranks); /* an exscan leaves out its own rank */
+		count.pulled = op->kind == TT_OP_PULL_COPY ? op->len : op->len * (uint64_t)others;
 		count.reduced = op->kind == TT_OP_PULL_COPY ? 0 : op->len;
 	}
 	return count;

@@ -110,8 +110,31 @@ static int ordinary(struct mp_job *job)
 	"TUTTI_ALGO=allreduce:node_pull;reduce:node_pull;bcast:node_pull;allgather:node_pull;"     \
 	"reduce_scatter_block:node_pull;barrier:node"
 
+/* An exscan reads the vectors of all ranks before this one, as a short call and as a request. */
+static int exscans(struct mp_job *job)
+{
+	int64_t v[16] = {0}, w[16];
+	struct tutti_request *req;
+	struct tutti_stats a, b;
+	int i;
+
+	for (i = 0; i < 8; i++) {
+		TT_EXPECT(!stats_of(job, &a));
+		if (i % 2) {
+			MP_OK(tutti_exscan(v, w, 16, TUTTI_INT64, TUTTI_SUM, job->world));
+		} else {
+			MP_OK(tutti_iexscan(v, w, 16, TUTTI_INT64, TUTTI_SUM, job->world, &req));
+			MP_OK(tutti_wait(&req));
+		}
+		TT_EXPECT(!stats_of(job, &b));
+		TT_EXPECT(b.pulled_bytes - a.pulled_bytes == (size_t)job->rank * sizeof(v));
+	}
+	return 0;
+}
+
 static void counters(void)
 {
+	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_ALGO=exscan:node_slots", .fn = exscans));
 	TT_CHECK(!MP_RUN(.n = 2, .fn = counted, .env = PULLS));
 	TT_CHECK(!MP_RUN(.n = 4, .fn = counted, .env = PULLS));
 	TT_CHECK(!MP_RUN(.n = 2, .fn = ordinary, .env = PULLS " TUTTI_POOL_LIMIT=64M"));
