@@ -53,8 +53,8 @@ static int check(const char *call, struct tutti_win *win, const struct tt_win_ac
 			       call, size, tt_win_acc_longest(win));
 	if (acc->op != TUTTI_NO_OP && acc->count &&
 	    win->part[acc->rank].flags & TUTTI_WIN_READ_ONLY)
-		return tt_fail_rank(-EACCES, acc->rank, NULL, "%s: rank %d's window is read-only",
-				    call, acc->rank);
+		return tt_comm_blame_rank(win->comm, -EACCES, acc->rank,
+					  "%s: rank %d's window is read-only", call, acc->rank);
 	return 0;
 }
 

@@ -220,12 +220,13 @@ static int check(const char *call, struct tutti_win *win, const struct both *bot
 	if (!s->local)
 		return tt_fail(-EINVAL, "%s: local is NULL", call);
 	if (!tt_check_there(win, s))
-		return tt_fail_rank(-ERANGE, s->rank, NULL,
-				    "%s: the layout's %zu bytes, %td to %td after %llu, are not "
-				    "all inside rank %d's window of %llu bytes",
-				    call, s->there.bytes, s->there.low, s->there.high,
-				    (unsigned long long)s->offset, s->rank,
-				    (unsigned long long)win->part[s->rank].size);
+		return tt_comm_blame_rank(
+			win->comm, -ERANGE, s->rank,
+			"%s: the layout's %zu bytes, %td to %td after %llu, are not "
+			"all inside rank %d's window of %llu bytes",
+			call, s->there.bytes, s->there.low, s->there.high,
+			(unsigned long long)s->offset, s->rank,
+			(unsigned long long)win->part[s->rank].size);
 	return s->get ? 0 : tt_check_writable(call, win, s->rank);
 }
 

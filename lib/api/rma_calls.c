@@ -97,8 +97,8 @@ int tt_check_access(const char *call, struct tutti_win *win, int rank, const voi
 		return tt_fail(-EINVAL, "%s: local is NULL", call);
 	size = win->part[rank].size;
 	if (len > size || offset > size - len)
-		return tt_fail_rank(
-			-ERANGE, rank, NULL,
+		return tt_comm_blame_rank(
+			win->comm, -ERANGE, rank,
 			"%s: bytes %llu to %llu are outside rank %d's window of %llu bytes", call,
 			(unsigned long long)offset, (unsigned long long)(offset + len), rank,
 			(unsigned long long)size);
@@ -138,8 +138,8 @@ static inline int check_write(const char *call, struct tutti_win *win, int rank,
 	int err = check(call, win, rank, local, len, offset);
 
 	if (!err && len && win->part[rank].flags & TUTTI_WIN_READ_ONLY)
-		err = tt_fail_rank(-EACCES, rank, NULL, "%s: rank %d's window is read-only", call,
-				   rank);
+		err = tt_comm_blame_rank(win->comm, -EACCES, rank,
+					 "%s: rank %d's window is read-only", call, rank);
 	return err;
 }
 
@@ -225,9 +225,9 @@ static int check_atomic(const char *call, struct tutti_win *win, int rank, uint6
 		return tt_fail(-EINVAL, "%s: offset %llu is not a multiple of 8", call,
 			       (unsigned long long)offset);
 	if (win->part[rank].base % sizeof(*old))
-		return tt_fail_rank(-EINVAL, rank, NULL,
-				    "%s: rank %d's window does not begin at a multiple of 8", call,
-				    rank);
+		return tt_comm_blame_rank(win->comm, -EINVAL, rank,
+					  "%s: rank %d's window does not begin at a multiple of 8",
+					  call, rank);
 	return 0;
 }
 

@@ -17,8 +17,8 @@ bool tt_check_there(const struct tutti_win *win, const struct tt_win_strides *s)
 int tt_check_writable(const char *call, const struct tutti_win *win, int rank)
 {
 	if (win->part[rank].flags & TUTTI_WIN_READ_ONLY)
-		return tt_fail_rank(-EACCES, rank, NULL, "%s: rank %d's window is read-only", call,
-				    rank);
+		return tt_comm_blame_rank(win->comm, -EACCES, rank,
+					  "%s: rank %d's window is read-only", call, rank);
 	return 0;
 }
 
@@ -47,12 +47,13 @@ static int check_blocks(const char *call, struct tutti_win *win,
 
 	if (!tt_byte_blocks_vector(&s->there, strides->block, strides->count, strides->stride) ||
 	    !tt_check_there(win, s))
-		return tt_fail_rank(-ERANGE, s->rank, NULL,
-				    "%s: %zu blocks of %zu bytes, %td apart from %llu on, are not "
-				    "all inside rank %d's window of %llu bytes",
-				    call, strides->count, strides->block, strides->stride,
-				    (unsigned long long)s->offset, s->rank,
-				    (unsigned long long)win->part[s->rank].size);
+		return tt_comm_blame_rank(
+			win->comm, -ERANGE, s->rank,
+			"%s: %zu blocks of %zu bytes, %td apart from %llu on, are not "
+			"all inside rank %d's window of %llu bytes",
+			call, strides->count, strides->block, strides->stride,
+			(unsigned long long)s->offset, s->rank,
+			(unsigned long long)win->part[s->rank].size);
 	if (!tt_byte_blocks_vector(&s->here, strides->block, strides->count, strides->local_stride))
 		return tt_fail(-EINVAL, "%s: local_stride %td is too long", call,
 			       strides->local_stride);

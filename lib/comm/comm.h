@@ -414,6 +414,9 @@ int tt_comm_failure(const struct tutti_comm *comm, const char *call, uint64_t se
 int tt_comm_dead(const struct tutti_comm *comm, int rank);
 /* Sets the thread's last error: call (as text) needs this rank of comm, which has failed. */
 int tt_comm_needs_dead(const struct tutti_comm *comm, int rank, const char *call);
+/* As tt_fail_rank, of a rank of comm: the error names its rank in the world, and its host. */
+int tt_comm_blame_rank(const struct tutti_comm *comm, int code, int rank, const char *fmt, ...)
+	TT_PRINTF(4, 5);
 
 /* Takes the wire lock in a handler of the control tree, sending heartbeats during the wait. */
 void tt_ctx_lock(struct tutti_context *ctx);

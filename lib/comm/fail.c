@@ -135,6 +135,19 @@ int tt_comm_needs_dead(const struct tutti_comm *comm, int rank, const char *call
 			    comm->world[rank], host, why[0] ? ": " : "", why);
 }
 
+int tt_comm_blame_rank(const struct tutti_comm *comm, int code, int rank, const char *fmt, ...)
+{
+	struct tutti_error_info *info = NULL;
+	char text[sizeof(info->text)];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	return tt_fail_rank(code, comm->world[rank],
+			    tt_boot_host(comm->ctx->boot, comm->world[rank]), "%s", text);
+}
+
 static void vdescribe(struct tutti_context *ctx, struct tutti_error_info *info, int code, int rank,
 		      const char *fmt, va_list ap)
 {

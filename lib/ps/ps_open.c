@@ -53,22 +53,26 @@ static int check_cards(const char *call, const struct tutti_comm *comm,
 
 	for (r = 0; r < comm->size; r++) {
 		if (card[r].workers && card[r].workers != (uint64_t)workers)
-			return tt_fail_rank(-EINVAL, r, NULL,
-					    "%s: there are %d workers, but rank %d declared %d",
-					    call, workers, r, (int)card[r].workers);
+			return tt_comm_blame_rank(
+				comm, -EINVAL, r,
+				"%s: there are %d workers, but rank %d declared %d", call, workers,
+				comm->world[r], (int)card[r].workers);
 		if (card[r].servers && card[r].servers != (uint64_t)servers)
-			return tt_fail_rank(-EINVAL, r, NULL,
-					    "%s: there are %d servers, but rank %d declared %d",
-					    call, servers, r, (int)card[r].servers);
+			return tt_comm_blame_rank(
+				comm, -EINVAL, r,
+				"%s: there are %d servers, but rank %d declared %d", call, servers,
+				comm->world[r], (int)card[r].servers);
 		if (card[r].staleness != card[0].staleness)
-			return tt_fail_rank(-TUTTI_EMISMATCH, r, NULL,
-					    "%s: the staleness is %d on rank 0, %d on rank %d",
-					    call, (int)card[0].staleness, (int)card[r].staleness,
-					    r);
+			return tt_comm_blame_rank(
+				comm, -TUTTI_EMISMATCH, r,
+				"%s: the staleness is %d on rank %d, %d on rank %d", call,
+				(int)card[0].staleness, comm->world[0], (int)card[r].staleness,
+				comm->world[r]);
 		if (card[r].copies != card[0].copies)
-			return tt_fail_rank(-TUTTI_EMISMATCH, r, NULL,
-					    "%s: copies is %d on rank 0, %d on rank %d", call,
-					    (int)card[0].copies, (int)card[r].copies, r);
+			return tt_comm_blame_rank(comm, -TUTTI_EMISMATCH, r,
+						  "%s: copies is %d on rank %d, %d on rank %d",
+						  call, (int)card[0].copies, comm->world[0],
+						  (int)card[r].copies, comm->world[r]);
 	}
 	if (card[0].copies > (uint64_t)servers)
 		return tt_fail(-EINVAL, "%s: %d copies need as many servers, and there are %d",

@@ -160,7 +160,8 @@ int tt_win_amo_failure(struct tutti_win *win, int rank, int status)
 	if (err)
 		return err;
 	if (status == -EACCES)
-		return tt_fail_rank(-EACCES, rank, NULL, "rank %d has closed its window", rank);
+		return tt_comm_blame_rank(win->comm, -EACCES, rank, "rank %d has closed its window",
+					  rank);
 	return tt_win_failure(win, rank, "an atomic", status);
 }
 
@@ -169,10 +170,11 @@ static int too_late(struct tutti_win *win, int rank)
 	int err = tt_comm_check(win->comm);
 
 	return err ? err
-		   : tt_fail_rank(-ETIMEDOUT, rank, NULL,
-				  "an atomic on rank %d's window did not complete within %lld ms "
-				  "(TUTTI_TIMEOUT)",
-				  rank, (long long)win->comm->ctx->env.timeout.number);
+		   : tt_comm_blame_rank(
+			     win->comm, -ETIMEDOUT, rank,
+			     "an atomic on rank %d's window did not complete within %lld ms "
+			     "(TUTTI_TIMEOUT)",
+			     rank, (long long)win->comm->ctx->env.timeout.number);
 }
 
 int tt_win_atomic(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t operand,

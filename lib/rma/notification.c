@@ -145,9 +145,9 @@ static int too_late(const struct bells_wait *w)
 	int rank = w->want->bell[0], i;
 
 	if (w->want->first == 0)
-		return tt_fail_rank(-ETIMEDOUT, rank, NULL,
-				    "rank %d did not notify within %lld ms (TUTTI_TIMEOUT)", rank,
-				    ms);
+		return tt_comm_blame_rank(w->win->comm, -ETIMEDOUT, rank,
+					  "rank %d did not notify within %lld ms (TUTTI_TIMEOUT)",
+					  rank, ms);
 	tt_wire_lock(w->win->comm->ctx->wire); /* other ranks' puts change the counts */
 	for (i = 0; w->want->all && i < w->want->n - 1; i++)
 		if (bell_at(w, i)->count < w->want->count)

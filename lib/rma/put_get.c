@@ -287,7 +287,8 @@ int tt_win_refused(struct tutti_win *win, int rank, int err)
 	if (status == err)
 		return err;
 	snprintf(why, sizeof(why), "%s", tt_fail_text(err));
-	return tt_fail_rank(status, rank, NULL, "rank %d's window can't be reached: %s", rank, why);
+	return tt_comm_blame_rank(win->comm, status, rank, "rank %d's window can't be reached: %s",
+				  rank, why);
 }
 
 bool tt_win_gets_head(struct tutti_win *win, int rank)
@@ -360,10 +361,10 @@ static int start_later(struct tt_win_op *op, int err)
 	tt_wire_unlock(ctx->wire);
 	if (!late)
 		return tt_win_lost(win, rank, err);
-	return tt_fail_rank(-ETIMEDOUT, rank, NULL,
-			    "a one-sided operation on rank %d could not be started within "
-			    "%lld ms (TUTTI_TIMEOUT)",
-			    rank, (long long)ctx->env.timeout.number);
+	return tt_comm_blame_rank(win->comm, -ETIMEDOUT, rank,
+				  "a one-sided operation on rank %d could not be started within "
+				  "%lld ms (TUTTI_TIMEOUT)",
+				  rank, (long long)ctx->env.timeout.number);
 }
 
 int tt_win_op(struct tutti_win *win, const struct tt_win_access *access)

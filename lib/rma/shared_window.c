@@ -54,10 +54,11 @@ static int map_part(struct tutti_win *win, int rank, const struct place *place)
 	map->base = map->part.ptr;
 	if (!err)
 		return 0;
-	return tt_fail_rank(err, rank, NULL,
-			    "%zu bytes of rank %d's memory cannot be mapped through /proc/%d/fd: "
-			    "%s; run the ranks as one user in one process namespace",
-			    (size_t)place->at.len, rank, (int)place->pid, strerror(-err));
+	return tt_comm_blame_rank(
+		win->comm, err, rank,
+		"%zu bytes of rank %d's memory cannot be mapped through /proc/%d/fd: "
+		"%s; run the ranks as one user in one process namespace",
+		(size_t)place->at.len, rank, (int)place->pid, strerror(-err));
 }
 
 static int check_host(const struct tutti_win *win)
@@ -69,11 +70,11 @@ static int check_host(const struct tutti_win *win)
 	for (i = 0; i < comm->size; i++)
 		if (i != comm->rank &&
 		    !tt_wire_same_host(comm->ctx->wire, comm->world[i], why, sizeof(why)))
-			return tt_fail_rank(-EINVAL, i,
-					    tt_boot_host(comm->ctx->boot, comm->world[i]),
-					    "rank %d is not on the host of rank %d: %s; use a "
-					    "communicator of tutti_comm_split_host",
-					    i, comm->rank, why);
+			return tt_comm_blame_rank(
+				comm, -EINVAL, i,
+				"rank %d is not on the host of rank %d: %s; use a "
+				"communicator of tutti_comm_split_host",
+				comm->world[i], comm->world[comm->rank], why);
 	return 0;
 }
 

@@ -43,7 +43,8 @@ int tt_win_failure(struct tutti_win *win, int rank, const char *call, int status
 		return tt_comm_check(win->comm);
 	if (status == -TUTTI_EPEER && win->comm->ndead && tt_comm_dead(win->comm, rank) >= 0)
 		return tt_comm_needs_dead(win->comm, rank, text);
-	return tt_fail_rank(status, rank, NULL, "%s failed: %s", text, tutti_strerror(status));
+	return tt_comm_blame_rank(win->comm, status, rank, "%s failed: %s", text,
+				  tutti_strerror(status));
 }
 
 bool tt_win_decided(const struct tutti_win *win, int rank)

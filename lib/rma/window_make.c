@@ -40,15 +40,16 @@ static int check_create(const char *call, size_t size, const void *base, unsigne
 static int check_flags(const struct tutti_win *win, const char *call)
 {
 	const struct tt_win_part *part = win->part;
+	const int *world = win->comm->world;
 	int i;
 
 	for (i = 1; i < win->comm->size; i++)
 		if ((part[i].flags ^ part[0].flags) & TUTTI_WIN_ACCUMULATE)
-			return tt_fail_rank(
-				-EINVAL, i, NULL,
+			return tt_comm_blame_rank(
+				win->comm, -EINVAL, i,
 				"%s: rank %d passes TUTTI_WIN_ACCUMULATE and rank %d does not",
-				call, part[0].flags & TUTTI_WIN_ACCUMULATE ? 0 : i,
-				part[0].flags & TUTTI_WIN_ACCUMULATE ? i : 0);
+				call, world[part[0].flags & TUTTI_WIN_ACCUMULATE ? 0 : i],
+				world[part[0].flags & TUTTI_WIN_ACCUMULATE ? i : 0]);
 	return 0;
 }
 

@@ -77,13 +77,13 @@ static int by_device(struct tt_chan *chan, struct tt_atomic *at)
 	struct tt_wire *wire = chan->wire;
 
 	if (chan->state == TT_CHAN_FAILED)
-		return tt_fail_rank(chan->status, chan->peer, NULL, "rank %d can't be reached: %s",
-				    chan->peer, chan->reason);
+		return tt_fail_rank(chan->status, chan->peer, tt_boot_host(wire->boot, chan->peer),
+				    "rank %d can't be reached: %s", chan->peer, chan->reason);
 	if (chan->state != TT_CHAN_OPEN)
 		return -EAGAIN;
 	if (wire->tp[chan->tp].place != at->place || !at->rkey)
 		return tt_fail_rank(
-			-EOPNOTSUPP, chan->peer, NULL,
+			-EOPNOTSUPP, chan->peer, tt_boot_host(wire->boot, chan->peer),
 			"rank %d is reached over %s, and all ranks have agreed that devices "
 			"execute the atomics on this window",
 			chan->peer, wire->tp[chan->tp].name);

@@ -57,21 +57,22 @@ static int check_told(struct tt_ps_resize *r)
 		w = &r->was[i];
 		r->stays += tt_ps_stays(w);
 		if (w->generation && w->generation != r->first->generation)
-			err = tt_fail_rank(-TUTTI_EMISMATCH, i, NULL,
-					   TT_PS_RESIZE ": rank %d gave another parameter server",
-					   i);
+			err = tt_comm_blame_rank(r->comm, -TUTTI_EMISMATCH, i,
+						 TT_PS_RESIZE
+						 ": rank %d gave another parameter server",
+						 r->comm->world[i]);
 		else if (!w->generation && !tt_ps_stays(w))
-			err = tt_fail_rank(
-				-EINVAL, i, NULL,
+			err = tt_comm_blame_rank(
+				r->comm, -EINVAL, i,
 				TT_PS_RESIZE
 				": rank %d leaves, but has no part in the old parameter server",
-				i);
+				r->comm->world[i]);
 		else if (w->given && tt_ps_stays(w) && w->new_staleness != r->first->staleness)
-			err = tt_fail_rank(
-				-EINVAL, i, NULL,
+			err = tt_comm_blame_rank(
+				r->comm, -EINVAL, i,
 				TT_PS_RESIZE
 				": the staleness is %d, and %d on rank %d; it can't change",
-				(int)r->first->staleness, (int)w->new_staleness, i);
+				(int)r->first->staleness, (int)w->new_staleness, r->comm->world[i]);
 		/* a table that some ranks lack was not made: a rank failed before the call ended */
 		if (w->generation && w->ntables < r->ntables)
 			r->ntables = w->ntables;

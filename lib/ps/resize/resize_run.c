@@ -335,8 +335,8 @@ static int say_who(struct tutti_comm *comm)
 
 	if (!tutti_comm_failed(comm, &dead, 1, &n) && n)
 		return tt_fail_rank(-TUTTI_EPEER, dead.world_rank, dead.host,
-				    TT_PS_RESIZE ": rank %d on host %s has failed: %s", dead.rank,
-				    dead.host, dead.reason);
+				    TT_PS_RESIZE ": rank %d on host %s has failed: %s",
+				    dead.world_rank, dead.host, dead.reason);
 	return tt_fail(-TUTTI_EPEER, TT_PS_RESIZE ": another rank failed to resize");
 }
 

@@ -240,10 +240,13 @@ static void subscribed(struct tt_ps_out *out, const struct tt_ps_msg *msg,
 
 int tt_ps_refusal(struct tutti_ps *ps)
 {
-	int status = ps->status;
+	int status = ps->status, rank = ps->refuser;
 
 	ps->status = 0;
-	return status ? tt_fail_rank(status, ps->refuser, NULL, "%s", ps->why) : 0;
+	if (!status)
+		return 0;
+	return tt_fail_rank(status, rank, rank < 0 ? NULL : tt_boot_host(ps->comm->ctx->boot, rank),
+			    "%s", ps->why);
 }
 
 /* A push that came before its turn, which the server could not put aside. */

@@ -352,11 +352,66 @@ static void checksums(void)
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm TUTTI_CHECKSUM=1", .fn = double_body));
 }
 
+/* The last error is about this rank of the world, on some host. */
+static int blames(struct mp_job *job, int world)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+
+	MP_OK(tutti_last_error(&info));
+	TT_EXPECT(info.rank == world && info.host[0]);
+	return 0;
+}
+
+/* Errors name ranks of the world: the communicator numbers its ranks the other way round. */
+static int names_body(struct mp_job *job)
+{
+	struct tutti_layout l = {
+		.size = sizeof(l), .datatype = TUTTI_UINT8, .count = 9, .block = 8};
+	struct tutti_strides s = {.size = sizeof(s), .block = 8, .count = 9, .stride = 8};
+	struct tutti_ps_config c = {.size = sizeof(c), .workers = job->rank ? 0 : 7};
+	int last = job->n - 1;
+	struct tutti_win *win, *fixed;
+	struct tutti_comm *comm;
+	struct tutti_ps *ps;
+	uint64_t mine[8] = {0}, v[9] = {0};
+
+	MP_OK(tutti_comm_split(job->world, 0, -job->rank, &comm));
+	MP_OK(tutti_win_create(comm, mine, sizeof(mine), 0, &win));
+	MP_OK(tutti_win_create(comm, (char *)mine + 4, 8, TUTTI_WIN_READ_ONLY, &fixed));
+	MP_ERR(tutti_put(win, 0, v, sizeof(v), 0), -ERANGE);
+	TT_EXPECT(!blames(job, last));
+	MP_ERR(tutti_put_strided(win, 0, v, 0, &s), -ERANGE);
+	TT_EXPECT(!blames(job, last));
+	MP_ERR(tutti_put_layout(win, 0, v, &l, 0, NULL), -ERANGE);
+	TT_EXPECT(!blames(job, last));
+	MP_ERR(tutti_put(fixed, last, v, 1, 0), -EACCES);
+	TT_EXPECT(!blames(job, 0));
+	MP_ERR(tutti_fetch_add(fixed, last, 1, 0, v), -EACCES);
+	TT_EXPECT(!blames(job, 0));
+	mp_meet(job);
+	MP_ERR(tutti_wait_notify(win, 0, 1), -ETIMEDOUT);
+	MP_SAID("rank 0 did not notify");
+	TT_EXPECT(!blames(job, last));
+	mp_meet(job);
+	MP_ERR(tutti_ps_open(comm, &c, &ps), -EINVAL);
+	MP_SAID("rank 0 declared 7");
+	TT_EXPECT(!blames(job, 0));
+	MP_OK(tutti_win_free(fixed));
+	MP_OK(tutti_win_free(win));
+	MP_OK(tutti_comm_free(comm));
+	return 0;
+}
+
+static void names(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TIMEOUT=2s", .fn = names_body));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"shm", shm},	  {"shm_fault", shm_fault}, {"ofi", ofi},
-		{"verbs", verbs}, {"checksums", checksums}, {NULL, NULL}};
+		{"shm", shm},	  {"shm_fault", shm_fault}, {"ofi", ofi}, {"verbs", verbs},
+		{"names", names}, {"checksums", checksums}, {NULL, NULL}};
 
 	return tt_test_main("notify", tests, argc, argv);
 }
