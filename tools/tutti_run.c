@@ -71,7 +71,9 @@ int main(int argc, char **argv)
 	if (status)
 		status = status < 0 ? STATUS_LAUNCHER : 0;
 	else
-		status = opt.keeper ? keeper_main() : opt.agent ? agent_main() : job_run(&opt);
+		status = opt.keeper  ? keeper_main(*opt.argv)
+			 : opt.agent ? agent_main()
+				     : job_run(&opt);
 	options_free(&opt);
 	return status;
 }

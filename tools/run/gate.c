@@ -27,19 +27,24 @@ char *gate_dir(void)
 	return NULL;
 }
 
-/* A leader that was killed has left its file there. */
-void gate_remove(void)
+const char *gate_made(void)
 {
-	DIR *dir = made[0] ? opendir(made) : NULL;
-	char path[sizeof(made) + NAME_MAX + 2];
+	return made[0] ? made : NULL;
+}
+
+/* A leader that was killed has left its file there. */
+void gate_remove(const char *gate)
+{
+	DIR *dir = gate ? opendir(gate) : NULL;
+	char path[PATH_MAX + NAME_MAX];
 	struct dirent *e;
 
 	while (dir && (e = readdir(dir))) {
-		snprintf(path, sizeof(path), "%s/%s", made, e->d_name);
+		snprintf(path, sizeof(path), "%s/%s", gate, e->d_name);
 		unlink(path);
 	}
 	if (dir)
 		closedir(dir);
-	if (made[0])
-		rmdir(made);
+	if (gate)
+		rmdir(gate);
 }

@@ -586,7 +586,7 @@ int job_run(struct options *opt)
 	tagger_free(job.tagger);
 	free(job.ended);
 	first_close(&job.who);
-	gate_remove();
+	gate_remove(gate_made());
 	explicit_bzero(job.share.secret, sizeof(job.share.secret));
 	return job.failed || job.succeeded ? job.status : job.lost;
 }

@@ -6,7 +6,7 @@
  * the rank has started, such as the program of an "sh -c", do not. Every rank leads a process group
  * and reports it to the keeper through a pipe before it runs its program; the launcher reports
  * which groups have ended. The end of the pipe means that the launcher has ended: the keeper then
- * kills the remaining groups.
+ * kills the remaining groups, and removes the directory that was made for --replace.
  *
  * The keeper has a session of its own, so that signals to the launcher's group or terminal do not
  * reach it. It is another execution of tutti_run, so it holds no copy of the launcher's memory.
@@ -24,7 +24,7 @@
 
 #define STOP_STEPS 1000
 
-static void become_keeper(int from)
+static void become_keeper(int from, const char *gate)
 {
 	int none = open("/dev/null", O_RDWR);
 
@@ -33,11 +33,11 @@ static void become_keeper(int from)
 		_exit(STATUS_LAUNCHER);
 	if (none > 2)
 		close(none);
-	execl("/proc/self/exe", "tutti_keeper", "--keeper", NULL);
+	execl("/proc/self/exe", "tutti_keeper", "--keeper", gate, NULL);
 	_exit(STATUS_LAUNCHER);
 }
 
-int keeper_start(struct keeper *k)
+int keeper_start(struct keeper *k, const char *gate)
 {
 	int p[2];
 
@@ -45,7 +45,7 @@ int keeper_start(struct keeper *k)
 		return fail("pipe: %s", strerror(errno));
 	k->pid = fork();
 	if (!k->pid)
-		become_keeper(p[0]);
+		become_keeper(p[0], gate);
 	close(p[0]);
 	k->fd = p[1];
 	return k->pid < 0 ? fail("cannot start a process that ends the ranks if this one is "
@@ -85,7 +85,7 @@ static int find(const pid_t *groups, int n, pid_t group)
 	return i;
 }
 
-int keeper_main(void)
+int keeper_main(const char *gate)
 {
 	pid_t *groups = NULL, word;
 	int i, n = 0;
@@ -106,6 +106,7 @@ int keeper_main(void)
 	}
 	for (i = 0; i < n; i++)
 		kill(-groups[i], SIGKILL);
+	gate_remove(gate);
 	free(groups);
 	return 0;
 }

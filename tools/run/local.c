@@ -248,7 +248,7 @@ struct local *local_start(struct share *share, const struct local_events *events
 	l->dump = flight_prefix(share);
 	l->path = spawn_lookup(share->argv[0]);
 	l->keeper = (struct keeper){.pid = -1, .fd = -1};
-	if (l->path && !limits_check(share) && !keeper_start(&l->keeper))
+	if (l->path && !limits_check(share) && !keeper_start(&l->keeper, gate_made()))
 		err = start_all(l, share, feed);
 	if (share->store_fd >= 0)
 		close(share->store_fd);

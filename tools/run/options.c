@@ -191,9 +191,9 @@ int options_parse(struct options *opt, int argc, char **argv)
 	*opt = (struct options){.ssh = "ssh -T -o BatchMode=yes", .replace = -1};
 	opt->env = must_alloc(sizeof(*opt->env));
 	err = cli_options(&cli, argc, argv, opt);
+	opt->argv = argv + optind;
 	if (err || opt->agent || opt->keeper)
 		return err;
-	opt->argv = argv + optind;
 	if (!*opt->argv)
 		return fail("no program is given; try tutti_run -n 2 PROGRAM, or tutti_run --help");
 	return hosts_place(&opt->hosts, &opt->nranks);

@@ -127,10 +127,11 @@ struct keeper {
 	int fd; /* the pipe's end, -1: not started */
 };
 
-int keeper_start(struct keeper *k);
+/* gate: a directory to be removed at the end, or NULL. */
+int keeper_start(struct keeper *k, const char *gate);
 void keeper_stop(struct keeper *k);
 void keeper_tell(const struct keeper *k, pid_t group, bool ended);
-int keeper_main(void);
+int keeper_main(const char *gate);
 
 /* ---- spawn.c ---- */
 
@@ -236,7 +237,8 @@ int limits_check(const struct share *share);
  * why.
  */
 char *gate_dir(void);
-void gate_remove(void);
+const char *gate_made(void); /* by gate_dir; NULL: it made none */
+void gate_remove(const char *gate);
 
 /* ---- output.c ---- */
 

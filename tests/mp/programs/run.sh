@@ -592,6 +592,23 @@ test_replace_remote()
 	[ -d "$tmp/gate" ] || die "the directory of TUTTI_BOOT_DIR is gone"
 }
 
+# The directory that was made for new processes goes with a killed launcher too.
+test_replace_killed()
+{
+	rm -f "$tmp"/dir.?
+	OUT=$tmp "$tutti_run" -n 2 --replace 1 sh -c \
+		': >$TUTTI_BOOT_DIR/file; echo $TUTTI_BOOT_DIR >$OUT/dir.$TUTTI_RANK; exec sleep 60' &
+	pid=$! i=0
+	until [ -s "$tmp/dir.0" ] && [ -s "$tmp/dir.1" ] ||
+		[ $i = 200 ]; do sleep 0.05; i=$((i + 1)); done
+	dir=$(cat "$tmp/dir.0")
+	[ -d "$dir" ] || die "no directory"
+	kill -9 $pid
+	i=0
+	while [ -e "$dir" ] && [ $i != 200 ]; do sleep 0.05; i=$((i + 1)); done
+	[ ! -e "$dir" ] || die "the directory is left"
+}
+
 # The remote shell of a host dies, and its ranks with it: the others go on, and end well.
 test_replace_host_dies()
 {
