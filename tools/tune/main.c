@@ -58,15 +58,22 @@ static void keep_links(struct tt_tune *tune, const struct tt_tune *old)
 }
 
 /* Make the folders that lead to the default table. */
-static void make_folders(char *path)
+static int make_folders(char *path)
 {
 	char *slash;
+	int err = 0;
 
-	for (slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+	for (slash = strchr(path + 1, '/'); slash && !err; slash = strchr(slash + 1, '/')) {
 		*slash = 0;
-		mkdir(path, 0777);
+		if (mkdir(path, 0777) && errno != EEXIST) {
+			err = -errno;
+			err = access(path, F_OK) ? tt_fail(err, "cannot make the directory %s: %s",
+							   path, strerror(-err))
+						 : 0;
+		}
 		*slash = '/';
 	}
+	return err;
 }
 
 /* Finds the table's file and checks that it can be written, before measuring. */
@@ -81,10 +88,10 @@ static int find_place(struct job *job)
 	err = tt_tune_path(job->opt.output, path, sizeof(job->path));
 	if (!err && !path[0])
 		err = tt_fail(-EINVAL, "no home directory; name a file with -o");
+	if (!err && !*job->opt.output)
+		err = make_folders(path);
 	if (err)
 		return err;
-	if (!*job->opt.output)
-		make_folders(path);
 	slash = strrchr(path, '/');
 	if (slash)
 		*slash = 0; /* the table is written beside its place, then renamed */

@@ -126,6 +126,21 @@ test_new_home()
 	[ -s "$tmp/new/.config/tutti/tune.json" ] || die "there is no table in the new home"
 }
 
+# The reason why there can be no folder is said.
+test_read_only_home()
+{
+	: >"$tmp/file"
+	unset XDG_CONFIG_HOME
+	HOME=$tmp/file says "cannot make the directory $tmp/file/.config: Not a dir" \
+		./tutti_run -n 2 ./tutti_tune --install --links -t 0.001
+	unshare -rm true 2>/dev/null || skip "no mount namespaces here"
+	mkdir "$tmp/fixed"
+	# shellcheck disable=SC2016
+	HOME=$tmp/fixed says "cannot make the directory $tmp/fixed/.config: Read-only file" \
+		unshare -rm sh -c 'mount -t tmpfs -o ro none "$HOME" && exec "$@"' sh \
+		./tutti_run -n 2 ./tutti_tune --install --links -t 0.001
+}
+
 echo '{"tutti_tune": 1, "tables": [' >"$tmp/part.json"
 run made test_made
 run merged test_merged
@@ -137,6 +152,7 @@ run part says "not a valid tuning table" bad "$tmp/part.json"
 run default test_default
 run not_installed test_not_installed
 run new_home test_new_home
+run read_only_home test_read_only_home
 run not_ours says "not a valid tuning table" ./tutti_run -n 2 ./tutti_tune -o "$TT_SRC/LICENSE" \
 	--links -t 0.001
 run nowhere says "cannot write /nowhere/t.json: No such file" ./tutti_run -n 2 ./tutti_tune \
