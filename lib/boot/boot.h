@@ -75,8 +75,8 @@ struct tt_boot_params {
 	unsigned char job[16]; /* nonce of the job */
 	char iface[64];	       /* TUTTI_IF */
 	int64_t init_timeout, heartbeat, heartbeat_limit; /* ms */
-	char origin[48];    /* how they were found: "tutti_run", "torchrun", "config", "unique id",
-			       "allgather callback", "directory", "single process" */
+	char origin[48];    /* how they were found: "tutti_run", "TUTTI_RANK", "torchrun", "config",
+			       "unique id", "allgather callback", "directory", "single process" */
 	char boot_dir[256]; /* TUTTI_BOOT_DIR: store and job are in a file there, found at start */
 	char boot_name[96]; /* the launcher's job, TUTTI_JOB_ID: part of that file's name */
 	bool nameless;	    /* cannot be told from other jobs of its launcher */

@@ -114,7 +114,7 @@ static void test_tutti_run(void)
 			     "TUTTI_JOB_ID=000102030405060708090a0b0c0d0e0f RANK=7 WORLD_SIZE=9",
 			     NULL, &p));
 	TT_CHECK(p.rank == 2 && p.nranks == 4 && p.local_rank == 1 && p.job[15] == 15);
-	TT_CHECK(!strcmp(p.store, "[::1]:77") && !strcmp(p.origin, "tutti_run") && !p.have_secret);
+	TT_CHECK(!strcmp(p.store, "[::1]:77") && !strcmp(p.origin, "TUTTI_RANK") && !p.have_secret);
 }
 
 static void test_torchrun(void)

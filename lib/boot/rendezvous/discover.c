@@ -39,7 +39,8 @@ static int who_tutti(const struct tt_env *env, struct tt_boot_params *p)
 	p->rank = (int)env->rank.number;
 	p->nranks = (int)env->nranks.number;
 	p->local_rank = (int)env->local_rank.number;
-	snprintf(p->origin, sizeof(p->origin), "tutti_run");
+	snprintf(p->origin, sizeof(p->origin), "%s",
+		 env->secret_fd.is_set ? "tutti_run" : "TUTTI_RANK");
 	return 0;
 }
 
