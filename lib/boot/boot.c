@@ -142,6 +142,7 @@ static int open_store(struct tt_boot *b)
 		return err == -EAGAIN ? -TUTTI_EBOOT : err;
 	tt_addr_text((struct sockaddr *)&b->local.sa, text, sizeof(text));
 	snprintf(b->params.store, sizeof(b->params.store), "%s", text);
+	(void)tt_bootdir_other(&b->params, b->before, sizeof(b->before));
 	return tt_bootdir_write(&b->params);
 }
 

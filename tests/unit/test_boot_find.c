@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -13,6 +15,7 @@
 #include "lib/base/clock.h"
 #include "lib/boot/rendezvous/address.h"
 #include "lib/boot/rendezvous/auth.h"
+#include "lib/boot/rendezvous/bootdir.h"
 #include "lib/boot/rendezvous/secure.h"
 #include "lib/boot/control/control_tree.h"
 #include "tests/test.h"
@@ -464,6 +467,7 @@ struct shared {
 	struct tutti_unique_id id;
 	atomic_int have, gathered, left;
 	char dir[64];
+	int pids[2];
 	unsigned char all[8][192];
 };
 
@@ -648,6 +652,71 @@ static void test_torchrun_meets(void)
 	TT_CHECK(!tt_run_ranks(3, rank_torch, &port, BOUND_MS, 0));
 }
 
+static void *write_often(void *arg)
+{
+	int i;
+
+	for (i = 0; i < 100; i++)
+		if (tt_bootdir_write(arg))
+			return arg;
+	return NULL;
+}
+
+/* Two that write at the same time both succeed, and leave one whole file. */
+static void test_directory_written_twice(void)
+{
+	char dir[] = "/tmp/tutti-test-XXXXXX", path[64];
+	struct tt_boot_params p = {.store = "127.0.0.1:1"};
+	pthread_t other;
+	void *wrong;
+
+	TT_REQUIRE(mkdtemp(dir));
+	snprintf(p.boot_dir, sizeof(p.boot_dir), "%s", dir);
+	TT_REQUIRE(!pthread_create(&other, NULL, write_often, &p));
+	TT_CHECK(!write_often(&p));
+	TT_CHECK(!pthread_join(other, &wrong) && !wrong);
+	tt_bootdir_remove(&p);
+	snprintf(path, sizeof(path), "%s/tutti-boot.new", dir);
+	unlink(path);
+	TT_CHECK(!rmdir(dir));
+}
+
+/* The first is replaced and says so; the second lets its timeout pass, and names the first. */
+static int rank_zero(int rank, int n, void *arg)
+{
+	struct shared *s = arg;
+	struct tt_boot_params p;
+	struct tt_boot *boot = NULL;
+	char vars[300], other[40], file[80];
+
+	snprintf(
+		vars, sizeof(vars),
+		"TUTTI_IF=lo TUTTI_RANK=0 TUTTI_NRANKS=%d TUTTI_BOOT_DIR=%s TUTTI_INIT_TIMEOUT=%ds",
+		n, s->dir, rank ? 3 : 20);
+	TT_EXPECT(!discover(vars, NULL, &p));
+	s->pids[rank] = getpid();
+	snprintf(file, sizeof(file), "%s/tutti-boot", s->dir);
+	if (rank)
+		BT_WAIT(!access(file, F_OK), 10000);
+	TT_EXPECT(tt_boot_start(&p, NULL, NULL, 0, &boot) == -TUTTI_EBOOT);
+	snprintf(other, sizeof(other), "process %d on", s->pids[!rank]);
+	TT_EXPECT(bt_error_has(other) && bt_error_has(s->dir));
+	TT_EXPECT(bt_error_has("give each rank its own TUTTI_RANK"));
+	return bt_error_has(rank ? "rank 1 of 2 did not join" : "both start there as rank 0") ? 0
+											      : 1;
+}
+
+static void test_directory_of_two(void)
+{
+	struct shared *s = bt_shared(sizeof(*s));
+
+	strcpy(s->dir, "/tmp/tutti-test-XXXXXX");
+	TT_REQUIRE(mkdtemp(s->dir) != NULL);
+	TT_CHECK(!tt_run_ranks(2, rank_zero, s, BOUND_MS, 0));
+	TT_CHECK(!rmdir(s->dir));
+	munmap(s, sizeof(*s));
+}
+
 static const struct tt_test tests[] = {
 	{"single_process", test_single_process},
 	{"tutti_run", test_tutti_run},
@@ -666,6 +735,8 @@ static const struct tt_test tests[] = {
 	{"allgather", test_allgather},
 	{"directory", test_directory},
 	{"directory_without_rank0", test_directory_without_rank0},
+	{"directory_written_twice", test_directory_written_twice},
+	{"directory_of_two", test_directory_of_two},
 	{"inherited_socket", test_inherited_socket},
 	{"torchrun_meets", test_torchrun_meets},
 	{NULL, NULL}};

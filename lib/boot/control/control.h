@@ -130,7 +130,9 @@ struct tt_boot {
 	bool out_of_files;     /* during the start */
 	uint64_t listen_again; /* after running out of descriptors */
 	uint64_t start_deadline, drain_deadline, last_loop;
-	uint64_t ask_at; /* when params.stop is called next */
+	uint64_t ask_at;      /* when params.stop is called next */
+	uint64_t replaced_at; /* rank 0: no other file was in the boot directory until then */
+	char before[96]; /* rank 0: whose file was in the boot directory; empty: there was none */
 	uint64_t beat_ns, limit_ns;
 	struct tt_list links, graves;
 	struct tt_list watches;
@@ -217,6 +219,8 @@ void tt_store_frame(struct tt_boot *b, struct tt_link *link, int type, const uns
 		    size_t len);
 void tt_store_lost(struct tt_boot *b, struct tt_link *link);
 void tt_store_timeout(struct tt_boot *b, const char *who);
+/* Rank 0 in a boot directory: ends the start if ranks are missing and find another rank 0 there. */
+void tt_store_look(struct tt_boot *b, uint64_t now);
 void tt_store_done(struct tt_boot *b);
 bool tt_store_all_told(struct tt_boot *b);
 

@@ -51,7 +51,7 @@
 #include "lib/boot/control/fork.h"
 #include "lib/boot/control/ras.h"
 
-#define STOP_MS 100  /* how often params.stop is called */
+#define STOP_MS 100  /* how often params.stop is called, and rank 0 looks into the directory */
 #define LATE_PART 16 /* of the limit: a loop that is later than this excuses its peers */
 
 void tt_ctl_add_link(struct tt_boot *b, struct tt_link *link)
@@ -246,15 +246,22 @@ static void take_outbox(struct tt_boot *b)
 	b->stopping = stop; /* after the messages queued before it */
 }
 
+/* Whether another reason to end the start is looked for. */
+static bool asks(const struct tt_boot *b)
+{
+	return b->phase < TT_PH_UP && (b->params.stop || (!b->rank && b->params.boot_dir[0]));
+}
+
 /* The new job may number its ranks differently, so only code and text are taken over. */
 static void ask_stop(struct tt_boot *b, uint64_t now)
 {
 	int err;
 
-	if (b->phase >= TT_PH_UP || !b->params.stop || now < b->ask_at)
+	if (!asks(b) || now < b->ask_at)
 		return;
 	b->ask_at = now + STOP_MS * TT_MS;
-	err = b->params.stop(b->params.stop_arg);
+	tt_store_look(b, now);
+	err = b->params.stop ? b->params.stop(b->params.stop_arg) : 0;
 	if (err)
 		tt_start_fail(b, err, -1, NULL, "%s", tt_fail_text(err));
 }
@@ -316,7 +323,7 @@ static int next_timeout(struct tt_boot *b)
 		next = tt_watch_next(b, next);
 	if (b->phase < TT_PH_UP && b->start_deadline < next)
 		next = b->start_deadline;
-	if (b->phase < TT_PH_UP && b->params.stop && b->ask_at < next)
+	if (asks(b) && b->ask_at < next)
 		next = b->ask_at;
 	if (b->phase <= TT_PH_UP && b->dialer.active && !b->dialer.link &&
 	    b->dialer.next_try < next)

@@ -9,11 +9,12 @@
  *	store HOST:PORT
  *	job 32 hexadecimal digits
  *	secret 64 hexadecimal digits	"-" if the ranks have their own (TUTTI_SECRET_FILE)
+ *	rank0 process PID on HOST	for messages
  *
  * The file has mode 0600. It is written under another name (".new") and renamed, so readers never
  * see half of it. It is trusted only if it belongs to this user. The next rank 0 replaces the files
  * of a rank 0 that died; until then readers find no process, or a stranger, at its address, and
- * read the file again.
+ * read the file again. A rank 0 that finds another file in place of its own gives up.
  */
 #include "lib/boot/rendezvous/bootdir.h"
 
@@ -24,29 +25,36 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define WRITE_TRIES 100
+
 static void file_name(const struct tt_boot_params *params, char *path, size_t size)
 {
 	snprintf(path, size, "%s/tutti-%s%s%s", params->boot_dir, params->gate ? "gate" : "boot",
 		 params->boot_name[0] ? "-" : "", params->boot_name);
 }
 
-int tt_bootdir_write(const struct tt_boot_params *params)
+/* The lines that readers need no secret for. */
+static void describe(const struct tt_boot_params *params, char *head, size_t size, char *rank0,
+		     size_t rank0_size)
 {
-	char path[400], tmp[440], job[33], secret[65] = "-", text[400];
-	int fd, len, err = 0;
+	char job[33], host[64] = "unknown host";
 
-	file_name(params, path, sizeof(path));
-	snprintf(tmp, sizeof(tmp), "%s.new", path);
 	sodium_bin2hex(job, sizeof(job), params->job, sizeof(params->job));
-	if (params->boot_secret)
-		sodium_bin2hex(secret, sizeof(secret), params->secret, sizeof(params->secret));
-	len = snprintf(text, sizeof(text), "tutti-boot 1\nstore %s\njob %s\nsecret %s\n",
-		       params->store, job, secret);
+	snprintf(head, size, "tutti-boot 1\nstore %s\njob %s\n", params->store, job);
+	gethostname(host, sizeof(host) - 1);
+	snprintf(rank0, rank0_size, "rank0 process %d on %s\n", (int)getpid(), host);
+}
+
+/* errno's value, or 0. EEXIST and ENOENT: another process has just written its file. */
+static int write_once(const char *path, const char *tmp, const char *text)
+{
+	ssize_t len = (ssize_t)strlen(text);
+	int fd, err = 0;
+
 	unlink(tmp);
 	fd = open(tmp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
-		return tt_fail(-TUTTI_EBOOT, "TUTTI_BOOT_DIR=%s: can't create a file there: %s",
-			       params->boot_dir, strerror(errno));
+		return errno;
 	/*
 	 * No fsync, which may take seconds beside other writers: the file is useless after a
 	 * crash, and close() sends it.
@@ -58,12 +66,30 @@ int tt_bootdir_write(const struct tt_boot_params *params)
 		err = errno;
 	if (!err && rename(tmp, path))
 		err = errno;
+	if (err)
+		unlink(tmp);
+	return err;
+}
+
+int tt_bootdir_write(const struct tt_boot_params *params)
+{
+	char path[400], tmp[440], head[200], rank0[120], secret[65] = "-", text[450];
+	int err, tries = 0;
+
+	file_name(params, path, sizeof(path));
+	snprintf(tmp, sizeof(tmp), "%s.new", path);
+	describe(params, head, sizeof(head), rank0, sizeof(rank0));
+	if (params->boot_secret)
+		sodium_bin2hex(secret, sizeof(secret), params->secret, sizeof(params->secret));
+	snprintf(text, sizeof(text), "%ssecret %s\n%s", head, secret, rank0);
+	do
+		err = write_once(path, tmp, text);
+	while ((err == EEXIST || err == ENOENT) && ++tries < WRITE_TRIES);
 	sodium_memzero(text, sizeof(text));
 	sodium_memzero(secret, sizeof(secret));
-	if (!err)
-		return 0;
-	unlink(tmp);
-	return tt_fail(-TUTTI_EBOOT, "%s can't be written: %s", path, strerror(err));
+	return err ? tt_fail(-TUTTI_EBOOT, "TUTTI_BOOT_DIR=%s: can't write a file there: %s",
+			     params->boot_dir, strerror(err))
+		   : 0;
 }
 
 /* Opens and checks the file; puts its text into buf. */
@@ -118,14 +144,39 @@ int tt_bootdir_read(struct tt_boot_params *params)
 	return 0;
 }
 
+/* Reads the file; whether it is there and, if so, in *mine, whether this process wrote it. */
+static bool look(const struct tt_boot_params *params, char *text, size_t size, bool *mine)
+{
+	char path[400], head[200], rank0[120];
+
+	file_name(params, path, sizeof(path));
+	if (read_text(path, text, size))
+		return false;
+	describe(params, head, sizeof(head), rank0, sizeof(rank0));
+	*mine = !strncmp(text, head, strlen(head)) && strstr(text, rank0);
+	return true;
+}
+
+bool tt_bootdir_other(const struct tt_boot_params *params, char *who, size_t size)
+{
+	char text[512], *rank0;
+	bool mine, other = look(params, text, sizeof(text), &mine) && !mine;
+
+	rank0 = other ? strstr(text, "\nrank0 ") : NULL;
+	if (rank0)
+		snprintf(who, size, "%.*s", (int)strcspn(rank0 + 7, "\n"), rank0 + 7);
+	sodium_memzero(text, sizeof(text));
+	return rank0;
+}
+
 void tt_bootdir_remove(const struct tt_boot_params *params)
 {
-	struct tt_boot_params now = *params;
-	char path[400];
+	char text[512], path[400];
+	bool mine;
 
-	if (!tt_bootdir_read(&now) && !memcmp(now.job, params->job, sizeof(now.job))) {
+	if (look(params, text, sizeof(text), &mine) && mine) {
 		file_name(params, path, sizeof(path));
 		unlink(path);
 	}
-	sodium_memzero(&now, sizeof(now));
+	sodium_memzero(text, sizeof(text));
 }

@@ -9,7 +9,9 @@
 int tt_bootdir_write(const struct tt_boot_params *params);
 /* Other ranks: read them into params. -ENOENT (not there yet), -EPERM, -EPROTO, with a text. */
 int tt_bootdir_read(struct tt_boot_params *params);
-/* Rank 0: removes the file if it is still this job's. */
+/* Rank 0: whether the file is another process's; then who is "process PID on HOST". */
+bool tt_bootdir_other(const struct tt_boot_params *params, char *who, size_t size);
+/* Rank 0: removes the file if it is still this process's. */
 void tt_bootdir_remove(const struct tt_boot_params *params);
 
 #endif

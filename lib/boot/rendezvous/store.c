@@ -9,10 +9,12 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lib/boot/control/control.h"
-#include "lib/boot/rendezvous/pack.h"
 #include "lib/boot/control/control_tree.h"
+#include "lib/boot/rendezvous/bootdir.h"
+#include "lib/boot/rendezvous/pack.h"
 
 /* The hello is authentic: checks that it belongs to this job and is new. */
 static bool admit(struct tt_boot *b, const struct tt_link *link)
@@ -213,6 +215,11 @@ void tt_store_lost(struct tt_boot *b, struct tt_link *link)
 	b->njoined++; /* needs no answer */
 }
 
+/* Ranks that have read this rank 0's file before it was replaced reach it in less. */
+#define REPLACED_MS 1000
+#define EACH_ITS_OWN                                                                               \
+	"give each rank its own TUTTI_RANK, and each job its own directory or TUTTI_JOB_ID"
+
 /* Rank 0 itself joins when its transports are open. */
 static bool missing(const struct tt_boot *b, int rank)
 {
@@ -228,7 +235,7 @@ static bool not_ready(const struct tt_boot *b, int rank)
 
 void tt_store_timeout(struct tt_boot *b, const char *who)
 {
-	char list[200], refused[220] = "", limit[32], at[64];
+	char list[200], refused[220] = "", before[512] = "", limit[32], at[64];
 	long long ms = b->params.init_timeout;
 
 	if (b->phase > TT_PH_TREE)
@@ -240,14 +247,18 @@ void tt_store_timeout(struct tt_boot *b, const char *who)
 			 "; %u connections were refused for a wrong secret, the last "
 			 "from %s",
 			 b->refused, b->refused_text);
+	if (b->before[0])
+		snprintf(before, sizeof(before),
+			 "; the file in TUTTI_BOOT_DIR=%s was of %s, another rank 0; " EACH_ITS_OWN,
+			 b->params.boot_dir, b->before);
 	if (b->phase == TT_PH_JOIN) {
 		tt_rank_list(b, missing, list, sizeof(list));
 		tt_addr_text((struct sockaddr *)&b->local.sa, at, sizeof(at));
 		tt_start_fail(b, -TUTTI_EBOOT, -1, NULL,
 			      "rank %s of %d did not join within %s%s (TUTTI_INIT_TIMEOUT); rank 0 "
 			      "listens on "
-			      "%s%s",
-			      list, b->nranks, limit, who, at, refused);
+			      "%s%s%s",
+			      list, b->nranks, limit, who, at, refused, before);
 	} else {
 		tt_rank_list(b, not_ready, list, sizeof(list));
 		tt_start_fail(b, -TUTTI_EBOOT, -1, NULL,
@@ -258,6 +269,31 @@ void tt_store_timeout(struct tt_boot *b, const char *who)
 	}
 	b->drain_deadline = tt_deadline_ms(1000);
 	b->njoined = b->nranks - 1; /* no other rank is waited for */
+}
+
+/* Whether a rank has yet to find rank 0. */
+static bool awaited(const struct tt_boot *b)
+{
+	int r;
+
+	for (r = 0; r < b->nranks && b->ranks[r].host; r++)
+		;
+	return r < b->nranks;
+}
+
+void tt_store_look(struct tt_boot *b, uint64_t now)
+{
+	char other[96];
+
+	if (b->phase != TT_PH_JOIN || b->rank || !b->params.boot_dir[0])
+		return;
+	if (!b->replaced_at || !awaited(b) || !tt_bootdir_other(&b->params, other, sizeof(other)))
+		b->replaced_at = now;
+	else if (now - b->replaced_at > REPLACED_MS * TT_MS)
+		tt_start_fail(b, -TUTTI_EBOOT, -1, NULL,
+			      "TUTTI_BOOT_DIR=%s: process %d on %s and %s both start there as rank "
+			      "0; " EACH_ITS_OWN,
+			      b->params.boot_dir, (int)getpid(), b->host, other);
 }
 
 void tt_store_done(struct tt_boot *b)
