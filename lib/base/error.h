@@ -18,6 +18,8 @@ int tt_fail_rank(int code, int rank, const char *host, const char *fmt, ...) TT_
 int tt_fail_info(const struct tutti_error_info *info);
 /* The text of this thread's last error if it has this code, else tutti_strerror(code). */
 const char *tt_fail_text(int code);
+/* The advice where a mapping fails for lack of memory. */
+#define TT_RAISE_MEMORY "raise 'ulimit -v' or the memory limit of the container"
 extern const struct tt_sized tt_error_info_sized;
 
 #endif

@@ -5,6 +5,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "lib/base/error.h"
@@ -26,11 +27,26 @@ static int look_up(void *handle, const struct tt_library *library)
 	return 0;
 }
 
+/* A mapping that fails for another reason than memory names it: a file system without execution. */
+static bool for_memory(const char *why)
+{
+	if (strstr(why, "static TLS")) /* not a limit */
+		return false;
+	return strstr(why, tutti_strerror(-ENOMEM)) || strstr(why, "cannot allocate") ||
+	       (strstr(why, "failed to map") && !strstr(why, tutti_strerror(-EPERM)) &&
+		!strstr(why, tutti_strerror(-EACCES)));
+}
+
 /* why: dlerror()'s text, which begins with the library's name and ends with errno's. */
 static int cannot_load(const struct tt_library *library, const char *why)
 {
 	if (strstr(why, tutti_strerror(-EMFILE)))
 		return tt_fail(-EMFILE, "cannot load a library: %s", why);
+	if (for_memory(why))
+		return tt_fail(-ENOMEM,
+			       "cannot load a library: %s: out of memory or address "
+			       "space; " TT_RAISE_MEMORY,
+			       why);
 	return tt_fail(-TUTTI_ETRANSPORT, "cannot load a library: %s; install package %s", why,
 		       library->package);
 }

@@ -21,7 +21,8 @@ struct tt_library {
 /*
  * Load a library and fill in its functions. The library stays loaded until the process ends, so a
  * second call costs next to nothing. Returns 0, or -TUTTI_ETRANSPORT with the library, the reason
- * and the package. Thread-safe.
+ * and the package; -EMFILE or -ENOMEM and the limit, if a limit keeps it from being loaded.
+ * Thread-safe.
  */
 int tt_library_load(const struct tt_library *library);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 #include "lib/base/spawn.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdint.h>
 #include <string.h>
@@ -20,7 +21,12 @@ int tt_spawn(pthread_t *thread, void *(*run)(void *), void *arg, const char *wha
 	pthread_sigmask(SIG_SETMASK, &all, &old);
 	err = pthread_create(thread, NULL, run, arg);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return err ? tt_fail(-err, "cannot start %s: %s", what, strerror(err)) : 0;
+	pthread_attr_destroy(&attr);
+	return err ? tt_fail(-err,
+			     "cannot start %s: %s; raise 'ulimit -u' or 'ulimit -v', or the limits "
+			     "of the container",
+			     what, strerror(err))
+		   : 0;
 }
 
 void tt_spawned_brief(void)

@@ -286,7 +286,7 @@ int tt_boot_contact(const struct tt_boot_params *params, struct tt_boot **boot)
 	else if (sodium_init() < 0)
 		err = tt_fail(-EIO, "libsodium could not be initialized");
 	else if (!(b = new_boot(params)))
-		err = tt_fail(-ENOMEM, "no memory to join the job");
+		err = tt_fail(-ENOMEM, "no memory to join the job; " TT_RAISE_MEMORY);
 	if (err) {
 		tt_boot_params_drop(&drop);
 		return err;
@@ -333,7 +333,7 @@ int tt_boot_join(struct tt_boot *boot, const struct tt_boot_handlers *handlers, 
 	}
 	if (tt_tree_entry(boot, 0, boot->host, card, card_len)) {
 		free_boot(boot);
-		err = tt_fail(-ENOMEM, "no memory to join the job");
+		err = tt_fail(-ENOMEM, "no memory to join the job; " TT_RAISE_MEMORY);
 	}
 	return err;
 }

@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "lib/base/error.h"
 #include "lib/base/proc.h"
 
 int tt_shm_create(const char *name, size_t len, void **addr, uint64_t *ino)
@@ -22,8 +23,8 @@ int tt_shm_create(const char *name, size_t len, void **addr, uint64_t *ino)
 	if (fd >= 0 && !fchmod(fd, 0600) && !ftruncate(fd, (off_t)len) && !fstat(fd, &st))
 		p = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (p == MAP_FAILED) {
-		err = tt_fail(-errno, "shared memory %s of %zu KiB: %s", name, len >> 10,
-			      strerror(errno));
+		err = tt_fail(-errno, "shared memory %s of %zu KiB: %s%s", name, len >> 10,
+			      strerror(errno), errno == ENOMEM ? "; " TT_RAISE_MEMORY : "");
 		if (fd >= 0)
 			close(fd);
 		return err;

@@ -3,6 +3,7 @@
 include tests/unit/env.mk
 include tests/unit/lock.mk
 include tests/unit/spawn.mk
+include tests/unit/no_memory.mk
 include tests/unit/mem.mk
 include tests/unit/boot.mk
 include tests/unit/ps.mk

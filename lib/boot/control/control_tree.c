@@ -165,7 +165,8 @@ static void on_entry(struct tt_boot *b, struct tt_link *link, struct tt_unpack *
 		tt_link_kill(link, -EPROTO, "it sent a malformed entry of the table");
 	else if (tt_tree_entry(b, rank, host, card, n))
 		tt_start_fail(b, -ENOMEM, b->rank, b->host,
-			      "rank %d has no memory for the table of ranks", b->rank);
+			      "rank %d has no memory for the table of ranks; " TT_RAISE_MEMORY,
+			      b->rank);
 	else
 		b->ranks[b->nknown++].listen = listen;
 }

@@ -124,8 +124,8 @@ static void enter(struct tt_boot *b, const void *card, size_t len)
 		return;
 	}
 	if (tt_tree_entry(b, b->rank, b->host, card, len)) {
-		tt_start_fail(b, -ENOMEM, b->rank, b->host, "rank %d has no memory for its card",
-			      b->rank);
+		tt_start_fail(b, -ENOMEM, b->rank, b->host,
+			      "rank %d has no memory for its card; " TT_RAISE_MEMORY, b->rank);
 		return;
 	}
 	b->entered = true;

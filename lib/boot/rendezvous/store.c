@@ -128,7 +128,8 @@ static void malformed(struct tt_boot *b, const struct tt_link *link)
 
 static void no_memory(struct tt_boot *b)
 {
-	tt_start_fail(b, -ENOMEM, 0, b->host, "rank 0 has no memory for the table of ranks");
+	tt_start_fail(b, -ENOMEM, 0, b->host,
+		      "rank 0 has no memory for the table of ranks; " TT_RAISE_MEMORY);
 }
 
 static void on_join(struct tt_boot *b, struct tt_link *link, struct tt_unpack *u)
