@@ -360,6 +360,74 @@ static void test_no_secret_to_a_far_store(void)
 	TT_CHECK(!bt_expect_failure(&p, -TUTTI_EAUTH, "TUTTI_INSECURE=1"));
 }
 
+/* The control thread's: takes all memory that a connection's buffer would fit in. */
+static int take_memory(void *arg)
+{
+	struct rlimit few = {1 << 20, RLIM_INFINITY};
+	static bool taken;
+	struct bt_job *j = arg;
+	void *volatile p;
+	int i;
+
+	if (taken)
+		return 0;
+	taken = true;
+	getrlimit(RLIMIT_AS, &few);
+	few.rlim_cur = 1 << 20;
+	setrlimit(RLIMIT_AS, &few);
+	for (i = 0, p = malloc(16384); p && i < 20000; i++) /* lost at the end of this process */
+		p = malloc(16384);
+	j->saw = p ? 2 : 1;
+	return p ? -EINTR : 0;
+}
+
+static int rank_no_memory(int rank, int n, void *arg)
+{
+	struct bt_job *j = arg;
+	struct tt_boot_params p = bt_params(rank, n, j->port);
+	struct tt_boot *boot = NULL;
+	struct bt_seen seen;
+	uint64_t t0 = tt_now_ns();
+	char text[80];
+
+	bt_seen_init(&seen);
+	if (rank != j->victim) {
+		BT_WAIT(j->saw, 10000);
+		p.init_timeout = 1000; /* the victim cannot tell the reason */
+		TT_EXPECT(bt_start(&p, &seen, &boot));
+		return 0;
+	}
+	p.stop = take_memory;
+	p.stop_arg = j;
+	snprintf(text, sizeof(text), "rank %d has no memory for ", rank);
+	if (bt_start(&p, &seen, &boot) == -EINTR)
+		return 0; /* a limit has no effect here */
+	TT_EXPECT(bt_error_has(text) && bt_error_has("; raise 'ulimit -v'"));
+	TT_EXPECT(tt_now_ns() - t0 < 15 * TT_SEC);
+	return 0;
+}
+
+/* Another try would end alike, so the victim does not wait for its deadline. */
+static void test_no_memory(void)
+{
+	struct bt_job *j = bt_job_new();
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	munmap(j, sizeof(*j));
+	TT_SKIP("the sanitizers end a process without memory");
+#endif
+	for (j->victim = 0; j->victim < 2 && j->saw != 2; j->victim++) {
+		j->saw = 0;
+		j->port = bt_free_port();
+		TT_CHECK(!tt_run_ranks(2, rank_no_memory, j, BT_BOUND_MS, 0));
+	}
+	if (j->saw == 2) {
+		munmap(j, sizeof(*j));
+		TT_SKIP("memory cannot be limited here");
+	}
+	munmap(j, sizeof(*j));
+}
+
 static const struct tt_test tests[] = {{"missing_ranks_are_named", test_missing_ranks_are_named},
 				       {"rank_0_is_late", test_rank_0_is_late},
 				       {"wrong_ranks", test_wrong_ranks},
@@ -369,6 +437,7 @@ static const struct tt_test tests[] = {{"missing_ranks_are_named", test_missing_
 				       {"lost_before_join", test_lost_before_join},
 				       {"refuses", test_refuses},
 				       {"few_files", test_few_files},
+				       {"no_memory", test_no_memory},
 				       {"unreachable_store", test_unreachable_store},
 				       {"no_secret_to_a_far_store", test_no_secret_to_a_far_store},
 				       {"impossible_rank", test_impossible_rank},

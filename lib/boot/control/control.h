@@ -197,6 +197,8 @@ void tt_listen_close(struct tt_boot *b);
 void tt_start_done(struct tt_boot *b);
 void tt_start_fail(struct tt_boot *b, int code, int rank, const char *host, const char *fmt, ...)
 	TT_PRINTF(5, 6);
+/* The same where this process has no memory for a connection: another try would end alike. */
+void tt_start_no_memory(struct tt_boot *b);
 /* The same with params.broken. */
 void tt_start_refuse(struct tt_boot *b);
 /* The request of the caller of the start: to join, or to report why this rank cannot. */

@@ -110,6 +110,8 @@ static void link_lost(struct tt_boot *b, struct tt_link *link)
 	bool was_open = link->rx != NULL;
 
 	tt_debug("link to rank %d (%s) ended: %s", link->peer, link->peer_addr, link->why);
+	if (link->err == -ENOMEM)
+		tt_start_no_memory(b);
 	if (link->server && !was_open) {
 		b->npending--;
 		if (link->err == -TUTTI_EAUTH) {

@@ -113,8 +113,10 @@ void tt_listen_accept(struct tt_boot *b)
 		if (b->npending >= pending_max(b))
 			drop_oldest_pending(b);
 		if (tt_link_accept(fd, (struct sockaddr *)&sa, &b->self, &tt_ctl_link_ops, b,
-				   tt_deadline_ms(HANDSHAKE_MS), &link))
+				   tt_deadline_ms(HANDSHAKE_MS), &link)) {
+			tt_start_no_memory(b);
 			return;
+		}
 		b->npending++;
 		tt_ctl_add_link(b, link);
 	}

@@ -94,6 +94,12 @@ void tt_start_fail(struct tt_boot *b, int code, int rank, const char *host, cons
 		tell_all(b);
 }
 
+void tt_start_no_memory(struct tt_boot *b)
+{
+	tt_start_fail(b, -ENOMEM, b->rank, b->host,
+		      "rank %d has no memory for a connection; " TT_RAISE_MEMORY, b->rank);
+}
+
 void tt_start_refuse(struct tt_boot *b)
 {
 	const struct tutti_error_info *why = b->params.broken;

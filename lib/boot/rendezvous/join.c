@@ -134,6 +134,8 @@ void tt_dial_timer(struct tt_boot *b, uint64_t now)
 		return;
 	}
 	d->link = NULL;
+	if (err == -ENOMEM)
+		tt_start_no_memory(b);
 	if (given_up(b, err))
 		return;
 	if (err == -ENETUNREACH && b->params.broken) { /* perhaps for this very reason */
