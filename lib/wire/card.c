@@ -245,11 +245,10 @@ int tt_wire_spread(struct tt_wire *wire, const int *ranks, int n, struct tt_wire
 	return 0;
 }
 
-/* The transports this pair may use, best first; why: the reason if the list is empty. */
-int tt_card_transports(struct tt_wire *wire, int rank, int *places, int max, char *why, size_t size)
+int tt_card_transports(struct tt_wire *wire, int rank, int *places, int max)
 {
 	struct card its;
-	bool same = tt_wire_same_host(wire, rank, why, size);
+	bool same = tt_wire_same_host(wire, rank, NULL, 0);
 	int n = 0, i;
 
 	if (!card_of(wire, rank, &its))
@@ -264,4 +263,45 @@ int tt_card_transports(struct tt_wire *wire, int rank, int *places, int max, cha
 			places[n++] = i;
 	}
 	return n;
+}
+
+/* Why place is none of tt_card_transports; its: the card of rank. */
+static void refusal(struct tt_wire *wire, int rank, const struct card *its, int place, char *why,
+		    size_t size)
+{
+	const char *name = tt_transports[place]->name;
+	char hosts[100];
+
+	if (wire->left_out[place][0]) {
+		snprintf(why, size, "%s", wire->left_out[place]);
+	} else if (!tt_usable_place(wire, place) && wire->asked) {
+		snprintf(why, size, "%s: not in TUTTI_TRANSPORT of rank %d", name,
+			 wire->params.rank);
+	} else if (!tt_usable_place(wire, place)) {
+		snprintf(why, size, "%s: there is no device", name);
+	} else if (!names(its, name)) {
+		snprintf(why, size, "%s: not open at rank %d", name, rank);
+	} else {
+		tt_wire_same_host(wire, rank, hosts, sizeof(hosts));
+		snprintf(why, size, "%s: %s", name, hosts);
+	}
+}
+
+void tt_card_refusals(struct tt_wire *wire, int rank, char *why, size_t size)
+{
+	int places[TT_TP_MAX], n = tt_card_transports(wire, rank, places, TT_TP_MAX), i, k;
+	struct card its = {0};
+	char one[200];
+	size_t used;
+
+	card_of(wire, rank, &its);
+	for (i = 0; tt_transports[i]; i++) {
+		for (k = 0; k < n && places[k] != i; k++)
+			;
+		if (k < n || !strcmp(tt_transports[i]->name, "self"))
+			continue;
+		refusal(wire, rank, &its, i, one, sizeof(one));
+		used = strlen(why);
+		snprintf(why + used, size - used, "%s%s", used ? "; " : "", one);
+	}
 }

@@ -159,35 +159,42 @@ static void keep(struct tt_chan *chan, const struct conn_msg *msg)
 		*chan->said = *msg;
 }
 
+/* Adds why an attempt failed to the reasons of earlier ones. */
+static void add_reason(struct tt_chan *chan, const char *transport, const char *why)
+{
+	size_t used = strlen(chan->reason);
+	bool named = !strncmp(why, transport, strlen(transport));
+
+	snprintf(chan->reason + used, sizeof(chan->reason) - used, "%s%s%s%s", used ? "; " : "",
+		 named ? "" : transport, named ? "" : ": ", why);
+}
+
 /* Asks the peer for the next transport that both can use. */
 static void request(struct tt_chan *chan)
 {
 	struct tt_wire *wire = chan->wire;
-	char why[400] = "";
+	char why[400];
 	int places[TT_TP_MAX], n, tp, err = 0;
 	struct conn_msg msg;
 
-	n = tt_card_transports(wire, chan->peer, places, TT_TP_MAX, why, sizeof(why));
+	n = tt_card_transports(wire, chan->peer, places, TT_TP_MAX);
 	for (; chan->candidate < n; chan->candidate++) {
 		memset(&msg, 0, sizeof(msg));
 		chan->attempt++;
 		err = tt_open_place(wire, places[chan->candidate], &tp);
-		if (!err)
-			err = open_end(chan, tp, &msg);
+		if (!err && (err = open_end(chan, tp, &msg)))
+			add_reason(chan, wire->tp[tp].name, tt_fail_text(err));
 		if (!err) {
 			chan->state = TT_CHAN_REQUESTED;
 			keep(chan, &msg);
 			tt_ctl_send(wire->boot, chan->peer, TT_CTL_CONN_REQ, &msg, sizeof(msg));
 			return;
 		}
-		snprintf(chan->reason, sizeof(chan->reason), "%s", tt_fail_text(err));
 		if (tt_slower_forbidden(chan, places[chan->candidate]))
 			break;
 	}
-	if (!err && wire->left_out[0])
-		snprintf(chan->reason, sizeof(chan->reason), "%s", wire->left_out);
-	snprintf(why + strlen(why), sizeof(why) - strlen(why), "%s%.255s",
-		 chan->reason[0] ? "; " : "", chan->reason);
+	snprintf(why, sizeof(why), "%s", chan->reason);
+	tt_card_refusals(wire, chan->peer, why, sizeof(why));
 	tt_err("no transport to rank %d (%s): %s", chan->peer, tt_boot_host(wire->boot, chan->peer),
 	       why);
 	refuse(wire, chan->peer, chan->generation, TT_NO_ATTEMPT,
@@ -202,6 +209,7 @@ void tt_chan_connect(struct tt_chan *chan)
 		return;
 	}
 	chan->candidate = 0;
+	chan->reason[0] = 0;
 	request(chan);
 }
 
@@ -211,7 +219,7 @@ static void next_attempt(struct tt_chan *chan, const char *why)
 	int place = chan->wire->tp[chan->tp].place;
 
 	tt_debug("rank %d over %s: %s", chan->peer, chan->wire->tp[chan->tp].name, why);
-	snprintf(chan->reason, sizeof(chan->reason), "%s: %s", chan->wire->tp[chan->tp].name, why);
+	add_reason(chan, chan->wire->tp[chan->tp].name, why);
 	tt_chan_close_ep(chan, -TUTTI_ETRANSPORT);
 	chan->candidate = tt_slower_forbidden(chan, place) ? TT_TP_MAX : chan->candidate + 1;
 	request(chan);

@@ -105,7 +105,6 @@ static int open_loop(struct tt_wire *wire, int tp)
 int tt_wire_amo_place(struct tt_wire *wire, const int *ranks, int n)
 {
 	int places[TT_TP_MAX], tp = -1, i, first;
-	char why[200];
 
 	for (i = 0; i < n; i++) {
 		struct tt_chan *chan = wire->chan[ranks[i]];
@@ -114,7 +113,7 @@ int tt_wire_amo_place(struct tt_wire *wire, const int *ranks, int n)
 			continue;
 		if (chan && chan->state == TT_CHAN_OPEN)
 			first = chan->tp;
-		else if (tt_card_transports(wire, ranks[i], places, TT_TP_MAX, why, sizeof(why)))
+		else if (tt_card_transports(wire, ranks[i], places, TT_TP_MAX))
 			first = tt_wire_at_place(wire, places[0]);
 		else
 			return -1;

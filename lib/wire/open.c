@@ -109,6 +109,15 @@ static int open_one(struct tt_wire *wire, int place)
 	return 0;
 }
 
+static void leave_out(struct tt_wire *wire, int place, int err)
+{
+	const char *name = tt_transports[place]->name;
+
+	snprintf(wire->left_out[place], sizeof(wire->left_out[place]), "%s can't be opened: %s",
+		 name, tt_fail_text(err));
+	tt_info("transport %s is left out: %s", name, tt_fail_text(err));
+}
+
 static int open_or_leave(struct tt_wire *wire, int place, const char *list)
 {
 	const struct tt_tp_ops *ops = tt_transports[place];
@@ -126,7 +135,7 @@ static int open_or_leave(struct tt_wire *wire, int place, const char *list)
 	err = open_one(wire, place);
 	if (!err || self || wire->asked)
 		return err;
-	tt_info("transport %s is left out: %s", ops->name, tt_fail_text(err));
+	leave_out(wire, place, err);
 	return 0;
 }
 
@@ -158,10 +167,7 @@ static int open_late(struct tt_wire *wire, int place)
 	err = open_one(wire, place);
 	tt_signals_restore();
 	if (err) {
-		snprintf(wire->left_out, sizeof(wire->left_out), "%s can't be opened: %s",
-			 tt_transports[place]->name, tt_fail_text(err));
-		tt_info("transport %s is left out: %s", tt_transports[place]->name,
-			tt_fail_text(err));
+		leave_out(wire, place, err);
 		return err;
 	}
 	tt_info("transport %s is opened now that it is needed", tt_transports[place]->name);
@@ -185,7 +191,7 @@ int tt_open_place(struct tt_wire *wire, int place, int *tp)
 	*tp = tt_wire_at_place(wire, place);
 	return *tp < 0 ? tt_fail(-EOPNOTSUPP, "%s is not open at rank %d%s%s",
 				 tt_transports[place]->name, wire->params.rank,
-				 wire->left_out[0] ? ": " : "", wire->left_out)
+				 wire->left_out[place][0] ? ": " : "", wire->left_out[place])
 		       : 0;
 }
 
@@ -204,8 +210,8 @@ void tt_open_needed(struct tt_wire *wire)
 	int tps[TT_TP_MAX], r, tp;
 
 	for (r = 0; r < wire->params.nranks && any_late(wire); r++)
-		if (r != wire->params.rank &&
-		    tt_card_transports(wire, r, tps, TT_TP_MAX, NULL, 0) && wire->late[tps[0]])
+		if (r != wire->params.rank && tt_card_transports(wire, r, tps, TT_TP_MAX) &&
+		    wire->late[tps[0]])
 			(void)tt_open_place(wire, tps[0], &tp); /* connecting reports the failure */
 }
 
@@ -221,8 +227,7 @@ static bool shares_memory(struct tt_wire *wire, int rank)
 	if (rank == wire->params.rank)
 		return true;
 	return tt_wire_same_host(wire, rank, NULL, 0) &&
-	       tt_card_transports(wire, rank, places, TT_TP_MAX, NULL, 0) &&
-	       !wire->late[places[0]] &&
+	       tt_card_transports(wire, rank, places, TT_TP_MAX) && !wire->late[places[0]] &&
 	       !(chan && chan->ep && wire->tp[chan->tp].place != places[0]);
 }
 

@@ -42,6 +42,15 @@ static const char *best_network(struct tt_chan *chan)
 	return NULL;
 }
 
+static int place_of(const char *name)
+{
+	int i;
+
+	for (i = 0; strcmp(tt_transports[i]->name, name); i++)
+		;
+	return i;
+}
+
 static void say_why(struct tt_chan *chan, const char *best, char *why, size_t size)
 {
 	struct tt_wire *wire = chan->wire;
@@ -51,7 +60,8 @@ static void say_why(struct tt_chan *chan, const char *best, char *why, size_t si
 		snprintf(why, size, "rank %d has no device for %s, or does not allow it", lacks,
 			 best);
 	else
-		snprintf(why, size, "%s", chan->reason[0] ? chan->reason : wire->left_out);
+		snprintf(why, size, "%s",
+			 chan->reason[0] ? chan->reason : wire->left_out[place_of(best)]);
 }
 
 /* Further connections mostly have the same reason. */

@@ -193,10 +193,10 @@ struct tt_wire {
 	bool asked; /* TUTTI_TRANSPORT names transports */
 	bool sums;  /* messages have checksums, on all ranks */
 	bool fault;
-	bool late[TT_TP_MAX]; /* by place: usable, and opened when needed */
-	char left_out[160];   /* why one of these could not be opened */
-	bool slower;	      /* the job has been warned of a slower network, or will be */
-	size_t longest;	      /* longest put on the transports of all ranks */
+	bool late[TT_TP_MAX];	       /* by place: usable, and opened when needed */
+	char left_out[TT_TP_MAX][160]; /* by place: why it could not be opened */
+	bool slower;		       /* the job has been warned of a slower network, or will be */
+	size_t longest;		       /* longest put on the transports of all ranks */
 	struct tt_memory *memory;
 	struct tutti_stats stats;
 
@@ -408,8 +408,9 @@ void tt_loop_fence(struct tt_wire *wire, const char *why);
 void tt_wire_drop_events(struct tt_wire *wire, const struct tt_ep *ep, const struct tt_wr *wr);
 
 /* card.c: the places of the transports that may reach rank, best first; returns their number */
-int tt_card_transports(struct tt_wire *wire, int rank, int *places, int max, char *why,
-		       size_t size);
+int tt_card_transports(struct tt_wire *wire, int rank, int *places, int max);
+/* Adds to why, with "; ", why each of the other transports cannot reach rank. */
+void tt_card_refusals(struct tt_wire *wire, int rank, char *why, size_t size);
 
 /* Whether the card of rank names this transport. */
 bool tt_card_has(struct tt_wire *wire, int rank, const char *name);

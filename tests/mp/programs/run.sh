@@ -643,6 +643,34 @@ test_replace_dismissed()
 	! pgrep -f "^sleep ${MARK}6\$" || die "processes are left"
 }
 
+# The text names what gave the rank.
+test_origin()
+{
+	says "this is rank 0 of 2 (TUTTI_RANK)" env TUTTI_RANK=0 TUTTI_NRANKS=2 \
+		"$TT_BUILD/tutti_perf" barrier
+	says "(tutti_run) within" launch -n 2 -x TUTTI_INIT_TIMEOUT=100ms sh -c \
+		'[ $TUTTI_RANK = 0 ] && exec sleep 5; TUTTI_STORE=127.0.0.1:1 exec "$0" barrier' \
+		"$TT_BUILD/tutti_perf"
+}
+
+# Why each transport cannot be used, and nothing that speaks for one.
+test_no_transport()
+{
+	# shellcheck disable=SC2016
+	launch -n 2 sh -c 'export TUTTI_TRANSPORT
+		[ $TUTTI_RANK = 0 ] && TUTTI_TRANSPORT=shm || TUTTI_TRANSPORT=ofi
+		exec "$0" barrier' "$TT_BUILD/tutti_perf" >"$tmp/out" 2>&1 && die "it went on"
+	! grep -q "there is no transport" "$tmp/out" || skip "built without libfabric"
+	expect_text "no transport to rank [01] .*shm: not .*ofi: not " "$tmp/out"
+	grep -q -e "shm: not open at rank 1.*ofi: not in TUTTI_TRANSPORT of rank 0" \
+		-e "shm: not in TUTTI_TRANSPORT of rank 1.*ofi: not open at rank 0" "$tmp/out" ||
+		die "$(cat "$tmp/out")"
+	! grep -q "are the same" "$tmp/out" || die "$(cat "$tmp/out")"
+	launch -n 2 sh -c 'TUTTI_HOST_ID=h$TUTTI_RANK TUTTI_TRANSPORT=shm exec "$0" barrier' \
+		"$TT_BUILD/tutti_perf" >"$tmp/out" 2>&1 && die "it went on"
+	expect_text "no transport to rank [01] .*: shm: TUTTI_HOST_ID differs" "$tmp/out"
+}
+
 # What cannot be written is an error of every program.
 test_unwritten()
 {
@@ -663,10 +691,10 @@ test_unwritten()
 }
 
 for t in environment store secret secret_hidden tags stdin status first refuse lost_early \
-	loopback_down limits grace nothing_left unwritten launcher_killed launcher_killed_shells \
-	signals signal_death timeout options lookup export wdir bind hostfile remote remote_mixed \
-	remote_failures remote_shell_dies replace replace_status replace_remote replace_host_dies \
-	replace_dismissed; do
+	loopback_down limits grace nothing_left origin no_transport unwritten launcher_killed \
+	launcher_killed_shells signals signal_death timeout options lookup export wdir bind \
+	hostfile remote remote_mixed remote_failures remote_shell_dies replace replace_killed \
+	replace_status replace_remote replace_host_dies replace_dismissed; do
 	run $t test_$t
 done
 finish
