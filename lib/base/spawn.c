@@ -10,16 +10,23 @@
 
 #include "lib/base/error.h"
 
+#define STACK_BYTES (256 << 10)
 #define SLICE_NS 100000 /* the shortest that Linux has */
 
 int tt_spawn(pthread_t *thread, void *(*run)(void *), void *arg, const char *what)
 {
 	sigset_t all, old;
+	pthread_attr_t attr;
+	size_t size;
 	int err;
 
+	/* the default is 'ulimit -s', which may be too little */
+	if (pthread_attr_init(&attr) || pthread_attr_getstacksize(&attr, &size) ||
+	    (size < STACK_BYTES && pthread_attr_setstacksize(&attr, STACK_BYTES)))
+		return tt_fail(-ENOMEM, "no memory to start %s", what);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(thread, NULL, run, arg);
+	err = pthread_create(thread, &attr, run, arg);
 	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	pthread_attr_destroy(&attr);
 	return err ? tt_fail(-err,

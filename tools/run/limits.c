@@ -10,6 +10,7 @@
 
 #define SPARE_FILES 8
 #define THREADS 2 /* of a rank, at least */
+#define STACK_LEAST (64 << 10)
 
 static long read_limit(const char *path)
 {
@@ -80,5 +81,8 @@ int limits_check(const struct share *share)
 		    "share: "
 		    "programs that use tutti will not start",
 		    (long)(l.rlim_cur >> 10));
+	if (!getrlimit(RLIMIT_STACK, &l) && l.rlim_cur < STACK_LEAST)
+		say("'ulimit -s' allows stacks of %ld KiB: programs that use tutti need %d KiB",
+		    (long)(l.rlim_cur >> 10), STACK_LEAST >> 10);
 	return check_files(share) || check_processes(share) ? -1 : 0;
 }

@@ -312,6 +312,12 @@ test_limits()
 	done
 	(ulimit -f 8 && launch -n 2 true 2>"$tmp/err") || die "status $?: $(cat "$tmp/err")"
 	expect_text "'ulimit -f' allows files of" "$tmp/err"
+	# The environment must fit in a quarter of the stack.
+	env -i PATH="$PATH" LD_LIBRARY_PATH="$LD_LIBRARY_PATH" sh -c \
+		'ulimit -s 63; exec "$0" true' "$tutti_run" 2>"$tmp/err" ||
+		die "status $?: $(cat "$tmp/err")"
+	expect_text "'ulimit -s' allows stacks of 63 KiB: programs that use tutti need 64" \
+		"$tmp/err"
 	# tutti_run lives through a limit of which a rank dies, and names the signal.
 	(ulimit -f 64 && launch -n 2 -x OUT="$tmp" \
 		sh -c 'exec head -c 200000 /dev/zero >$OUT/big.$TUTTI_RANK' 2>"$tmp/err")
