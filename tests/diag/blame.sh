@@ -72,7 +72,13 @@ test_count()
 test_type()
 {
 	job 4 type 0 -x TUTTI_NODE=off
-	verdict '^culprit: rank 0 on ' '^field: type$' 'int32.*float32'
+	verdict '^culprit: rank 0 on ' '^field: datatype$' 'int32.*float32'
+}
+
+test_call()
+{
+	job 4 call 1 -x TUTTI_NODE=off
+	verdict '^culprit: rank 1 on ' '^field: collective$' 'it called bcast .*called allreduce'
 }
 
 test_root()
@@ -245,8 +251,8 @@ test_bad_files()
 	says "empty" "$TT_BUILD/tutti_blame" "$tmp/empty"
 }
 
-for t in fine killed stopped count type root late unstarted one_after_another order left signal receive ring \
-	format bad_files; do
+for t in fine killed stopped count type call root late unstarted one_after_another order \
+	left signal receive ring format bad_files; do
 	run $t test_$t
 done
 finish

@@ -41,7 +41,7 @@ static int reduce(struct tutti_comm *comm, size_t count)
 static int wrong(const char *what)
 {
 	if (!strcmp(what, "kill") || !strcmp(what, "count") || !strcmp(what, "type") ||
-	    !strcmp(what, "root"))
+	    !strcmp(what, "root") || !strcmp(what, "call"))
 		usleep(300000); /* until the others wait */
 	if (!strcmp(what, "kill"))
 		kill(getpid(), SIGKILL);
@@ -61,6 +61,8 @@ static int wrong(const char *what)
 		return tutti_allreduce(TUTTI_IN_PLACE, v, COUNT, TUTTI_INT32, TUTTI_SUM, world);
 	if (!strcmp(what, "root"))
 		return tutti_bcast(v, COUNT, TUTTI_FLOAT32, 1, world);
+	if (!strcmp(what, "call"))
+		return tutti_bcast(v, COUNT, TUTTI_FLOAT32, 0, world);
 	if (!strcmp(what, "order"))
 		return reduce(second, COUNT);
 	return reduce(world, COUNT);

@@ -15,7 +15,14 @@
 #define E_PEER (-4097)
 #define E_MISMATCH (-4098)
 
-static const char *const fields[] = {"call", "type", "op", "count", "root"};
+/* A field of a dump's calls, and what errors call it. */
+static const struct {
+	const char *key, *name;
+} fields[] = {{"call", "collective"},
+	      {"type", "datatype"},
+	      {"op", "op"},
+	      {"count", "count"},
+	      {"root", "root"}};
 #define NFIELDS (sizeof(fields) / sizeof(fields[0]))
 
 static bool receives(const json_t *op)
@@ -96,10 +103,11 @@ static const char *differ(const json_t *a, const json_t *b)
 	size_t i;
 
 	for (i = 0; i < NFIELDS; i++) {
-		const json_t *x = json_object_get(a, fields[i]), *y = json_object_get(b, fields[i]);
+		const json_t *x = json_object_get(a, fields[i].key),
+			     *y = json_object_get(b, fields[i].key);
 
 		if ((x || y) && !(x && y && json_equal(x, y)))
-			return fields[i];
+			return fields[i].name;
 	}
 	return NULL;
 }
