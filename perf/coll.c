@@ -19,8 +19,22 @@ static int barrier(struct perf *perf)
 	return err ? perf_call_failed(perf, "barrier", err) : 0;
 }
 
+static int buffers_each(const struct perf_coll_job *job)
+{
+	return job->kind->places == PERF_IN_PLACE ? 1 : 2;
+}
+
+/* The buffers of iteration i. */
+static void turn(struct perf_coll_job *job, int i)
+{
+	if (job->coll == PERF_BARRIER)
+		return;
+	job->recv = job->bufs + i % job->perf->opt.rotate * buffers_each(job);
+	job->send = job->in_place ? job->recv : job->recv + 1;
+}
+
 /* As nccl-tests: iterations back to back, the mean of each rank, then over ranks as -a says. */
-static int time_batch(const struct perf_coll_job *job, struct outcome *out)
+static int time_batch(struct perf_coll_job *job, struct outcome *out)
 {
 	static const enum tutti_op across[] = {TUTTI_SUM, TUTTI_AVG, TUTTI_MIN, TUTTI_MAX};
 	const struct perf_options *opt = &job->perf->opt;
@@ -29,8 +43,10 @@ static int time_batch(const struct perf_coll_job *job, struct outcome *out)
 
 	err = barrier(job->perf);
 	start = perf_now_ns();
-	for (i = 0; i < opt->iters && !err; i++)
+	for (i = 0; i < opt->iters && !err; i++) {
+		turn(job, opt->warmup + i);
 		err = perf_coll_call(job);
+	}
 	out->time = (double)(perf_now_ns() - start) / 1e3 / opt->iters;
 	if (err || !opt->average)
 		return err;
@@ -38,7 +54,7 @@ static int time_batch(const struct perf_coll_job *job, struct outcome *out)
 }
 
 /* --stat: each iteration starts with a barrier and takes as long as its slowest rank. */
-static int time_each(const struct perf_coll_job *job, struct outcome *out)
+static int time_each(struct perf_coll_job *job, struct outcome *out)
 {
 	struct perf *perf = job->perf;
 	struct perf_summary sum;
@@ -49,6 +65,7 @@ static int time_each(const struct perf_coll_job *job, struct outcome *out)
 		err = barrier(perf);
 		if (err)
 			return err;
+		turn(job, perf->opt.warmup + i);
 		start = perf_now_ns();
 		err = perf_coll_call(job);
 		job->times[i] = (double)(perf_now_ns() - start) / 1e3;
@@ -68,13 +85,14 @@ static int time_each(const struct perf_coll_job *job, struct outcome *out)
 }
 
 /* -c: wrong elements go to the column, bytes changed where nothing may be written to the footer. */
-static int check(const struct perf_coll_job *job, struct outcome *out)
+static int check(struct perf_coll_job *job, struct outcome *out)
 {
 	double wrong = 0, bounds = 0;
 	int i, err;
 
 	for (i = 0; i < job->perf->opt.check; i++) {
 		perf_progress(job->perf, "checking");
+		turn(job, i);
 		perf_coll_fill(job, (uint64_t)i);
 		err = perf_coll_call(job);
 		if (err)
@@ -88,19 +106,23 @@ static int check(const struct perf_coll_job *job, struct outcome *out)
 	return err;
 }
 
-static int measure(const struct perf_coll_job *job, struct outcome *out)
+static int measure(struct perf_coll_job *job, struct outcome *out)
 {
 	const struct perf_options *opt = &job->perf->opt;
 	int i, err = 0;
 
 	memset(out, 0, sizeof(*out));
 	perf_progress(job->perf, "warming up");
-	if (job->coll != PERF_BARRIER) { /* zeros: sums in place, over and over, stay finite */
-		memset(job->send->data, 0, job->bytes);
+	for (i = 0; i < opt->rotate && job->coll != PERF_BARRIER; i++) {
+		turn(job, i);
+		memset(job->send->data, 0,
+		       job->bytes); /* sums in place, over and over, stay finite */
 		memset(job->recv->data, 0, job->bytes);
 	}
-	for (i = 0; i < opt->warmup && !err; i++)
+	for (i = 0; (i < opt->warmup || i < opt->rotate) && !err; i++) {
+		turn(job, i);
 		err = perf_coll_call(job);
+	}
 	perf_progress(job->perf, "measuring");
 	if (!err)
 		err = opt->stat ? time_each(job, out) : time_batch(job, out);
@@ -182,7 +204,7 @@ static void heading(const struct perf *perf)
 }
 
 /* Broadcast has one buffer, so its out-of-place columns stay empty; sendrecv needs two. */
-static int one_row(struct perf_coll_job *job, struct perf_buffer *bufs)
+static int one_row(struct perf_coll_job *job)
 {
 	struct perf_cell cells[sizeof(stat_columns) / sizeof(stat_columns[0])] = {{0}};
 	int side = job->perf->opt.stat ? SIDE_STAT_COLUMNS : SIDE_COLUMNS, i, in_place, err;
@@ -200,8 +222,7 @@ static int one_row(struct perf_coll_job *job, struct perf_buffer *bufs)
 				cell[i].absent = true;
 			continue;
 		}
-		job->recv = &bufs[0];
-		job->send = in_place ? &bufs[0] : &bufs[1];
+		job->in_place = in_place;
 		err = measure(job, &out);
 		if (err)
 			return err;
@@ -210,7 +231,7 @@ static int one_row(struct perf_coll_job *job, struct perf_buffer *bufs)
 	return job->perf->rank ? 0 : perf_table_row(&job->perf->table, cells);
 }
 
-static int all_sizes(struct perf_coll_job *job, struct perf_buffer *bufs)
+static int all_sizes(struct perf_coll_job *job)
 {
 	const struct perf_options *opt = &job->perf->opt;
 	size_t blocks = job->kind->blocks ? (size_t)job->perf->nranks : 1;
@@ -221,7 +242,7 @@ static int all_sizes(struct perf_coll_job *job, struct perf_buffer *bufs)
 		job->count = size / width;
 		job->bytes = job->count * width;
 		perf_progress_row(job->perf, job->bytes);
-		err = one_row(job, bufs);
+		err = one_row(job);
 		size = perf_next_size(opt, size);
 	} while (!err && size);
 	return err;
@@ -237,14 +258,14 @@ static int to(int option, int number)
 	return option == PERF_ALL ? number - 1 : option;
 }
 
-static int all_roots(struct perf_coll_job *job, struct perf_buffer *bufs)
+static int all_roots(struct perf_coll_job *job)
 {
 	int root = job->kind->rooted ? from(job->perf->opt.root) : -1, err = 0;
 	int last = job->kind->rooted ? to(job->perf->opt.root, job->perf->nranks) : -1;
 
 	for (; root <= last && !err; root++) {
 		job->root = root;
-		err = all_sizes(job, bufs);
+		err = all_sizes(job);
 	}
 	return err;
 }
@@ -256,7 +277,7 @@ static bool op_fits(const struct perf_coll_job *job)
 	return perf_op_fits(job->datatype, job->op) && !(scan && job->op == TUTTI_AVG);
 }
 
-static int all_combinations(struct perf_coll_job *job, struct perf_buffer *bufs)
+static int all_combinations(struct perf_coll_job *job)
 {
 	const struct perf_options *opt = &job->perf->opt;
 	bool reduces = job->kind->reduces;
@@ -267,23 +288,24 @@ static int all_combinations(struct perf_coll_job *job, struct perf_buffer *bufs)
 			job->datatype = type;
 			job->op = op;
 			if (!reduces || op_fits(job))
-				err = all_roots(job, bufs);
+				err = all_roots(job);
 		}
 	return err;
 }
 
-static int run_data(struct perf_coll_job *job, int nbufs)
+static int run_data(struct perf_coll_job *job)
 {
+	struct perf_buffer bufs[2 * PERF_ROTATE];
 	struct perf_oracle oracle = {.nranks = job->perf->nranks};
 	struct perf *perf = job->perf;
+	int nbufs = perf->opt.rotate * buffers_each(job), err;
 	bool stat = perf->opt.stat;
-	struct perf_buffer bufs[2];
-	int err;
 
 	err = perf_oracle_init(&oracle);
 	if (err)
 		return perf_call_failed(perf, "making test data", err);
 	job->oracle = &oracle;
+	job->bufs = bufs;
 	err = perf_buffers_get(perf, bufs, nbufs, perf->opt.maxbytes);
 	if (err)
 		goto free_oracle;
@@ -291,7 +313,7 @@ static int run_data(struct perf_coll_job *job, int nbufs)
 			 WHAT_COLUMNS + 2 * (stat ? SIDE_STAT_COLUMNS : SIDE_COLUMNS));
 	if (!perf->rank)
 		heading(perf);
-	err = all_combinations(job, bufs);
+	err = all_combinations(job);
 	perf_buffers_put(bufs, nbufs);
 free_oracle:
 	perf_oracle_free(&oracle);
@@ -335,7 +357,7 @@ int perf_run_coll(struct perf *perf)
 	if (job.coll == PERF_BARRIER)
 		err = run_barrier(&job);
 	else
-		err = run_data(&job, job.kind->places == PERF_IN_PLACE ? 1 : 2);
+		err = run_data(&job);
 	free(job.times);
 	return err;
 }

@@ -40,7 +40,9 @@ struct perf_coll_job {
 	struct perf *perf;
 	enum perf_coll coll;
 	const struct perf_coll_kind *kind;
-	struct perf_buffer *send, *recv; /* send == recv: in place */
+	struct perf_buffer *bufs; /* --rotate pairs, or as many single ones */
+	bool in_place;
+	struct perf_buffer *send, *recv; /* of this call; send == recv: in place */
 	size_t count, bytes;
 	int datatype, op, root;
 	struct perf_oracle *oracle;

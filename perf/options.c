@@ -18,6 +18,7 @@ enum {
 	OPT_SOURCES,
 	OPT_LEVEL,
 	OPT_STORES,
+	OPT_ROTATE,
 	OPT_COLOCATED,
 	OPT_WEIGHTS,
 	OPT_TABLES,
@@ -50,6 +51,7 @@ static const struct option long_options[] = {
 	{"sources", required_argument, NULL, OPT_SOURCES},
 	{"level", required_argument, NULL, OPT_LEVEL},
 	{"stores", required_argument, NULL, OPT_STORES},
+	{"rotate", required_argument, NULL, OPT_ROTATE},
 	{"stat", no_argument, NULL, OPT_STAT},
 	{"malloc", no_argument, NULL, OPT_MALLOC},
 	{"json", required_argument, NULL, OPT_JSON},
@@ -102,6 +104,7 @@ static const char help[] =
 	"      --stat               median, minimum and 99th percentile of single iterations,\n"
 	"                           each begun with a barrier and counted at its slowest rank\n"
 	"      --malloc             plain buffers instead of tutti_alloc\n"
+	"      --rotate N           collectives: use N pairs of buffers in turn (default 1)\n"
 	"Output:\n"
 	"      --json FILE, --csv FILE  write the results there too\n"
 	"  -h, --help               show this\n"
@@ -456,6 +459,13 @@ static int take_tables(const char *text, int *tables)
 	return *tables <= PERF_TABLES ? 0 : bad("--tables '%s' is more than %d", text, PERF_TABLES);
 }
 
+static int take_rotate(const char *text, int *rotate)
+{
+	if (take_int("--rotate", text, 1, rotate))
+		return -EINVAL;
+	return *rotate <= PERF_ROTATE ? 0 : bad("--rotate '%s' is more than %d", text, PERF_ROTATE);
+}
+
 static int take(struct perf_options *opt, int option)
 {
 	switch (option) {
@@ -507,6 +517,8 @@ static int take(struct perf_options *opt, int option)
 		return take_level(optarg, &opt->level);
 	case OPT_STORES:
 		return take_stores(optarg, &opt->stores);
+	case OPT_ROTATE:
+		return take_rotate(optarg, &opt->rotate);
 	case OPT_STAT:
 		opt->stat = true;
 		return 0;
@@ -590,6 +602,7 @@ int perf_options_parse(struct perf_options *opt, int argc, char **argv)
 				     .average = 1,
 				     .servers = 1,
 				     .tables = 1,
+				     .rotate = 1,
 				     .weights = {1, 1},
 				     .call = PERF_ALL,
 				     .level = PERF_BEST,

@@ -39,6 +39,7 @@ enum { PERF_BEST = -2, PERF_LEVELS = 4 };
 enum { PERF_AUTO, PERF_PLAIN, PERF_STREAM };
 
 #define PERF_TABLES 64 /* of ps, at most */
+#define PERF_ROTATE 64 /* of --rotate, at most */
 
 struct perf_options {
 	const struct perf_command *cmd;
@@ -53,6 +54,7 @@ struct perf_options {
 	int sources;			/* 0: the usual numbers */
 	int level;			/* or PERF_ALL or PERF_BEST */
 	int stores;
+	int rotate;  /* pairs of buffers, in turn */
 	int average; /* nccl-tests' -a: 0 rank 0, 1 average, 2 minimum, 3 maximum */
 	bool stat, plain_buffers;
 	const char *transport, *json, *csv;
