@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif
@@ -57,6 +58,14 @@ static const struct perf_column columns[] = {
 static size_t traffic(const struct kernel_job *job)
 {
 	return job->size * (size_t)(job->nsrc + 1);
+}
+
+/* The last level's, as far as the C library knows it. */
+static size_t cache_size(void)
+{
+	long size = sysconf(_SC_LEVEL3_CACHE_SIZE);
+
+	return size > 0 ? (size_t)size : (size_t)8 << 20;
 }
 
 static void reduce(const struct kernel_job *job)
@@ -287,7 +296,7 @@ static int one_size(struct kernel_job *job, size_t size)
 	job->size = job->count * elem;
 	job->reps = 1 + (int)(SAMPLE_BYTES / traffic(job));
 	job->flags = opt->stores ? (opt->stores == PERF_STREAM ? TT_REDUCE_STREAM : 0)
-				 : tt_reduce_flags(job->size);
+				 : (traffic(job) >= cache_size() ? TT_REDUCE_STREAM : 0);
 	return one_row(job);
 }
 

@@ -241,6 +241,7 @@ struct tutti_context {
 	struct tt_stuck_table *stuck; /* rank 0's */
 	enum tt_wait_mode wait_mode;
 	bool wait_forced;	      /* TUTTI_WAIT is not auto: stay in wait_mode */
+	size_t cache;		      /* bytes of the last-level cache for each rank of the host */
 	atomic_bool shares_core;      /* a hint: yielding has helped, though each rank has a core */
 	struct tt_flight *flight;     /* the flight recorder; NULL only in unit tests */
 	struct tt_recorder *recorder; /* the engine's */

@@ -185,6 +185,7 @@ struct tt_plan_req {
 	uint64_t fprint;
 	uint64_t turn;		 /* of a node plan */
 	unsigned step;		 /* the step that this rank has reached in it */
+	unsigned stores;	 /* flags of its reductions: stores.h */
 	int first_round;	 /* short_path.c has run the rounds before it, else 0 */
 	bool resumed;		 /* short_path.c has begun this call, but could not end it */
 	void *bounce[2];	 /* of a node plan: buffers that peers can reach */
@@ -352,8 +353,8 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
 int tt_engine_wait_a_while(struct tutti_context *ctx, bool (*done)(void *), void *arg,
 			   uint64_t timeout);
 
-/* wait_mode.c: chooses how callers wait, after the ranks have found each other */
-void tt_engine_wait_mode(struct tutti_context *ctx);
+/* share_host.c: chooses ctx->wait_mode and ctx->cache when the ranks have found each other */
+void tt_engine_share_host(struct tutti_context *ctx);
 
 /* wait_set.c: without the lock */
 

@@ -273,7 +273,7 @@ static int make_world(struct tutti_context *ctx, const struct tt_tunes *tunes)
 	if (err)
 		return err;
 	tt_wire_checksums(ctx->wire, agreed.checksum);
-	tt_engine_wait_mode(ctx);
+	tt_engine_share_host(ctx);
 	if (agreed.node)
 		err = tt_node_agree(ctx, node_card_of);
 	if (!err)

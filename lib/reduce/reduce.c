@@ -125,18 +125,6 @@ void tt_reduce_multi(void *const *dst, int ndst, const void *const *src, int nsr
 		run(&job, datatype);
 }
 
-/*
- * If the result is read at once, stores around the cache take 1.5 times as long with vectors of 2
- * MiB, and 0.8 to 0.6 times from 4 MiB on (2 ranks, second level of 1 MiB for each core). The size
- * of the last level is a poor guide, especially in a virtual machine, which gets only part of it.
- */
-#define STREAM_FROM ((size_t)4 << 20)
-
-unsigned tt_reduce_flags(size_t bytes)
-{
-	return bytes >= STREAM_FROM ? TT_REDUCE_STREAM : 0;
-}
-
 /* A product of two sources, one of which is the scalar over and over. */
 void tt_reduce_scale(void *dst, const void *src, size_t count, enum tutti_datatype datatype,
 		     const void *scalar)

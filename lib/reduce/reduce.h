@@ -31,11 +31,6 @@ enum { TT_REDUCE_STREAM = 1 };
 #define TT_REDUCE_ELEM_MAX 8192 /* bytes of an opaque element that operators take */
 void tt_reduce_multi(void *const *dst, int ndst, const void *const *src, int nsrc, size_t count,
 		     enum tutti_datatype datatype, enum tutti_op op, int divide_by, unsigned flags);
-/*
- * TT_REDUCE_STREAM if each rank's vector is so long that stores of the result should bypass the
- * cache.
- */
-unsigned tt_reduce_flags(size_t bytes);
 bool tt_reduce_valid(enum tutti_datatype datatype, enum tutti_op op);
 
 /* dst = src * *scalar, an element of datatype; as a product of two sources. dst may be src. */

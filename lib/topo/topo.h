@@ -49,6 +49,12 @@ int tt_topo_cgroup_cpus(const char *dir);
 uint64_t tt_topo_cgroup_memory(const char *dir);
 
 /*
+ * Bytes of the largest cache of the CPU that the calling thread runs on, as told below a folder
+ * such as TT_SYSFS; *cpus: how many CPUs share it. 0: unknown.
+ */
+size_t tt_topo_cache(const char *sysfs, int *cpus);
+
+/*
  * The identity of this process's host, sent to other ranks: plain bytes, zero padded. Two processes
  * with different uids can be on the same host; uid only decides whether they can share memory.
  */

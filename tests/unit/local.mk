@@ -10,6 +10,7 @@ include tests/unit/ps.mk
 include tests/unit/node.mk
 include tests/unit/reduce.mk
 include tests/unit/topo.mk
+include tests/unit/stores.mk
 include tests/unit/bind.mk
 include tests/unit/wire.mk
 include tests/unit/fault.mk

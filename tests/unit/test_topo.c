@@ -92,6 +92,42 @@ static void test_cgroup(void)
 	remove_root();
 }
 
+static void put_cache(int index, const char *level, const char *type, const char *size,
+		      const char *cpus)
+{
+	const char *file[] = {"level", "type", "size", "shared_cpu_list"};
+	const char *text[] = {level, type, size, cpus};
+	char path[128];
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		snprintf(path, sizeof(path), "devices/system/cpu/cpu%d/cache/index%d/%s",
+			 sched_getcpu(), index, file[i]);
+		put(path, text[i]);
+	}
+}
+
+static void test_cache(void)
+{
+	cpu_set_t before, one;
+	int cpus = 0;
+
+	TT_REQUIRE(!sched_getaffinity(0, sizeof(before), &before));
+	CPU_ZERO(&one);
+	CPU_SET(sched_getcpu(), &one);
+	TT_REQUIRE(!sched_setaffinity(0, sizeof(one), &one));
+	make_root();
+	TT_CHECK(tt_topo_cache(root, &cpus) == 0 && cpus == 1);
+	put_cache(0, "1\n", "Data\n", "48K\n", "0\n");
+	put_cache(1, "1\n", "Instruction\n", "64K\n", "0\n");
+	TT_CHECK(tt_topo_cache(root, &cpus) == 48 << 10 && cpus == 1);
+	put_cache(2, "3\n", "Unified\n", "30M\n", "0-3,8-11,40\n");
+	put_cache(3, "2\n", "Unified\n", "2048K\n", "0,8\n");
+	TT_CHECK(tt_topo_cache(root, &cpus) == 30 << 20 && cpus == 9);
+	remove_root();
+	TT_CHECK(!sched_setaffinity(0, sizeof(before), &before));
+}
+
 static void test_cpus(void)
 {
 	cpu_set_t before, one;
@@ -234,11 +270,11 @@ static void test_namespace(void)
 	TT_CHECK(tt_run_ranks(1, in_namespace, &host, 10000, 0) == 0);
 }
 
-static const struct tt_test tests[] = {{"no_files", test_no_files}, /* first */
-				       {"cgroup", test_cgroup},	      {"cpus", test_cpus},
-				       {"spread", test_spread},	      {"memory", test_memory},
-				       {"same_host", test_same_host}, {"host_id", test_host_id},
-				       {"namespace", test_namespace}, {NULL, NULL}};
+static const struct tt_test tests[] = {
+	{"no_files", test_no_files}, /* first */
+	{"cgroup", test_cgroup},     {"cache", test_cache},	    {"cpus", test_cpus},
+	{"spread", test_spread},     {"memory", test_memory},	    {"same_host", test_same_host},
+	{"host_id", test_host_id},   {"namespace", test_namespace}, {NULL, NULL}};
 
 int main(int argc, char **argv)
 {

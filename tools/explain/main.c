@@ -12,6 +12,7 @@
 #include "lib/base/env.h"
 #include "lib/base/error.h"
 #include "lib/node/node.h"
+#include "lib/node/stores.h"
 #include "lib/topo/topo.h"
 #include "tools/cli.h"
 #include "tools/explain/explain.h"
@@ -311,6 +312,10 @@ static void print_head(const struct options *opt, const struct tt_tune *tune, co
 	       "compared\n",
 	       opt->env.algo.text, (long long)opt->env.chunk.number,
 	       (long long)opt->env.lanes.number);
+	if (tt_coll_reduces(opt->coll))
+		printf("# inside a host: stores around the cache if a rank has used more than %.1f "
+		       "MiB since the last call on the buffers (TUTTI_CACHE)\n",
+		       (double)tt_stores_share(&opt->env, most_of(opt)) / (1 << 20));
 	printf("# of the busiest rank, counted in the plans: rounds of the longest lane, sent, "
 	       "inbound, reduced; "
 	       "-: too many to count\n");

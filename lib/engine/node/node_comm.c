@@ -65,6 +65,7 @@ static int new_group(struct tutti_comm *comm, const struct tt_hosts *hosts, uint
 		return tt_fail(-ENOMEM, "no memory for a communicator");
 	nc->n = n;
 	nc->uid = uid;
+	nc->stores.cache = comm->ctx->cache;
 	tt_list_init(&nc->batches);
 	nc->member = (int *)(nc + 1); /* then the group's world and numa */
 	nc->member_here = hosts ? hosts->local[comm->rank] : comm->rank;

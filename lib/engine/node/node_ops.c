@@ -51,6 +51,16 @@ static bool agreed(struct tutti_comm *comm, struct tt_node_comm *nc, uint64_t up
 	return false;
 }
 
+unsigned tt_node_stores(struct tt_node_comm *nc, char *const *base, const size_t *extent)
+{
+	bool one = base[TT_BUF_SEND] == base[TT_BUF_RECV];
+	size_t bytes = extent[TT_BUF_RECV] + (one ? 0 : extent[TT_BUF_SEND]);
+	const void *buf = extent[TT_BUF_RECV] ? base[TT_BUF_RECV] : base[TT_BUF_SEND];
+	struct tt_node_comm *of = nc->base ? nc->base : nc;
+
+	return bytes < TT_STORES_LONG ? 0 : tt_stores_flags(&of->stores, buf, bytes);
+}
+
 static void begin(struct tt_plan_req *req)
 {
 	struct tt_node_comm *nc = req->node;
@@ -63,6 +73,7 @@ static void begin(struct tt_plan_req *req)
 	req->base[TT_BUF_SLOT] = tt_node_slot(nc->group, req->turn);
 	if (!req->resumed)
 		req->step = 0;
+	req->stores = tt_node_stores(nc, req->base, req->extent);
 	tt_ring_begin(req);
 	tt_list_del(&req->lanes[0].ready);
 	for (i = 0; i < req->plan->nlanes; i++)
@@ -333,7 +344,7 @@ struct tt_node_reduce tt_node_reduction(struct tt_plan_req *req, const struct tt
 				       .elem = req->elem,
 				       .divide_by =
 					       op->flags & TT_OPF_DIVIDE ? req->r.comm->size : 0,
-				       .flags = tt_reduce_flags(req->extent[TT_BUF_SEND]),
+				       .flags = req->stores,
 				       .fn = own ? pair : NULL,
 				       .ranks = (int)op->index,
 				       .arg = req};

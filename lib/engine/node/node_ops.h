@@ -4,6 +4,7 @@
 #define TT_NODE_OPS_H
 
 #include "lib/engine/engine.h"
+#include "lib/node/stores.h"
 #include "lib/node/node.h"
 
 struct tt_short_shape;
@@ -30,6 +31,7 @@ struct tt_node_comm {
 	uint64_t met;	      /* the last turn in which a short call has met all ranks */
 	unsigned quick;	      /* short calls so far */
 	unsigned learned;     /* shapes that have replaced others */
+	struct tt_stores stores;
 	struct tt_short_shape *shape[TT_SHORT_SETS]; /* sets of TT_SHORT_SET, by a hash */
 	/* persistent_area.c: */
 	struct tt_list batches;	   /* of the communicator: of struct node_batch */
@@ -61,6 +63,9 @@ int tt_node_comm_share(struct tutti_comm *comm, bool now);
 /* For a deadline, after -EAGAIN: sets the last error, why; returns -ETIMEDOUT. */
 int tt_node_comm_late(const struct tutti_comm *comm);
 void tt_node_comm_free(struct tutti_comm *comm);
+
+/* node_ops.c: TT_REDUCE flags for a call on these buffers, by enum tt_buf. */
+unsigned tt_node_stores(struct tt_node_comm *nc, char *const *base, const size_t *extent);
 
 #define TT_SHORT_NOT 1
 /*

@@ -310,6 +310,8 @@ static enum begun begin(struct short_call *c)
 	if ((c->turn > 2 && !made_same(c, c->turn - 2)) ||
 	    (c->shape->publishes && !find_vectors(c)))
 		return NOT;
+	if (c->shape->publishes)
+		c->shape->reduce.flags = tt_node_stores(nc, c->base, c->shape->extent);
 	c->fprint = tt_comm_called_mixed(comm, &c->shape->fields, c->shape->mixed, NULL);
 	c->seq = nc->seq[c->turn % 4] = comm->seq;
 	nc->begun = nc->turn = c->turn;

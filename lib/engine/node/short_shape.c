@@ -142,10 +142,8 @@ static void learn(struct tutti_comm *comm, const struct tt_call *call, struct tt
 		shape->plan = plan_of(comm, &args);
 	if (!shape->plan)
 		return;
-	shape->reduce = (struct tt_node_reduce){.datatype = call->datatype,
-						.op = call->op,
-						.elem = args.elem,
-						.flags = tt_reduce_flags(tt_send_bytes(&args))};
+	shape->reduce = (struct tt_node_reduce){
+		.datatype = call->datatype, .op = call->op, .elem = args.elem};
 	shape->rings = tt_ring_serves(&args);
 	if (shape->rings) {
 		shape->reduce.ring = tt_ring_of_one_piece(&args);

@@ -138,6 +138,10 @@ static void counters(void)
 	TT_CHECK(!MP_RUN(.n = 2, .fn = counted, .env = PULLS));
 	TT_CHECK(!MP_RUN(.n = 4, .fn = counted, .env = PULLS));
 	TT_CHECK(!MP_RUN(.n = 2, .fn = ordinary, .env = PULLS " TUTTI_POOL_LIMIT=64M"));
+	/* All long results are stored around the cache. */
+	TT_CHECK(!MP_RUN(.n = 2, .fn = ordinary,
+			 .env = PULLS " TUTTI_POOL_LIMIT=64M TUTTI_CACHE=1"));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = counted, .env = PULLS " TUTTI_CACHE=1"));
 	TT_CHECK(!MP_RUN(.n = 3, .fn = ordinary, .env = PULLS " TUTTI_POOL_LIMIT=64M"));
 }
 
@@ -312,6 +316,7 @@ static void registered_in_part(void)
 {
 	TT_CHECK(!MP_RUN(.n = 2, .fn = partly));
 	TT_CHECK(!MP_RUN(.n = 3, .fn = partly, .env = PULLS));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = partly, .env = PULLS " TUTTI_CACHE=1"));
 }
 
 /*

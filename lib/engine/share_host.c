@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* How blocked callers wait: TUTTI_WAIT, and whether each rank of the host has a CPU. */
+/* The part of its host that is a rank's: how it waits (TUTTI_WAIT), and the bytes of the cache. */
 #include <sched.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "lib/base/log.h"
 #include "lib/engine/engine.h"
+#include "lib/node/stores.h"
 
 /* Whether this process may not use all CPUs of the host. */
 static bool is_bound(void)
@@ -34,12 +35,13 @@ static void warn_of_sharing(const struct tutti_context *ctx, const struct tt_wir
 			s->ranks, s->cpus);
 }
 
-void tt_engine_wait_mode(struct tutti_context *ctx)
+void tt_engine_share_host(struct tutti_context *ctx)
 {
 	const char *mode = ctx->env.wait.text;
 	struct tt_wire_sharers sharers;
 
 	tt_wire_sharers(ctx->wire, &sharers);
+	ctx->cache = tt_stores_share(&ctx->env, sharers.host_ranks);
 	ctx->wait_forced = strcmp(mode, "auto") != 0;
 	if (!strcmp(mode, "sleep"))
 		ctx->wait_mode = TT_WAIT_SLEEP;
