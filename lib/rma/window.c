@@ -297,15 +297,22 @@ struct flush {
 	int rank;
 };
 
+/* The verdict on a lost connection to a rank that f needs is on its way, and names the rank. */
+static bool awaits_verdict(const struct flush *f)
+{
+	const struct tutti_comm *comm = f->win->comm;
+
+	return comm->suspect >= 0 &&
+	       (f->rank < 0 || comm->world[f->rank] == comm->suspect || f->win->status[f->rank]);
+}
+
 static bool flushed(void *arg)
 {
 	struct flush *f = arg;
 
 	if (atomic_load(&f->win->comm->failed))
 		return true;
-	if (f->win->comm->suspect >= 0) /* the verdict, which names the rank, is on its way */
-		return false;
-	return !any_pending(f->win, f->rank);
+	return !awaits_verdict(f) && !any_pending(f->win, f->rank);
 }
 
 int tt_win_wait(struct tutti_win *win, int rank)

@@ -674,22 +674,52 @@ static void leftovers(void)
 		dir); /* a rank 0 that dies while it writes its file leaves the unfinished one */
 }
 
+/* ---- flushes while a connection is suspected ---- */
+
+/* Simulates a lost connection to a rank of the world, about which nobody decides. */
+static void suspect(struct mp_job *job, int rank)
+{
+	tt_wire_lock(job->ctx->wire);
+	job->world->suspect = rank;
+	job->world->suspect_until = TT_NEVER;
+	tt_wire_unlock(job->ctx->wire);
+}
+
+static int suspected_body(struct mp_job *job)
+{
+	uint64_t mine = 0, v = 7;
+	struct tutti_win *win;
+
+	MP_OK(tutti_win_create(job->world, &mine, sizeof(mine), 0, &win));
+	if (job->rank == 0) {
+		suspect(job, 2);
+		MP_OK(tutti_put(win, 1, &v, sizeof(v), 0));
+		MP_OK(tutti_win_flush(win, 1));
+		MP_ERR(tutti_win_flush(win, 2), -ETIMEDOUT);
+		suspect(job, -1);
+	}
+	mp_meet(job);
+	TT_EXPECT(mine == (job->rank == 1 ? 7 : 0));
+	MP_OK(tutti_win_free(win));
+	return 0;
+}
+
+/* A flush awaits the verdict on a rank that it needs, not on other ranks. */
+static void suspected(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TIMEOUT=2s", .fn = suspected_body));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"accused", accused},
-		{"cut_off", cut_off},
-		{"stopped", stopped},
-		{"unaware", unaware},
-		{"in_the_middle", in_the_middle},
-		{"paused", paused},
-		{"unacknowledged", unacknowledged},
-		{"busy", busy},
-		{"computing", computing},
-		{"aborts", aborts},
-		{"asked_to", asked_to},
-		{"leftovers", leftovers},
-		{NULL, NULL},
+		{"accused", accused},	  {"suspected", suspected},
+		{"cut_off", cut_off},	  {"stopped", stopped},
+		{"unaware", unaware},	  {"in_the_middle", in_the_middle},
+		{"paused", paused},	  {"unacknowledged", unacknowledged},
+		{"busy", busy},		  {"computing", computing},
+		{"aborts", aborts},	  {"asked_to", asked_to},
+		{"leftovers", leftovers}, {NULL, NULL},
 	};
 
 	return tt_test_main("cut_off", tests, argc, argv);
