@@ -98,6 +98,7 @@ struct tutti_request {
 	bool timed_by_call;		/* timeout is tutti_call's */
 	bool group_waits;		/* its group ends when this request has */
 	bool overdue;			/* the waiter's: a wait for it has reached its deadline */
+	bool inner;			/* part of another request, which counts */
 	struct tutti_request *in_group; /* the next of its group */
 	/* Called by tt_request_end as its last step; mostly NULL. */
 	void (*ended)(struct tutti_request *req);

@@ -69,6 +69,7 @@ void tt_request_init(struct tutti_request *req, const struct tt_request_ops *ops
 	req->timeout = 0;
 	req->priority = 0;
 	req->ended = NULL;
+	req->inner = false;
 	tt_list_init(&req->link);
 	atomic_store(&req->state, TT_REQ_IDLE);
 	comm->requests++;

@@ -324,6 +324,7 @@ static int new_gather(struct tutti_comm *comm, struct split *s)
 	if (err)
 		return err;
 	comm->requests--;
+	s->gather->inner = true;
 	s->gather->ended = gathered;
 	s->gather->ended_arg = s;
 	tt_request_set_timeout(s->gather, TUTTI_NEVER); /* the split's holds */

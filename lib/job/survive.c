@@ -57,7 +57,8 @@ static int under_way(const struct tutti_comm *comm)
 	int i, n = 0;
 
 	for (i = 0; i < TT_ACTIVE_LISTS; i++)
-		tt_list_each(l, tmp, (struct tt_list *)&comm->active[i]) n++;
+		tt_list_each(l, tmp, (struct tt_list *)&comm->active[i]) n +=
+			!tt_container(l, struct tutti_request, link)->inner;
 	return n;
 }
 

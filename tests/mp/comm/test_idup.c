@@ -218,6 +218,7 @@ static int timeout_body(struct mp_job *job)
 
 static int args_body(struct mp_job *job)
 {
+	struct tutti_comm_state state = {.size = sizeof(state)};
 	struct tutti_comm *comm = NULL, *parent;
 	struct tutti_request *req = NULL;
 	int done = 0;
@@ -249,6 +250,8 @@ static int args_body(struct mp_job *job)
 	if (job->rank < job->n - 1) {
 		MP_ERR(tutti_request_free(req), -EBUSY);
 		TT_EXPECT(!comm);
+		MP_OK(tutti_comm_state(parent, &state));
+		TT_EXPECT(state.requests == 1 && state.pending == 1);
 		mp_meet(job);
 	}
 	while (!done)
