@@ -400,6 +400,22 @@ static void timers(struct tutti_context *ctx, uint64_t deadline)
 	tt_engine_timers(ctx);
 }
 
+/* After a look that did not end the wait, under the lock. */
+static inline void stay(struct waiter *w, unsigned step, uint64_t deadline)
+{
+	struct tutti_context *ctx = w->ctx;
+
+	if (!w->entered)
+		tt_wire_enter(ctx->wire);
+	w->entered = true;
+	if (step % TIMER_STEPS == TIMER_STEPS - 1)
+		timers(ctx, deadline);
+	/* the end of a turn wakes no thread */
+	w->stalled = !tt_list_empty(&ctx->stalled) || !tt_list_empty(&ctx->node_gated);
+	if (step % CLOCK_STEPS == 0)
+		w->slow = tt_wire_slow_poll(ctx->wire);
+}
+
 static int too_late(struct waiter *w)
 {
 	struct tutti_context *ctx = w->ctx;
@@ -429,15 +445,7 @@ static int wait_for(struct tutti_context *ctx, bool (*done)(void *), void *arg, 
 			wait_over(ctx, offered);
 			return 0;
 		}
-		if (!w.entered)
-			tt_wire_enter(ctx->wire);
-		w.entered = true;
-		if (step % TIMER_STEPS == TIMER_STEPS - 1)
-			timers(ctx, deadline);
-		/* the end of a turn wakes no thread */
-		w.stalled = !tt_list_empty(&ctx->stalled) || !tt_list_empty(&ctx->node_gated);
-		if (step % CLOCK_STEPS == 0)
-			w.slow = tt_wire_slow_poll(ctx->wire);
+		stay(&w, step, deadline);
 		if (!n && !ctx->wait_forced &&
 		    (!spin || quiet % EARLY_STEPS == 1)) /* or the rank moves to another core */
 			w.keep = tt_node_keep_core(ctx) && !spin;
