@@ -66,11 +66,27 @@ static void init_lists(struct tt_wire *wire)
 	tt_port_init(wire);
 }
 
-int tt_wire_open(const struct tt_wire_params *params, struct tt_wire **out)
+static int open_memory(struct tt_wire *wire)
 {
 	struct tt_tp *tps[TT_TP_MAX] = {NULL};
+	int i;
+
+	for (i = 0; i < wire->ntps; i++)
+		tps[i] = wire->tp[i].tp;
+	if (wire->params.keeper) { /* last, as transports opened later have their own index, too */
+		i = TT_TP_MAX;
+		if (tps[i - 1])
+			return -E2BIG;
+		tps[i - 1] = wire->params.keeper;
+	}
+	return tt_memory_new(wire->env, tps, i, lock_for_memory, unlock_for_memory, wire,
+			     &wire->memory);
+}
+
+int tt_wire_open(const struct tt_wire_params *params, struct tt_wire **out)
+{
 	struct tt_wire *wire;
-	int err = 0, i;
+	int err;
 
 	if (params->nranks > 1 << TT_TOKEN_RANK_BITS)
 		return tt_fail(-EINVAL, "%d ranks are more than the %d there can be",
@@ -101,18 +117,8 @@ int tt_wire_open(const struct tt_wire_params *params, struct tt_wire **out)
 		goto close_fd;
 	}
 	err = tt_open_transports(wire);
-	if (err)
-		goto close_tps;
-	for (i = 0; i < wire->ntps; i++)
-		tps[i] = wire->tp[i].tp;
-	if (params->keeper) { /* last, so that transports opened later have their own index, too */
-		i = TT_TP_MAX;
-		err = tps[i - 1] ? -E2BIG : 0;
-		tps[i - 1] = params->keeper;
-	}
 	if (!err)
-		err = tt_memory_new(wire->env, tps, i, lock_for_memory, unlock_for_memory, wire,
-				    &wire->memory);
+		err = open_memory(wire);
 	if (err)
 		goto close_tps;
 	*out = wire;
