@@ -619,9 +619,40 @@ static void never(void)
 	TT_CHECK(!MP_RUN(.n = 4, .fn = never_then_leave, .env = "TUTTI_TIMEOUT=1s", .arg = &count));
 }
 
+/* Rank 1 has no memory for a connection: the error names each transport that it refused. */
+static int no_memory_body(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	size_t bytes;
+	void *rest;
+	int v = 0;
+
+	for (bytes = 1 << 20; job->rank && bytes >= 4096; bytes /= 2)
+		while (!tutti_alloc(job->ctx, bytes, &rest))
+			;
+	mp_meet(job);
+	if (job->rank)
+		MP_ERR(tutti_recv(&v, 1, TUTTI_INT32, 0, 0, job->world, NULL), -TUTTI_ETRANSPORT);
+	else
+		MP_ERR(tutti_send(&v, 1, TUTTI_INT32, 1, 0, job->world), -TUTTI_ETRANSPORT);
+	MP_OK(tutti_comm_error(job->world, &info));
+	TT_EXPECT(strstr(info.text, "shm: rank 1: ") && strstr(info.text, "ofi: rank 1: "));
+	mp_meet(job);
+	return 0;
+}
+
+static void no_memory(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	TT_CHECK(!MP_RUN(.n = 2, .fn = no_memory_body,
+			 .env = "TUTTI_TRANSPORT=shm,ofi TUTTI_IF=lo TUTTI_POOL_LIMIT=16M"));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
+		{"no_memory", no_memory},
 		{"arguments", arguments},
 		{"finalize_pending", finalize_pending},
 		{"bad_values", bad_values},
