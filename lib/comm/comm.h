@@ -283,6 +283,7 @@ struct tutti_context {
 	int node_reports;	   /* rank 0 */
 	atomic_bool node_agreed;
 	unsigned failures_seen;
+	bool unfenced; /* requests of failed communicators remain: other processes access buffers */
 	bool suspicions; /* timers run even without a request under way */
 	int running;	 /* requests under way */
 

@@ -94,6 +94,11 @@ static void plan_cancel(struct tutti_request *r)
 	tt_run_cancel(plan_req(r));
 }
 
+static bool plan_fence(struct tutti_request *r)
+{
+	return !plan_req(r)->plan->node || tt_node_fence(plan_req(r));
+}
+
 static bool plan_abandon(struct tutti_request *r)
 {
 	return tt_run_abandon(plan_req(r));
@@ -155,6 +160,7 @@ static const struct tt_request_ops plan_ops = {.list = TT_ACTIVE_COLL,
 					       .call = plan_call,
 					       .start = plan_start,
 					       .cancel = plan_cancel,
+					       .fence = plan_fence,
 					       .abandon = plan_abandon,
 					       .ended = plan_ended,
 					       .free = plan_free,
@@ -168,6 +174,7 @@ static const struct tt_request_ops persistent_ops = {.list = TT_ACTIVE_PERSISTEN
 						     .call = plan_call,
 						     .start = plan_start,
 						     .cancel = plan_cancel,
+						     .fence = plan_fence,
 						     .abandon = plan_abandon,
 						     .ended = plan_ended,
 						     .free = plan_free,

@@ -37,6 +37,11 @@ struct tt_request_ops {
 	 */
 	void (*cancel)(struct tutti_request *req);
 	/*
+	 * Before cancel, which would wait for other processes of this host if this is false; to be
+	 * repeated. NULL: cancel does not wait.
+	 */
+	bool (*fence)(struct tutti_request *req);
+	/*
 	 * In a tolerant communicator: a dead rank of it without which the request cannot end; -1:
 	 * none. NULL: it needs all ranks.
 	 */

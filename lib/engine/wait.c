@@ -92,6 +92,18 @@ static void sweep_tolerant(struct tutti_comm *comm)
 	}
 }
 
+/*
+ * Whether cancel would not wait. If it would, the request goes on for now: the control thread needs
+ * the lock to find out that the awaited process is dead.
+ */
+static bool is_fenced(struct tutti_request *req)
+{
+	bool fenced = !req->ops->fence || req->ops->fence(req);
+
+	req->comm->ctx->unfenced |= !fenced;
+	return fenced;
+}
+
 /* End the requests of communicators that have failed. */
 static void sweep(struct tutti_context *ctx)
 {
@@ -100,6 +112,7 @@ static void sweep(struct tutti_context *ctx)
 	int i;
 
 	ctx->failures_seen = atomic_load(&ctx->failures);
+	ctx->unfenced = false;
 	tt_list_each(l, tmp, &ctx->comms)
 	{
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
@@ -109,12 +122,13 @@ static void sweep(struct tutti_context *ctx)
 			continue;
 		}
 		for (i = 0; i < TT_ACTIVE_LISTS; i++)
-			while ((req = oldest(comm, i))) {
+			while ((req = oldest(comm, i)) && is_fenced(req)) {
 				req->ops->cancel(req);
 				note_where(req);
 				tt_request_end(req, comm->failure.code);
 			}
 	}
+	ctx->failures_seen -= ctx->unfenced; /* again at the next step */
 }
 
 void tt_stalled_wait(struct tt_stalled *stalled)
@@ -315,7 +329,7 @@ static bool ready_to_go(void *arg)
 	struct tutti_context *ctx = w->ctx;
 
 	return w->done(w->arg) || !tt_list_empty(&ctx->ready) || tt_node_ready(ctx) ||
-	       atomic_load(&ctx->failures) != ctx->failures_seen;
+	       (!ctx->unfenced && atomic_load(&ctx->failures) != ctx->failures_seen);
 }
 
 /*
@@ -329,7 +343,7 @@ static bool pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t
 	uint64_t yields = w->slow ? SLOW_YIELD_NS : YIELD_NS;
 	enum tt_wait_mode mode = ctx->wait_mode;
 	enum tt_slept how;
-	bool early;
+	bool early, soon;
 
 	w->stirred = false;
 	if (mode == TT_WAIT_SPIN && !ctx->wait_forced && w->slow)
@@ -350,10 +364,9 @@ static bool pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t
 	} else if (mode == TT_WAIT_YIELD && (ctx->wait_forced || idle < yields)) {
 		sched_yield();
 	} else {
-		how = tt_wire_sleep(
-			ctx->wire,
-			tt_left_ms(deadline, w->stalled || w->kin ? STALLED_MS : SLEEP_MS),
-			ready_to_go, w);
+		soon = w->stalled || w->kin || ctx->unfenced;
+		how = tt_wire_sleep(ctx->wire, tt_left_ms(deadline, soon ? STALLED_MS : SLEEP_MS),
+				    ready_to_go, w);
 		w->slept = how == TT_SLEPT_OUT;
 		w->stirred = how == TT_SLEPT_STIRRED;
 	}

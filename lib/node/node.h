@@ -188,8 +188,13 @@ bool tt_node_agreed(struct tt_node_group *g, uint64_t upto, uint64_t *turn);
 void tt_node_all_began(struct tt_node_group *g, uint64_t turn);
 /* This rank is done with this turn. */
 void tt_node_finish(struct tt_node_group *g, uint64_t turn);
-/* A fence: afterwards no peer accesses what this rank has published, now or later. */
+/*
+ * A fence: afterwards no peer accesses what this rank has published, now or later. A peer that is
+ * stopped in the middle of an access for 5 s, or is taken for dead, is killed.
+ */
 void tt_node_withdraw(struct tt_node_group *g);
+/* The same without waiting; false: a peer accesses it still. To be repeated until true. */
+bool tt_node_try_withdraw(struct tt_node_group *g);
 
 /* peer_pull.c */
 

@@ -87,6 +87,7 @@ struct node_peer {
 	pid_t pid;
 	int wake_fd;		  /* the write end of its pipe */
 	uint32_t given_up;	  /* seen so far */
+	bool ended;		  /* killed, in the middle of a pull */
 	struct tt_shm_maps slabs; /* its pool memory, mapped here */
 };
 
@@ -125,7 +126,9 @@ struct tt_node_group {
 	uint64_t agreed;	     /* all ranks have made the same calls in this many */
 	char *own[2][TT_NODE_WHICH]; /* published or private buffers of this rank */
 	int core;		     /* as in this rank's part of the area */
-	char *tmp;		     /* scratch for ordinary memory of peers */
+	int fenced;		     /* withdrawn: this many ranks have no claim any more, */
+	uint64_t looked, awaited; /* when this was looked at, and how long the next one has one */
+	char *tmp;		  /* scratch for ordinary memory of peers */
 	size_t tmp_len;
 };
 

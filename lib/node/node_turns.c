@@ -12,7 +12,9 @@
 #include "lib/base/proc.h"
 #include "lib/node/node_internal.h"
 
-#define FENCE_MS 5000 /* a peer stopped in the middle of a pull for longer is killed */
+#define FENCE_MS 5000ull /* a peer stopped in the middle of a pull for longer is killed */
+#define GRACE_MS 10ull	 /* the same of a peer that is taken for dead */
+#define LOOK_MS 5ull	 /* counted of the time between two looks, at most */
 
 bool tt_node_may_begin(struct tt_node_group *g, uint64_t turn)
 {
@@ -242,53 +244,57 @@ void tt_node_finish(struct tt_node_group *g, uint64_t turn)
 
 /* ---- the fence ---- */
 
-static void end_peer(const struct node_peer *peer)
+static void end_peer(struct node_peer *peer)
 {
+	if (peer->ended)
+		return;
+	peer->ended = true;
 	tt_warn("process %d has been stopped for %d s, or was taken for dead, in the middle of "
-		"reading this "
-		"process's buffers; it is ended, so that they can be used again",
-		(int)peer->pid, FENCE_MS / 1000);
+		"reading this process's buffers; it is ended, so that they can be used again",
+		(int)peer->pid, (int)(FENCE_MS / 1000));
 	kill(peer->pid, SIGKILL);
 }
 
-static void wait_for_claim(struct tt_node_group *g, int i)
+/* Whether rank i may access buffers of this rank. Ends a process that does not let go of them. */
+static bool is_claimed(struct tt_node_group *g, int i)
 {
-	const struct node_rank *rank = &g->area->rank[i];
-	const struct node_peer *peer = g->peer[i];
-	uint64_t deadline = 0, last = 0;
-	unsigned turn;
+	struct node_peer *peer = g->peer[i];
 
-	for (turn = 1; atomic_load(&rank->busy); turn++) {
-		if (turn % 64) {
-			tt_cpu_relax();
-			continue;
-		}
-		sched_yield();
-		if (turn % 4096)
-			continue;
-		if (tt_proc_gone(peer->pid))
-			return;
-		if (!deadline) {
-			deadline = tt_deadline_ms(FENCE_MS);
-			last = tt_deadline_ms(2 * FENCE_MS);
-		} else if (tt_passed(deadline) ||
-			   (deadline != TT_NEVER && g->gone(g->arg, g->world[i]))) {
-			end_peer(peer);
-			deadline = TT_NEVER;
-		}
-		if (tt_passed(last))
-			return; /* even a kill does not help: it is stuck in the kernel, not in user
-				   code */
+	if (!peer || !atomic_load(&g->area->rank[i].busy) || tt_proc_gone(peer->pid))
+		return false;
+	if (g->awaited >= FENCE_MS * TT_MS ||
+	    (g->awaited >= GRACE_MS * TT_MS && g->gone(g->arg, g->world[i])))
+		end_peer(peer);
+	/* then even a kill does not help: it is stuck in the kernel, not in user code */
+	return g->awaited < 2 * FENCE_MS * TT_MS;
+}
+
+/*
+ * A later claim is refused, but is seen until then. So a rank counts as stopped only after many
+ * looks without a long time between them.
+ */
+bool tt_node_try_withdraw(struct tt_node_group *g)
+{
+	uint64_t now = tt_now_ns(), since = now - g->looked;
+
+	g->looked = now;
+	if (atomic_exchange(&g->area->rank[g->rank].withdrawn, 1))
+		g->awaited += since < LOOK_MS * TT_MS ? since : LOOK_MS * TT_MS;
+	for (; g->fenced < g->size; g->fenced++) {
+		if (is_claimed(g, g->fenced))
+			return false;
+		g->awaited = 0;
 	}
+	return true;
 }
 
 void tt_node_withdraw(struct tt_node_group *g)
 {
-	int i;
+	int turn;
 
-	if (atomic_exchange(&g->area->rank[g->rank].withdrawn, 1))
-		return;
-	for (i = 0; i < g->size; i++)
-		if (g->peer[i])
-			wait_for_claim(g, i);
+	while (!tt_node_try_withdraw(g)) {
+		for (turn = 0; turn < 64; turn++)
+			tt_cpu_relax();
+		sched_yield();
+	}
 }

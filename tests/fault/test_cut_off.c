@@ -9,6 +9,8 @@
 #include "lib/base/clock.h"
 #include "lib/boot/control/control.h"
 #include "lib/comm/comm.h"
+#include "lib/engine/node/node_ops.h"
+#include "lib/node/node_internal.h"
 #include "lib/wire/wire_internal.h"
 #include "tests/fault/survive.h"
 
@@ -367,6 +369,69 @@ static void in_the_middle(void)
 			 .fn = middle_body, .killed = 2));
 }
 
+/*
+ * A rank that still reads another's memory when their communicator fails: that one's call returns
+ * only afterwards, and leaves the lock to other threads, and to the control thread, meanwhile.
+ */
+#define LOOKS 20
+
+/* Rank 0's. Rank 2 dies when the call has begun; the claim ends after LOOKS. */
+static void *look(void *arg)
+{
+	struct mp_job *job = arg;
+	struct tutti_comm *world = job->world;
+	double until = mp_now() + 10;
+	int n = 0;
+
+	while (n < LOOKS && mp_now() < until) {
+		if (tt_wire_lock_within(job->ctx->wire, 100)) {
+			if (job->ctx->running || atomic_load(&world->node->in_short))
+				atomic_store(&job->shared->word[2], 1);
+			n += atomic_load(&world->failed) != 0;
+			tt_wire_unlock(job->ctx->wire);
+		}
+		mp_sleep_ms(2);
+	}
+	atomic_store(&job->shared->word[1], n == LOOKS ? 1 : 2);
+	return NULL;
+}
+
+static int reading_body(struct mp_job *job)
+{
+	struct tt_node_group *g;
+	struct tutti_comm *next;
+	pthread_t thread;
+
+	TT_EXPECT(!check_sum(job, job->world, 7));
+	g = job->world->node->group;
+	mp_meet(job);
+	if (job->rank == 1) {
+		atomic_store(&g->area->rank[1].busy, 1);
+		atomic_store(&job->shared->word[0], 1);
+		TT_EXPECT(mp_await(&job->shared->word[1], 1, 20000));
+		atomic_store(&g->area->rank[1].busy, 0);
+	} else if (job->rank == 2) {
+		TT_EXPECT(mp_await(&job->shared->word[2], 1, 20000));
+		kill(getpid(), SIGKILL);
+	} else {
+		TT_EXPECT(mp_await(&job->shared->word[0], 1, 10000));
+		TT_EXPECT(!pthread_create(&thread, NULL, look, job));
+	}
+	TT_EXPECT(!until_death(job, job->world, 2));
+	TT_EXPECT(atomic_load(&job->shared->word[1]) == 1);
+	if (!job->rank)
+		pthread_join(thread, NULL);
+	MP_OK(tutti_comm_shrink(job->world, &next));
+	TT_EXPECT(!check_sum(job, next, 3));
+	TT_EXPECT(!mp_leave_failed(job));
+	return 0;
+}
+
+static void reading(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_NODE=on", .fn = reading_body, .killed = 4));
+}
+
 /* Unacknowledged data also ends a control connection after the limit. */
 static int unacknowledged_body(struct mp_job *job)
 {
@@ -713,13 +778,21 @@ static void suspected(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"accused", accused},	  {"suspected", suspected},
-		{"cut_off", cut_off},	  {"stopped", stopped},
-		{"unaware", unaware},	  {"in_the_middle", in_the_middle},
-		{"paused", paused},	  {"unacknowledged", unacknowledged},
-		{"busy", busy},		  {"computing", computing},
-		{"aborts", aborts},	  {"asked_to", asked_to},
-		{"leftovers", leftovers}, {NULL, NULL},
+		{"accused", accused},
+		{"suspected", suspected},
+		{"cut_off", cut_off},
+		{"stopped", stopped},
+		{"unaware", unaware},
+		{"in_the_middle", in_the_middle},
+		{"reading", reading},
+		{"paused", paused},
+		{"unacknowledged", unacknowledged},
+		{"busy", busy},
+		{"computing", computing},
+		{"aborts", aborts},
+		{"asked_to", asked_to},
+		{"leftovers", leftovers},
+		{NULL, NULL},
 	};
 
 	return tt_test_main("cut_off", tests, argc, argv);

@@ -154,6 +154,11 @@ void tt_node_cancel(struct tt_plan_req *req)
 		tt_node_withdraw(req->node->group);
 }
 
+bool tt_node_fence(struct tt_plan_req *req)
+{
+	return !req->node->group || tt_node_try_withdraw(req->node->group);
+}
+
 /* ---- ops ---- */
 
 /* The place in the group of the rank that an op names. */

@@ -112,6 +112,8 @@ struct tt_node_params tt_node_params_of(struct tutti_comm *comm, const struct tt
 void tt_node_start(struct tt_plan_req *req);
 void tt_node_ended(struct tt_plan_req *req);
 void tt_node_cancel(struct tt_plan_req *req);
+/* As struct tt_request_ops.fence. */
+bool tt_node_fence(struct tt_plan_req *req);
 /*
  * Starts an op of a node plan, or a copy of any plan; returns whether it is over. If not, it is in
  * ctx->node_waits: it waits for a peer, or ctx->node_left is used up.

@@ -8,6 +8,7 @@
  */
 #include <sched.h>
 #include <string.h>
+#include <time.h>
 
 #include "lib/base/clock.h"
 #include "lib/engine/node/short_path.h"
@@ -417,11 +418,26 @@ static int resume(struct short_call *c, const struct tt_call *call, struct tutti
 		else
 			*out = req;
 	}
-	if (err) { /* no request will end its record, or take back what it has published */
+	if (err) /* no request will end its record, or take back what it has published */
 		tt_flight_end(comm->ctx->flight, c->flight, err);
-		tt_node_withdraw(c->group);
-	}
 	return err;
+}
+
+/* Without the lock, which other threads need while a peer reads what was published. */
+static void take_back(struct short_call *c)
+{
+	static const struct timespec nap = {0, TT_MS / 10};
+	struct tt_wire *wire = c->comm->ctx->wire;
+	bool fenced;
+
+	for (;;) {
+		tt_wire_lock(wire);
+		fenced = tt_node_try_withdraw(c->group);
+		tt_wire_unlock(wire);
+		if (fenced)
+			break;
+		nanosleep(&nap, NULL);
+	}
 }
 
 int tt_short_run(struct tutti_comm *comm, const struct tt_call *call, struct tutti_request **out)
@@ -455,5 +471,7 @@ int tt_short_run(struct tutti_comm *comm, const struct tt_call *call, struct tut
 	tt_wire_lock(comm->ctx->wire);
 	err = resume(&c, call, out);
 	tt_wire_unlock(comm->ctx->wire);
+	if (err)
+		take_back(&c);
 	return err;
 }
