@@ -48,6 +48,7 @@ int tt_comm_new(struct tutti_context *ctx, const int *world, int size,
 	comm->id = kind->id;
 	comm->uid = kind->uid;
 	comm->tolerant = kind->tolerant;
+	comm->timeout = kind->timeout;
 	comm->size = size;
 	comm->rank = comm->suspect = -1;
 	for (i = 0; i < size; i++) {

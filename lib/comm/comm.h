@@ -312,6 +312,7 @@ struct tt_comm_kind {
 	uint32_t id; /* agreed on by the caller */
 	uint64_t uid;
 	bool tolerant;
+	uint64_t timeout; /* as in struct tutti_comm */
 };
 /* Creates a communicator of these world ranks (copied). */
 int tt_comm_new(struct tutti_context *ctx, const int *world, int size,

@@ -3,7 +3,8 @@
  * A communicator of some ranks of another one, made by these ranks alone. Its unique id follows
  * from the ranks, the tag and how often these have been used before, which all members know, so
  * the members need no exchange to agree on it. One reduction over the new communicator follows: it
- * agrees on the number shown in texts, and ends when all members have made their part.
+ * agrees on the number shown in texts, compares the flags, and ends when all members have made
+ * their part.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -82,23 +83,43 @@ void tt_comm_forget_subsets(struct tutti_comm *comm)
 	}
 }
 
-static int meet(struct tutti_comm *comm)
+/* A rank that has not come cannot be asked: it knows nothing of the communicator. */
+static int incomplete(const struct tutti_comm *comm, const struct tt_comm_subset *s)
 {
-	uint64_t id;
+	struct tutti_error_info info = {.size = sizeof(info)};
+	int rank = tutti_last_error(&info) ? -1 : info.rank;
+
+	return tt_fail_rank(-ETIMEDOUT, rank, NULL,
+			    "tutti_comm_create_group: not all of the %d ranks have called it with "
+			    "the same ranks in the same order and tag %d within %llu ms",
+			    s->nranks, s->tag, (unsigned long long)(tt_comm_timeout(comm) / TT_MS));
+}
+
+static int meet(struct tutti_comm *comm, const struct tt_comm_subset *s)
+{
+	/* the largest of the last two, of which the second is inverted, show whether flags differ
+	 */
+	uint64_t most[3] = {0, s->flags, ~(uint64_t)s->flags};
 	int err;
 
 	tt_wire_lock(comm->ctx->wire);
-	id = comm->id;
+	most[0] = comm->id;
 	tt_wire_unlock(comm->ctx->wire);
-	err = tutti_allreduce(TUTTI_IN_PLACE, &id, 1, TUTTI_UINT64, TUTTI_MAX, comm);
+	err = tutti_allreduce(TUTTI_IN_PLACE, most, 3, TUTTI_UINT64, TUTTI_MAX, comm);
+	if (err == -ETIMEDOUT)
+		return incomplete(comm, s);
 	if (err)
 		return err;
+	if (most[1] != ~most[2])
+		return tt_fail(-TUTTI_EMISMATCH,
+			       "tutti_comm_create_group: the ranks passed different flags");
 	tt_wire_lock(comm->ctx->wire);
-	comm->id = (uint32_t)id;
+	comm->timeout = 0;
+	comm->id = (uint32_t)most[0];
 	if (comm->flight && comm->flight->uid == comm->uid)
 		comm->flight->id = comm->id;
-	if (id >= comm->ctx->next_comm_id)
-		comm->ctx->next_comm_id = (uint32_t)id + 1;
+	if (most[0] >= comm->ctx->next_comm_id)
+		comm->ctx->next_comm_id = (uint32_t)most[0] + 1;
 	tt_wire_unlock(comm->ctx->wire);
 	return 0;
 }
@@ -106,7 +127,8 @@ static int meet(struct tutti_comm *comm)
 static int make(struct tutti_comm *comm, const struct tt_comm_subset *s, const int *world,
 		struct tutti_comm **out)
 {
-	struct tt_comm_kind kind = {.tolerant = s->flags & TUTTI_COMM_TOLERANT};
+	struct tt_comm_kind kind = {.tolerant = s->flags & TUTTI_COMM_TOLERANT,
+				    .timeout = comm->timeout};
 	uint64_t key = tt_hash_add(tt_hash_add(comm->uid, SALT), (uint64_t)s->tag), times = 0;
 	struct tutti_comm *made;
 	int i, err;
@@ -119,11 +141,11 @@ static int make(struct tutti_comm *comm, const struct tt_comm_subset *s, const i
 	tt_wire_unlock(comm->ctx->wire);
 	if (err)
 		return err;
-	kind.uid = tt_hash_add(tt_hash_add(key, times), s->flags);
+	kind.uid = tt_hash_add(key, times);
 	err = tt_comm_make(comm->ctx, world, s->nranks, &kind, "comm_create_group", &made);
 	if (err)
 		return err;
-	err = meet(made);
+	err = meet(made, s);
 	if (err) {
 		tt_comm_free(made);
 		return err;

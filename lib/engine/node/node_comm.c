@@ -36,15 +36,16 @@ static bool is_gone(void *arg, int world)
 struct tt_node_params tt_node_params_of(struct tutti_comm *comm, const struct tt_node_comm *nc,
 					const int *world, const int *numa)
 {
-	struct tutti_context *ctx = comm->ctx;
+	uint64_t timeout = tt_comm_timeout(comm);
 
 	return (struct tt_node_params){.uid = nc->uid,
 				       .rank = nc->member_here,
 				       .size = nc->n,
 				       .world = world,
 				       .numa = numa,
-				       .plain = ctx->node_can & TT_NODE_READS,
-				       .deadline = tt_deadline_ms(ctx->env.timeout.number),
+				       .plain = comm->ctx->node_can & TT_NODE_READS,
+				       .deadline = timeout == TT_NEVER ? TT_NEVER
+								       : tt_now_ns() + timeout,
 				       .failed = has_failed,
 				       .gone = is_gone,
 				       .arg = comm};

@@ -324,6 +324,52 @@ static void test_groups(void)
 			TT_CHECK(MP_RUN(.n = n, .env = env[i], .fn = groups) == 0);
 }
 
+/* Flags differ; rank 1 comes too late, which counts, and then they meet. */
+static int group_fails(struct mp_job *job)
+{
+	struct tutti_comm_config how = {.size = sizeof(how), .nranks = 2};
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_comm *comm, *parent;
+
+	MP_OK(tutti_comm_dup(job->world, &parent));
+	how.flags = job->rank ? TUTTI_COMM_TOLERANT : 0;
+	MP_ERR(tutti_comm_create_group(parent, &how, &comm), -TUTTI_EMISMATCH);
+	MP_OK(tutti_last_error(&info));
+	TT_EXPECT(strstr(info.text, "different flags"));
+	how.flags = 0;
+	how.tag = 7;
+	MP_OK(tutti_comm_set_timeout(parent, 300));
+	mp_meet(job);
+	if (!job->rank) {
+		MP_ERR(tutti_comm_create_group(parent, &how, &comm), -ETIMEDOUT);
+		MP_OK(tutti_last_error(&info));
+		TT_EXPECT(strstr(info.text, "not all of the 2 ranks") &&
+			  strstr(info.text, "tag 7 within 300 ms"));
+	}
+	mp_meet(job);
+	/* Rank 0's messages have come, perhaps before the news that it has given up. */
+	if (job->rank && !tutti_comm_create_group(parent, &how, &comm))
+		MP_OK(tutti_comm_free(comm));
+	MP_OK(tutti_comm_set_timeout(parent, 0));
+	mp_meet(job);
+	MP_OK(tutti_comm_create_group(parent, &how, &comm));
+	TT_EXPECT(!sum_is(job, comm, 1));
+	MP_OK(tutti_comm_free(comm));
+	MP_OK(tutti_comm_free(parent));
+	return 0;
+}
+
+static void test_group_fails(void)
+{
+	TT_CHECK(MP_RUN(.n = 2, .env = "TUTTI_TIMEOUT=60000", .fn = group_fails) == 0);
+	TT_CHECK(MP_RUN(.n = 2, .env = "TUTTI_TIMEOUT=60000 TUTTI_TRANSPORT=shm",
+			.fn = group_fails) == 0);
+	if (!mp_no_ofi())
+		TT_CHECK(MP_RUN(.n = 2,
+				.env = "TUTTI_TIMEOUT=60000 TUTTI_TRANSPORT=ofi TUTTI_IF=lo",
+				.fn = group_fails) == 0);
+}
+
 /* ---- objects freed while they are in use ---- */
 
 #define FREED 50000
@@ -473,17 +519,12 @@ static void test_freed_in_vain(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"many_windows", test_many_windows},
-		{"window_and_comm", test_window_and_comm},
-		{"window_fails", test_window_fails},
-		{"threads_dup", test_threads_dup},
-		{"out_of_credits", test_out_of_credits},
-		{"freed_in_use", test_freed_in_use},
-		{"freed_in_vain", test_freed_in_vain},
-		{"last_use", test_last_use},
-		{"self_and_names", test_self_and_names},
-		{"groups", test_groups},
-		{NULL, NULL},
+		{"many_windows", test_many_windows},	 {"window_and_comm", test_window_and_comm},
+		{"window_fails", test_window_fails},	 {"threads_dup", test_threads_dup},
+		{"out_of_credits", test_out_of_credits}, {"freed_in_use", test_freed_in_use},
+		{"freed_in_vain", test_freed_in_vain},	 {"last_use", test_last_use},
+		{"self_and_names", test_self_and_names}, {"groups", test_groups},
+		{"group_fails", test_group_fails},	 {NULL, NULL},
 	};
 
 	return tt_test_main("core", tests, argc, argv);
