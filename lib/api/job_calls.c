@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Start, end and growth of a job. */
 #include <errno.h>
+#include <string.h>
 
 #include "lib/api/api.h"
 #include "lib/job/job.h"
@@ -22,7 +23,8 @@ int tutti_init(const struct tutti_config *user, struct tutti_context **out)
 		err = tt_init(user, NULL, out);
 
 	if (err) /* there is no communicator to ask for the reason */
-		tt_err("tutti_init: %s", tt_fail_text(err));
+		tt_err("%s%s", strncmp(tt_fail_text(err), "tutti_init:", 11) ? "tutti_init: " : "",
+		       tt_fail_text(err));
 	return err;
 }
 

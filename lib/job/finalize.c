@@ -2,6 +2,7 @@
 /* The end of a job: brings the layers down, in the reverse order of init.c. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lib/job/job.h"
 #include "lib/observe/report/prometheus.h"
@@ -184,7 +185,7 @@ int tt_finalize(struct tutti_context *ctx)
 	tt_inject_report();
 	tt_record_close(ctx);
 	tt_env_free(&ctx->env);
-	ctx->magic = 0;
+	explicit_bzero(&ctx->magic, sizeof(ctx->magic)); /* a plain store before free is left out */
 	free(ctx);
 	if (!err && late.code)
 		return tt_fail_info(&late);
