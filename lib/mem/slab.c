@@ -70,8 +70,8 @@ static int fail_system(size_t len, int err, const char *call)
 			       call);
 	if (err == ENOSPC || err == ENOMEM)
 		return tt_fail(-ENOMEM,
-			       "%s of %zu bytes for pool memory: the system has %llu bytes "
-			       "available; free memory or allocate less",
+			       "%s of %zu bytes for pool memory: %llu bytes are available to this "
+			       "process; free memory, allocate less, or " TT_RAISE_MEMORY,
 			       call, len, (unsigned long long)tt_topo_memory_available());
 	return tt_fail(-err, "%s of %zu bytes for pool memory: %s", call, len, tutti_strerror(err));
 }
@@ -142,10 +142,11 @@ static int get_memory(struct tt_memory *memory, size_t len, struct tt_mem *mem)
 		return 0;
 	/* the kernel would rather kill a process than refuse */
 	if (len > available)
-		return tt_fail(-ENOMEM,
-			       "pool memory of %zu bytes: the system has %llu bytes available; "
-			       "free memory or allocate less",
-			       len, (unsigned long long)available);
+		return tt_fail(
+			-ENOMEM,
+			"pool memory of %zu bytes: %llu bytes are available to this process; "
+			"free memory, allocate less, or " TT_RAISE_MEMORY,
+			len, (unsigned long long)available);
 	return map_new(memory, 0, len, len >= THP_SIZE ? THP_SIZE : memory->page_size, mem);
 }
 

@@ -208,7 +208,7 @@ int tt_ps_no_memory(const struct tutti_ps_table *t, uint64_t need, int err)
 	if (err && tt_fail_text(err) != tutti_strerror(err))
 		snprintf(why, sizeof(why), "%s", tt_fail_text(err));
 	else
-		snprintf(why, sizeof(why), "the system has %llu bytes available",
+		snprintf(why, sizeof(why), "%llu bytes are available to this process",
 			 (unsigned long long)tt_topo_memory_available());
 	return tt_fail(err ? err : -ENOMEM, "table '%s' needs %llu bytes on this rank: %s", t->name,
 		       (unsigned long long)need, why);

@@ -216,7 +216,9 @@ static void test_limit(void)
 	TT_CHECK(!tt_mem_alloc(m, 100, &p, NULL));
 	end_memory(m);
 	m = new_memory(1ll << 46); /* more than there is: refused, not killed */
-	TT_CHECK(tt_mem_alloc(m, 1ull << 45, &p, NULL) == -ENOMEM && last_text("available"));
+	TT_CHECK(tt_mem_alloc(m, 1ull << 45, &p, NULL) == -ENOMEM &&
+		 last_text("available to this process"));
+	TT_CHECK(last_text("raise 'ulimit -v'"));
 	TT_CHECK(stats_of(m).pool_bytes == 0);
 	end_memory(m);
 }
