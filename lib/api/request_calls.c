@@ -12,6 +12,8 @@ static int check_start(const char *name, const struct tutti_request *req)
 		return tt_fail(-EINVAL, "%s: the request is not persistent", name);
 	if (!tt_request_finished(req))
 		return tt_fail(-EBUSY, "%s: the request is running", name);
+	if (atomic_load(&req->state) == TT_REQ_DONE)
+		return tt_fail(-EBUSY, "%s: the request has ended and must be waited for", name);
 	return 0;
 }
 

@@ -313,7 +313,10 @@ static int startall_body(struct mp_job *job)
 		MP_OK(tutti_startall(9, req));
 		if (round == 0) {
 			MP_ERR(tutti_startall(9, req), -EBUSY);
-			MP_SAID("running");
+			for (done = 0; !done;)
+				MP_OK(tutti_request_get_status(req[5], &done));
+			MP_ERR(tutti_start(req[5]), -EBUSY);
+			MP_SAID("must be waited for");
 		}
 		MP_OK(tutti_waitall(9, req));
 		for (i = 0; i < 4; i++)
