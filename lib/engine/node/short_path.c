@@ -391,6 +391,22 @@ static int stopped_in(struct short_call *c)
 	return round;
 }
 
+/*
+ * Under the lock, which is free between two looks: other threads need it while a peer reads what
+ * was published. Not inlined: the short path would take more instructions.
+ */
+static __attribute__((noinline)) void take_back(const struct short_call *c)
+{
+	static const struct timespec nap = {0, TT_MS / 10};
+	struct tt_wire *wire = c->comm->ctx->wire;
+
+	while (!tt_node_try_withdraw(c->group)) {
+		tt_wire_unlock(wire);
+		nanosleep(&nap, NULL);
+		tt_wire_lock(wire);
+	}
+}
+
 /* Under the lock: goes on as a request. */
 static int resume(struct short_call *c, const struct tt_call *call, struct tutti_request **out)
 {
@@ -418,26 +434,11 @@ static int resume(struct short_call *c, const struct tt_call *call, struct tutti
 		else
 			*out = req;
 	}
-	if (err) /* no request will end its record, or take back what it has published */
+	if (err) { /* no request will end its record, or take back what it has published */
 		tt_flight_end(comm->ctx->flight, c->flight, err);
-	return err;
-}
-
-/* Without the lock, which other threads need while a peer reads what was published. */
-static void take_back(struct short_call *c)
-{
-	static const struct timespec nap = {0, TT_MS / 10};
-	struct tt_wire *wire = c->comm->ctx->wire;
-	bool fenced;
-
-	for (;;) {
-		tt_wire_lock(wire);
-		fenced = tt_node_try_withdraw(c->group);
-		tt_wire_unlock(wire);
-		if (fenced)
-			break;
-		nanosleep(&nap, NULL);
+		take_back(c);
 	}
+	return err;
 }
 
 int tt_short_run(struct tutti_comm *comm, const struct tt_call *call, struct tutti_request **out)
@@ -471,7 +472,5 @@ int tt_short_run(struct tutti_comm *comm, const struct tt_call *call, struct tut
 	tt_wire_lock(comm->ctx->wire);
 	err = resume(&c, call, out);
 	tt_wire_unlock(comm->ctx->wire);
-	if (err)
-		take_back(&c);
 	return err;
 }
