@@ -418,8 +418,13 @@ static bool try_op(struct tt_op_run *run)
 		rc = tt_ring_pull(run, &gone);
 	else
 		rc = pull_op(run, &gone);
-	if (rc < 0) {
+	if (rc < 0)
 		run->broken = true;
+	/*
+	 * A rank that has withdrawn lives: it knows already why this call has failed, and the news
+	 * is on its way here.
+	 */
+	if (rc < 0 && rc != -EPIPE) {
 		gone = req->node->member[gone];
 		tt_request_broken(&req->r, comm->world[gone],
 				  rc == -ENOMEM	       ? rc
