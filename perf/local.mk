@@ -4,7 +4,7 @@ tutti_perf_SOURCES = \
 	perf/tutti_perf.c perf/perf.h perf/options.c perf/nearest.c perf/sizes.c perf/stats.c \
 	perf/types.c perf/oracle.c perf/buffer.c perf/table.c perf/files.c perf/progress.c \
 	perf/coll.c perf/coll.h perf/coll_kinds.c perf/overlap.c perf/wakeup.c perf/threads.c \
-	perf/p2p.c \
+	perf/p2p.c perf/messages.c \
 	perf/kernel.c \
 	perf/checksum.c perf/rules.c perf/ps.c tools/cli.c tools/cli.h
 tutti_perf_LDADD = libtt_rules.la libtt_reduce.la libtutti.la $(JANSSON_LIBS)

@@ -67,14 +67,15 @@ static const char usage[] = "usage: tutti_run -n RANKS tutti_perf COMMAND [OPTIO
 static const char help[] =
 	"\n"
 	"Sizes (bytes; K, M and G are powers of 1024):\n"
-	"  -b, --minbytes SIZE      smallest (default 32M; overlap 16M; put and get 64K;\n"
-	"                           put_lat 8; ps 1M; kernel, rules 16K; checksum 64)\n"
+	"  -b, --minbytes SIZE      smallest (default 32M; overlap 16M; put, get and\n"
+	"                           sends 64K; latencies 8; ps 1M; kernel, rules 16K;\n"
+	"                           checksum 64)\n"
 	"  -e, --maxbytes SIZE      largest (the same default; kernel, rules 64M; checksum 16M)\n"
 	"  -i, --stepbytes SIZE     fixed step between sizes (default 1M)\n"
 	"  -f, --stepfactor FACTOR  multiply instead of adding\n"
 	"Work:\n"
 	"  -n, --iters N            timed iterations (default 20; barrier, threads, put, get\n"
-	"                           and put_lat 1000; ps and wakeup 200; overlap 10)\n"
+	"                           and latencies 1000; ps and wakeup 200; sends 100; overlap 10)\n"
 	"  -w, --warmup_iters N     untimed iterations before (default 5; those of 1000: 100;\n"
 	"                           ps 20, wakeup 10, overlap, kernel, rules and checksum 2)\n"
 	"  -c, --check N            rounds of checking every element, 0: none (default 1)\n"
@@ -88,7 +89,8 @@ static const char help[] =
 	"                           (default 0)\n"
 	"  -a, --average HOW        over ranks: 0 rank 0, 1 average, 2 min, 3 max (default 1)\n"
 	"  -A, --atomic WHICH       fetch_add, compare_swap or all (default fetch_add)\n"
-	"  -q, --tx-depth N         puts or gets under way at once (default 128)\n"
+	"  -q, --tx-depth N         puts, gets or messages under way at once (default 128;\n"
+	"                           sends 64)\n"
 	"  -S, --servers N          ps: ranks that only serve (default 1)\n"
 	"      --colocated N        ps: workers that serve as well (default 0)\n"
 	"      --weights S:C        ps: how much a server keeps beside a co-located one (default\n"
@@ -114,6 +116,12 @@ static const char help[] =
 #define COLLECTIVE                                                                                 \
 	.run = perf_run_coll, .bytes = 32 << 20, .iters = 20, .warmup = 5, .min_ranks = 1,         \
 	.has_size = true
+
+/* clang-format off */
+#define MESSAGES(fn) \
+	.run = fn, .bytes = 64 << 10, .iters = 100, .warmup = 10, .min_ranks = 2, .depth = 64, \
+	.has_size = true
+/* clang-format on */
 
 const struct perf_command perf_commands[] = {
 	{.name = "allreduce",
@@ -219,6 +227,37 @@ const struct perf_command perf_commands[] = {
 	 .warmup = 100,
 	 .min_ranks = 2,
 	 .has_size = true},
+	{.name = "put_flush",
+	 .help = "latency of a write by rank 0 to rank 1 and its flush",
+	 .run = perf_run_put_flush,
+	 .bytes = 8,
+	 .iters = 1000,
+	 .warmup = 100,
+	 .min_ranks = 2,
+	 .has_size = true},
+	{.name = "get_lat",
+	 .help = "latency of a read by rank 0 from rank 1",
+	 .run = perf_run_get_lat,
+	 .bytes = 8,
+	 .iters = 1000,
+	 .warmup = 100,
+	 .min_ranks = 2,
+	 .has_size = true},
+	{.name = "send_lat",
+	 .help = "ping-pong of messages, half the round trip",
+	 .run = perf_run_send_lat,
+	 .bytes = 8,
+	 .iters = 1000,
+	 .warmup = 100,
+	 .min_ranks = 2,
+	 .has_size = true},
+	{.name = "send", .help = "rate of messages from rank 0 to rank 1", MESSAGES(perf_run_send)},
+	{.name = "send_bi",
+	 .help = "rate of messages between ranks 0 and 1, both ways at once",
+	 MESSAGES(perf_run_send_bi)},
+	{.name = "send_pairs",
+	 .help = "rate of messages from the first half of the ranks to the second",
+	 MESSAGES(perf_run_send_pairs)},
 	{.name = "amo_lat",
 	 .help = "latency of atomics by rank 0 on a word of rank 1",
 	 .run = perf_run_atomic,
@@ -579,6 +618,8 @@ static int complete(struct perf_options *opt)
 		opt->iters = cmd->iters;
 	if (opt->warmup < 0)
 		opt->warmup = cmd->warmup;
+	if (opt->depth < 0)
+		opt->depth = cmd->depth ? cmd->depth : 128;
 	if (opt->op == TUTTI_AVG && strstr(cmd->name, "scan"))
 		return bad("operation avg has no meaning for %s", cmd->name);
 	if (opt->op != PERF_ALL && opt->datatype != PERF_ALL && cmd->has_op &&
@@ -598,7 +639,7 @@ int perf_options_parse(struct perf_options *opt, int argc, char **argv)
 				     .iters = -1,
 				     .warmup = -1,
 				     .check = 1,
-				     .depth = 128,
+				     .depth = -1,
 				     .average = 1,
 				     .servers = 1,
 				     .tables = 1,

@@ -2,8 +2,9 @@
 /*
  * Measuring one-sided access between ranks 0 and 1, with the columns of perftest: put and get as
  * ib_write_bw and ib_read_bw print them, put_lat (a ping-pong of puts with notification, half the
- * round trip) as ib_write_lat, and amo_lat (an atomic from call to return) as ib_atomic_lat. Other
- * ranks wait in barriers.
+ * round trip) as ib_write_lat, and amo_lat (an atomic from call to return) as ib_atomic_lat;
+ * put_flush and get_lat (one put or get, and a flush) measure what osu_put_latency and
+ * osu_get_latency do. Other ranks wait in barriers.
  */
 #include "perf/perf.h"
 
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum kind { PUT, GET, LATENCY, ATOMIC };
+enum kind { PUT, GET, LATENCY, ATOMIC, PUT_FLUSH, GET_FLUSH };
 
 #define ADDED 3 /* by each fetch_add */
 
@@ -52,13 +53,33 @@ static const struct perf_column latency_columns[] = {
 };
 #define LATENCY_COLUMNS (sizeof(latency_columns) / sizeof(latency_columns[0]))
 
+void perf_latency_table(struct perf_table *table, bool atomic)
+{
+	perf_table_begin(table, latency_columns, (int)LATENCY_COLUMNS - !atomic);
+}
+
+struct perf_cell *perf_latency_cells(const struct perf *perf, double *times, struct perf_cell *cell)
+{
+	struct perf_summary sum;
+
+	perf_summarize(times, (size_t)perf->opt.iters, &sum);
+	(cell++)->real = sum.min;
+	(cell++)->real = sum.max;
+	(cell++)->real = sum.median;
+	(cell++)->real = sum.mean;
+	(cell++)->real = sum.stdev;
+	(cell++)->real = sum.p99;
+	(cell++)->real = sum.p999;
+	return cell;
+}
+
 /* The data of rank in round `round`; every rank and round has a different byte at each place. */
 static unsigned char pattern(int rank, unsigned int round, size_t i)
 {
 	return (unsigned char)(i * 167 + (i >> 8) * 13 + (size_t)rank * 59 + round * 101 + 1);
 }
 
-static void fill(unsigned char *dst, size_t len, int rank, unsigned int round)
+void perf_bytes_fill(unsigned char *dst, size_t len, int rank, unsigned int round)
 {
 	size_t i;
 
@@ -66,7 +87,7 @@ static void fill(unsigned char *dst, size_t len, int rank, unsigned int round)
 		dst[i] = pattern(rank, round, i);
 }
 
-static size_t count_wrong(const unsigned char *buf, size_t len, int rank, unsigned int round)
+size_t perf_bytes_wrong(const unsigned char *buf, size_t len, int rank, unsigned int round)
 {
 	size_t i, wrong = 0;
 
@@ -79,7 +100,7 @@ static int transfer(const struct pair *p)
 {
 	int err;
 
-	if (p->kind == PUT) {
+	if (p->kind == PUT || p->kind == PUT_FLUSH) {
 		err = tutti_put(p->win, 1, p->local.data, p->size, 0);
 		return err ? perf_call_failed(p->perf, "put", err) : 0;
 	}
@@ -195,8 +216,27 @@ static int atomics(struct pair *p, int n, double *times)
 	return 0;
 }
 
+/* n transfers, one after the other, each until it is over at rank 1 or here. */
+static int one_by_one(const struct pair *p, int n, double *times)
+{
+	uint64_t start;
+	int i, err = 0;
+
+	for (i = 0; i < n && !err; i++) {
+		start = perf_now_ns();
+		err = transfer(p);
+		if (!err)
+			err = flush(p);
+		if (times)
+			times[i] = (double)(perf_now_ns() - start) / 1e3;
+	}
+	return err;
+}
+
 static int move(struct pair *p, int n, double *times, double *peak)
 {
+	if (p->kind == PUT_FLUSH || p->kind == GET_FLUSH)
+		return p->perf->rank == 0 ? one_by_one(p, n, times) : 0;
 	if (p->kind == ATOMIC)
 		return p->perf->rank == 0 ? atomics(p, n, times) : 0;
 	if (p->kind == LATENCY)
@@ -217,9 +257,9 @@ static const struct perf_buffer *landing(const struct pair *p, int *sender)
 	int me = p->perf->rank;
 
 	*sender = !me;
-	if (p->kind == GET)
+	if (p->kind == GET || p->kind == GET_FLUSH)
 		return me == 0 ? &p->local : NULL;
-	if (p->kind == PUT)
+	if (p->kind == PUT || p->kind == PUT_FLUSH)
 		return me == 1 ? &p->exposed : NULL;
 	return me < 2 ? &p->exposed : NULL;
 }
@@ -266,8 +306,8 @@ static int check(struct pair *p, uint64_t *wrong_total)
 	for (i = 0; i < p->perf->opt.check; i++) {
 		perf_guard_set(&p->exposed, p->size);
 		perf_guard_set(&p->local, p->size);
-		fill(p->exposed.data, p->size, p->perf->rank, (unsigned int)i);
-		fill(p->local.data, p->size, p->perf->rank, (unsigned int)i);
+		perf_bytes_fill(p->exposed.data, p->size, p->perf->rank, (unsigned int)i);
+		perf_bytes_fill(p->local.data, p->size, p->perf->rank, (unsigned int)i);
 		err = meet(p);
 		if (!err)
 			err = move(p, 1, NULL, &unused);
@@ -277,7 +317,8 @@ static int check(struct pair *p, uint64_t *wrong_total)
 			return err;
 		dst = landing(p, &sender);
 		if (dst)
-			wrong += (double)count_wrong(dst->data, p->size, sender, (unsigned int)i);
+			wrong += (double)perf_bytes_wrong(dst->data, p->size, sender,
+							  (unsigned int)i);
 		bounds += (double)perf_guard_violations(&p->exposed, p->size);
 		bounds += (double)perf_guard_violations(&p->local, p->size);
 	}
@@ -286,7 +327,7 @@ static int check(struct pair *p, uint64_t *wrong_total)
 	return err;
 }
 
-/* These two return the cell after theirs. */
+/* Returns the cell after these. */
 static struct perf_cell *rate_cells(const struct pair *p, double seconds, double peak,
 				    struct perf_cell *cell)
 {
@@ -295,21 +336,6 @@ static struct perf_cell *rate_cells(const struct pair *p, double seconds, double
 	(cell++)->real = peak * mib;
 	(cell++)->real = rate * mib;
 	(cell++)->real = rate / 1e6;
-	return cell;
-}
-
-static struct perf_cell *latency_cells(const struct pair *p, struct perf_cell *cell)
-{
-	struct perf_summary sum;
-
-	perf_summarize(p->times, (size_t)p->perf->opt.iters, &sum);
-	(cell++)->real = sum.min;
-	(cell++)->real = sum.max;
-	(cell++)->real = sum.median;
-	(cell++)->real = sum.mean;
-	(cell++)->real = sum.stdev;
-	(cell++)->real = sum.p99;
-	(cell++)->real = sum.p999;
 	return cell;
 }
 
@@ -323,7 +349,7 @@ static int one_row(struct pair *p)
 	int err;
 
 	perf_progress(p->perf, "measuring");
-	fill(p->local.data, p->size, p->perf->rank, 0);
+	perf_bytes_fill(p->local.data, p->size, p->perf->rank, 0);
 	if (p->kind == ATOMIC)
 		*word_of(p) = p->word = 0;
 	err = meet(p);
@@ -346,7 +372,7 @@ static int one_row(struct pair *p)
 	if (p->kind == PUT || p->kind == GET)
 		wrong_cell = rate_cells(p, seconds, peak, cells + 2);
 	else
-		wrong_cell = latency_cells(p, cells + 2);
+		wrong_cell = perf_latency_cells(p->perf, p->times, cells + 2);
 	wrong_cell->number = (int64_t)wrong;
 	wrong_cell->absent = !opt->check;
 	if (p->kind == ATOMIC)
@@ -387,7 +413,7 @@ static void begin_table(struct perf_table *table, enum kind kind)
 	if (kind == PUT || kind == GET)
 		perf_table_begin(table, rate_columns, 6);
 	else
-		perf_table_begin(table, latency_columns, (int)LATENCY_COLUMNS - (kind == LATENCY));
+		perf_latency_table(table, kind == ATOMIC);
 }
 
 static int run_windows(struct pair *p)
@@ -440,6 +466,16 @@ int perf_run_put(struct perf *perf)
 int perf_run_get(struct perf *perf)
 {
 	return run(perf, GET);
+}
+
+int perf_run_put_flush(struct perf *perf)
+{
+	return run(perf, PUT_FLUSH);
+}
+
+int perf_run_get_lat(struct perf *perf)
+{
+	return run(perf, GET_FLUSH);
 }
 
 int perf_run_latency(struct perf *perf)

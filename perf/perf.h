@@ -28,6 +28,7 @@ struct perf_command {
 	double factor;	   /* and of -f */
 	int iters, warmup; /* defaults of -n and -w */
 	int min_ranks;
+	int depth; /* default of -q, 0: 128 */
 	bool has_type, has_op, has_root, has_size;
 };
 
@@ -178,11 +179,25 @@ void perf_progress(struct perf *perf, const char *phase);
 void perf_progress_row(struct perf *perf, size_t size);
 void perf_progress_clear(void);
 
+/* perf/p2p.c: bytes that differ by rank and round; and the table of latencies */
+void perf_bytes_fill(unsigned char *dst, size_t len, int rank, unsigned int round);
+size_t perf_bytes_wrong(const unsigned char *buf, size_t len, int rank, unsigned int round);
+void perf_latency_table(struct perf_table *table, bool atomic);
+/* Sorts the times. Returns the cell after these. */
+struct perf_cell *perf_latency_cells(const struct perf *perf, double *times,
+				     struct perf_cell *cell);
+
 /* perf/coll.c, perf/p2p.c and so on: the runners; return 0 or a negative code already reported. */
 int perf_run_coll(struct perf *perf); /* the one that the command is called like */
 int perf_run_put(struct perf *perf);
 int perf_run_get(struct perf *perf);
 int perf_run_latency(struct perf *perf);
+int perf_run_put_flush(struct perf *perf);
+int perf_run_get_lat(struct perf *perf);
+int perf_run_send_lat(struct perf *perf); /* these four: perf/messages.c */
+int perf_run_send(struct perf *perf);
+int perf_run_send_bi(struct perf *perf);
+int perf_run_send_pairs(struct perf *perf);
 int perf_run_atomic(struct perf *perf);
 int perf_run_ps(struct perf *perf);
 extern const char *const perf_ps_calls[];

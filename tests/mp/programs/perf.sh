@@ -123,6 +123,14 @@ run put_malloc clean 1 put -b 64K -n 20 -w 2 --malloc
 run get clean 3 get -b 8 -e 512K -f 256 -n 20 -w 2
 run put_lat clean 3 put_lat -b 8 -e 512K -f 256 -n 20 -w 2
 run put_lat_shm clean 1 put_lat -T shm -n 20 -w 2
+run put_flush clean 3 put_flush -b 8 -e 512K -f 256 -n 20 -w 2
+run get_lat clean 3 get_lat -b 8 -e 512K -f 256 -n 20 -w 2
+run send_lat clean 3 send_lat -b 8 -e 512K -f 256 -n 20 -w 2 -c 3
+run send clean 3 send -b 8 -e 512K -f 256 -n 4 -w 1 -q 8
+run send_bi clean 3 send_bi -b 8 -e 512K -f 256 -n 4 -w 1 --malloc
+run send_columns header bytes,iterations,pairs,bandwidth_mb_s,msg_rate,wrong
+run send_pairs perf 5 send_pairs -b 8 -e 512K -f 256 -n 4 -w 1 -q 8
+run send_ofi clean 1 send_pairs -T ofi -n 4 -w 1 -q 8
 run ps clean 2 ps -b 4K -e 1M -f 256 -n 10 -w 2
 run put_lat_ofi clean 1 put_lat -T ofi -n 20 -w 2
 run amo_lat clean 2 amo_lat -n 20 -w 2 -A all
