@@ -15,6 +15,7 @@
 
 #define TELL_AGAIN (10 * TT_SEC) /* messages may be lost with a rank that dies this soon after */
 #define LOCK_MS 50
+#define TAKE_STEPS 16 /* of the transports' events; the live ranks' come with them */
 
 /* The payload of TT_CTL_ABORT. */
 struct abort_msg {
@@ -477,6 +478,26 @@ static void left_after(struct tutti_context *ctx, int rank, const char *host)
 	fail_members(ctx, rank, &info);
 }
 
+/*
+ * If a communicator goes on without a rank, the messages that the rank had sent as a whole count:
+ * takes them from the transports before the end of the connection discards them.
+ */
+static void take_arrived(struct tutti_context *ctx, int rank)
+{
+	bool tolerated = false;
+	struct tt_list *l, *tmp;
+	int i;
+
+	tt_list_each(l, tmp, &ctx->comms)
+	{
+		const struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
+
+		tolerated |= comm->tolerant && !atomic_load(&comm->failed) && contains(comm, rank);
+	}
+	for (i = 0; tolerated && i < TAKE_STEPS && tt_wire_progress(ctx->wire) > 0; i++)
+		;
+}
+
 void tt_ctx_gone(void *arg, int rank, const char *host, const char *why)
 {
 	struct tutti_context *ctx = arg;
@@ -484,6 +505,8 @@ void tt_ctx_gone(void *arg, int rank, const char *host, const char *why)
 	if (!ctx->wire)
 		return;
 	tt_ctx_lock(ctx);
+	if (rank != ctx->boot_params.rank)
+		take_arrived(ctx, rank);
 	if (rank == ctx->boot_params.rank)
 		tt_ctx_fail(ctx, -TUTTI_EPEER, rank,
 			    "this rank (%d) was taken for dead by the others, and cut off: %s",

@@ -19,6 +19,7 @@
 #define LATE 2
 #define ROUNDS 30 /* of ROUND_MS: a verdict about a lost connection takes 1 s */
 #define ROUND_MS 60
+#define MESSAGES 3  /* fewer than the receiver has slots */
 #define COUNT 12000 /* elements: longer than the slot of a rank in shared memory */
 #define SHORT 1000  /* shorter */
 
@@ -285,6 +286,44 @@ static void two(void)
 	run_death("TUTTI_NODE=on TUTTI_TOLERANT=1", (struct death){.n = 5, .victims = 2});
 }
 
+/*
+ * Messages of a rank that dies afterwards; the receiver makes no call from before they are sent
+ * until it has heard of the death.
+ */
+static int arrived_body(struct mp_job *job)
+{
+	atomic_int *ready = &job->shared->word[STARTED], *sent = &job->shared->word[INSIDE];
+	int32_t i, x = job->rank;
+
+	if (job->rank == 1) /* the connection is there */
+		MP_OK(tutti_send(&x, 1, TUTTI_INT32, 0, 0, job->world));
+	else
+		MP_OK(tutti_recv(&x, 1, TUTTI_INT32, 1, 0, job->world, NULL));
+	atomic_fetch_add(ready, 1);
+	if (job->rank == 1) {
+		mp_await(ready, 2, 20000);
+		for (i = 1; i <= MESSAGES; i++)
+			MP_OK(tutti_send(&i, 1, TUTTI_INT32, 0, 1, job->world));
+		atomic_store(sent, 1);
+		kill(getpid(), SIGKILL);
+	}
+	TT_EXPECT(mp_await(sent, 1, 20000));
+	TT_EXPECT(mp_log_await(job, "rank 1 on host"));
+	for (i = 1; i <= MESSAGES; i++) {
+		MP_OK(tutti_recv(&x, 1, TUTTI_INT32, 1, 1, job->world, NULL));
+		TT_EXPECT(x == i);
+	}
+	MP_ERR(tutti_recv(&x, 1, TUTTI_INT32, 1, 1, job->world, NULL), -TUTTI_EPEER);
+	TT_EXPECT(!mp_leave_failed(job));
+	return 0;
+}
+
+static void arrived(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm TUTTI_TOLERANT=1", .fn = arrived_body,
+			 .killed = 2, .timeout_ms = 60000));
+}
+
 /* The victim is alone on its host, or NUMA node; LATE shares one with a rank that lives. */
 static void hosts(void)
 {
@@ -298,8 +337,9 @@ static void numa(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {
-		{"one", one}, {"two", two}, {"hosts", hosts}, {"numa", numa}, {NULL, NULL}};
+	static const struct tt_test tests[] = {{"one", one},	     {"two", two},
+					       {"hosts", hosts},     {"numa", numa},
+					       {"arrived", arrived}, {NULL, NULL}};
 
 	return tt_test_main("late_news", tests, argc, argv);
 }
