@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Falling back to a slower network: between two hosts, a connection through the kernel's network
- * stack although one of its ends has a better transport. By default the job is warned once, by its
- * lowest rank. With TUTTI_TRANSPORT such a connection fails (connect.c).
+ * Falling back to something slower: a connection through the kernel's network stack, within a host
+ * at all, or between two hosts although one of its ends has a better transport. By default the job
+ * is warned once, by its lowest rank. With TUTTI_TRANSPORT such a connection fails (connect.c).
  */
 #include <stdio.h>
 #include <string.h>
@@ -28,12 +28,14 @@ bool tt_slower_forbidden(struct tt_chan *chan, int place)
 	return wire->asked && is_network(place) && !tt_wire_same_host(wire, chan->peer, NULL, 0);
 }
 
-/* The best network that this rank or the peer has announced; NULL: none. */
-static const char *best_network(struct tt_chan *chan)
+/* Shared memory, or the best network that this rank or the peer has announced; NULL: none. */
+static const char *best_transport(struct tt_chan *chan)
 {
 	struct tt_wire *wire = chan->wire;
 	int i;
 
+	if (tt_wire_same_host(wire, chan->peer, NULL, 0))
+		return "shm";
 	for (i = 0; tt_transports[i]; i++)
 		if (is_network(i) &&
 		    (tt_card_has(wire, wire->params.rank, tt_transports[i]->name) ||
@@ -57,8 +59,9 @@ static void say_why(struct tt_chan *chan, const char *best, char *why, size_t si
 	int lacks = tt_card_has(wire, chan->peer, best) ? wire->params.rank : chan->peer;
 
 	if (!tt_card_has(wire, lacks, best))
-		snprintf(why, size, "rank %d has no device for %s, or does not allow it", lacks,
-			 best);
+		snprintf(why, size, "rank %d has no %s%s, or does not allow it", lacks,
+			 strcmp(best, "shm") ? "device for " : "memory to share",
+			 strcmp(best, "shm") ? best : "");
 	else
 		snprintf(why, size, "%s",
 			 chan->reason[0] ? chan->reason : wire->left_out[place_of(best)]);
@@ -82,18 +85,18 @@ void tt_slower_check(struct tt_chan *chan)
 	char why[256];
 
 	/* No warning for providers with their own devices, such as efa. */
-	if (wire->slower || wire->asked || !chan->active || !(t->tp->caps & TT_CAP_SLOW_POLL) ||
-	    tt_wire_same_host(wire, chan->peer, NULL, 0))
+	if (wire->slower || wire->asked || !chan->active || !(t->tp->caps & TT_CAP_SLOW_POLL))
 		return;
-	best = best_network(chan);
+	best = best_transport(chan);
 	if (!best || !strcmp(best, t->name))
 		return;
 	say_why(chan, best, why, sizeof(why));
 	snprintf(msg.text, sizeof(msg.text),
 		 "rank %d (%.40s) reaches rank %d (%.40s) over %s instead of %s, which is faster: "
-		 "%s; TUTTI_TRANSPORT=shm,%s makes this an error",
+		 "%s; TUTTI_TRANSPORT=%s%s makes this an error",
 		 rank, tt_boot_host(wire->boot, rank), chan->peer,
-		 tt_boot_host(wire->boot, chan->peer), t->name, best, why, best);
+		 tt_boot_host(wire->boot, chan->peer), t->name, best, why,
+		 strcmp(best, "shm") ? "shm," : "", best);
 	lowest = tt_boot_lowest(wire->boot);
 	if (lowest == rank)
 		warn_once(wire, msg.text);

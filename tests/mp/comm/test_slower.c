@@ -11,6 +11,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -158,6 +159,51 @@ static void one_host_is_silent(void)
 				 .no_init = true));
 }
 
+#define ROOM (48l << 20) /* less than transport shm maps, and enough for everything else */
+
+/* Leaves this process so many bytes for new mappings. */
+static bool limit_memory(long room)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	return false; /* the sanitizers need mappings of their own */
+#endif
+	FILE *f = fopen("/proc/self/statm", "r");
+	struct rlimit l;
+	long pages = 0;
+
+	if (!f || getrlimit(RLIMIT_AS, &l))
+		return false;
+	if (fscanf(f, "%ld", &pages) == 1)
+		l.rlim_cur = (rlim_t)(pages * sysconf(_SC_PAGESIZE) + room);
+	fclose(f);
+	return pages && !setrlimit(RLIMIT_AS, &l);
+}
+
+/* The ranks of one host have no room for transport shm. */
+static int no_room(struct mp_job *job)
+{
+	struct tutti_config config = {0};
+	int sum = job->rank, got = -1, other = !job->rank;
+
+	if (!limit_memory(ROOM))
+		return 0;
+	MP_OK(mp_join(job, MP_ID, &config));
+	MP_OK(tutti_sendrecv(&sum, 1, TUTTI_INT32, other, 1, &got, 1, TUTTI_INT32, other, 1,
+			     job->world, NULL));
+	TT_EXPECT(got == other);
+	if (!job->rank)
+		TT_EXPECT(mp_log_await(job, "over ofi instead of shm"));
+	mp_meet(job);
+	TT_EXPECT(count_warnings(job) == !job->rank);
+	return 0;
+}
+
+static void one_host_warned(void)
+{
+	if (can_run())
+		TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_IF=lo", .fn = no_room, .no_init = true));
+}
+
 /* TUTTI_TRANSPORT of the last rank names verbs: no rank starts, and each says which one cannot. */
 static int refused(struct mp_job *job)
 {
@@ -188,6 +234,7 @@ int main(int argc, char **argv)
 	static const struct tt_test tests[] = {{"warned_once", warned_once},
 					       {"no_device_is_silent", no_device_is_silent},
 					       {"one_host_is_silent", one_host_is_silent},
+					       {"one_host_warned", one_host_warned},
 					       {"named_is_an_error", named_is_an_error},
 					       {NULL, NULL}};
 
