@@ -15,7 +15,6 @@
 
 #define TELL_AGAIN (10 * TT_SEC) /* messages may be lost with a rank that dies this soon after */
 #define LOCK_MS 50
-#define TAKE_STEPS 16 /* of the transports' events; the live ranks' come with them */
 
 /* The payload of TT_CTL_ABORT. */
 struct abort_msg {
@@ -486,7 +485,6 @@ static void take_arrived(struct tutti_context *ctx, int rank)
 {
 	bool tolerated = false;
 	struct tt_list *l, *tmp;
-	int i;
 
 	tt_list_each(l, tmp, &ctx->comms)
 	{
@@ -494,8 +492,8 @@ static void take_arrived(struct tutti_context *ctx, int rank)
 
 		tolerated |= comm->tolerant && !atomic_load(&comm->failed) && contains(comm, rank);
 	}
-	for (i = 0; tolerated && i < TAKE_STEPS && tt_wire_progress(ctx->wire) > 0; i++)
-		;
+	if (tolerated)
+		tt_wire_drain(ctx->wire);
 }
 
 void tt_ctx_gone(void *arg, int rank, const char *host, const char *why)

@@ -75,6 +75,7 @@ static void sweep_tolerant(struct tutti_comm *comm)
 	if (comm->ndead_swept == comm->ndead)
 		return;
 	comm->ndead_swept = comm->ndead;
+	tt_wire_drain(comm->ctx->wire); /* receives from any source may match what has come */
 	for (i = 0; i < TT_ACTIVE_LISTS; i++) {
 		tt_list_init(&kept);
 		while ((req = oldest(comm, i))) {

@@ -190,6 +190,31 @@ static void recv_taken(struct tt_p2p_req *req, struct tutti_message *msg)
 	tt_p2p_drop(req->p2p, msg);
 }
 
+static bool needs_dead(const struct tt_p2p *p2p, int rank)
+{
+	return p2p->comm->ndead && tt_comm_dead(p2p->comm, rank) >= 0;
+}
+
+/*
+ * Before a call fails because of a dead rank. What that rank has sent came before its connection
+ * was closed, but messages of live ranks may be there.
+ */
+static void look_again(struct tt_p2p *p2p, int rank)
+{
+	if (rank < 0)
+		tt_wire_drain(p2p->comm->ctx->wire);
+}
+
+/* req is posted, and fails unless it matches at once. */
+static void give_up(struct tt_p2p_req *req)
+{
+	look_again(req->p2p, req->call.rank);
+	if (req->peer >= 0 || atomic_load(&req->r.state) != TT_REQ_RUNNING)
+		return;
+	tt_list_del(&req->link);
+	tt_request_end(&req->r, -TUTTI_EPEER);
+}
+
 void tt_p2p_recv(struct tt_p2p_req *req)
 {
 	struct tt_p2p *p2p = req->p2p;
@@ -215,21 +240,24 @@ void tt_p2p_recv(struct tt_p2p_req *req)
 		tt_p2p_drop(p2p, msg);
 		return;
 	}
-	if (p2p->comm->ndead && tt_comm_dead(p2p->comm, req->call.rank) >= 0) {
-		tt_request_end(&req->r, -TUTTI_EPEER);
-		return;
-	}
 	tt_list_add(probe		 ? &p2p->probes
 		    : req->call.rank < 0 ? &p2p->any
 					 : &p2p->peer[req->call.rank]->posted,
 		    &req->link);
-	want(p2p, req->call.rank);
+	if (needs_dead(p2p, req->call.rank))
+		give_up(req);
+	else
+		want(p2p, req->call.rank);
 }
 
 struct tutti_message *tt_p2p_find(struct tt_p2p *p2p, int rank, int tag)
 {
 	struct tutti_message *msg = find_arrived(p2p, rank, tag);
 
+	if (!msg && needs_dead(p2p, rank)) {
+		look_again(p2p, rank);
+		msg = find_arrived(p2p, rank, tag);
+	}
 	if (!msg)
 		want(p2p, rank);
 	return msg;

@@ -10,6 +10,8 @@
 
 #define EVENTS 32
 #define BUSY_MS 1 /* longest sleep while items wait for room: not every transport reports room */
+#define DRAIN_QUIET 64 /* looks without events, which may still move a message closer */
+#define DRAIN_LOOKS 1024
 #define TT_EV_DROPPED ((enum tt_event_kind)(-1))
 
 static void on_note(struct tt_wire *wire, uint32_t note)
@@ -108,6 +110,21 @@ int tt_wire_progress(struct tt_wire *wire)
 	if (!tt_list_empty(&wire->busy))
 		flush_busy(wire);
 	return total;
+}
+
+void tt_wire_drain(struct tt_wire *wire)
+{
+	int looks, quiet = 0;
+
+	if (wire->batch_len) /* in a handler of an event */
+		return;
+	for (looks = 0; looks < DRAIN_LOOKS && quiet < DRAIN_QUIET; looks++) {
+		quiet = tt_wire_progress(wire) ? 0 : quiet + 1;
+		if (!quiet && wire->params.alive)
+			wire->params.alive(wire->params.arg);
+	}
+	tt_wire_wake_ready(wire);
+	tt_wire_leave(wire);
 }
 
 uint64_t tt_wire_looks(const struct tt_wire *wire)

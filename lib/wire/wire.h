@@ -377,6 +377,11 @@ void tt_wire_token_free(struct tt_wire *wire, uint32_t token);
 
 /* Polls all transports in use; returns the number of events handled. */
 int tt_wire_progress(struct tt_wire *wire);
+/*
+ * Handles what the transports hold for this process, within bounds: before a rank is given up.
+ * Under the lock.
+ */
+void tt_wire_drain(struct tt_wire *wire);
 /* Operations under way or queued at transports and channels; 0: everything sent has left. */
 int tt_wire_pending(struct tt_wire *wire);
 

@@ -4,7 +4,7 @@ include tests/fault/security.mk
 TT_FAULT_TESTS = tests/fault/test_survive tests/fault/test_cut_off tests/fault/test_points \
 	tests/fault/test_net tests/fault/test_fork tests/fault/test_cycle tests/fault/test_grow \
 	tests/fault/test_subsets tests/fault/test_tolerant tests/fault/test_left \
-	tests/fault/test_late_news
+	tests/fault/test_late_news tests/fault/test_arrived
 check_PROGRAMS += $(TT_FAULT_TESTS)
 TESTS += $(TT_FAULT_TESTS)
 tests_fault_test_survive_SOURCES = tests/fault/test_survive.c tests/fault/survive.c \
@@ -21,6 +21,8 @@ tests_fault_test_late_news_SOURCES = tests/fault/test_late_news.c tests/fault/su
 tests_fault_test_late_news_LDADD = libttmp.la
 tests_fault_test_left_SOURCES = tests/fault/test_left.c
 tests_fault_test_left_LDADD = libttmp.la
+tests_fault_test_arrived_SOURCES = tests/fault/test_arrived.c
+tests_fault_test_arrived_LDADD = libttmp.la
 tests_fault_test_cut_off_SOURCES = tests/fault/test_cut_off.c tests/fault/survive.c \
 	tests/fault/survive.h
 tests_fault_test_cut_off_LDADD = libttmp.la
