@@ -128,6 +128,7 @@ void tt_boot_refuse(struct tt_boot *boot);
 struct tt_boot_handlers {
 	tt_ctl_fn *fn[TT_CTL_TYPES];
 	tt_gone_fn *gone;
+	bool (*busy)(void *arg); /* at rank 0: true while no rank may leave yet; may be NULL */
 	void *arg;
 };
 int tt_boot_join(struct tt_boot *boot, const struct tt_boot_handlers *handlers, const void *card,

@@ -18,13 +18,17 @@ static void record(struct tutti_comm *comm)
 static void free_arrays(struct tutti_comm *comm)
 {
 	free(comm->world);
-	free(comm->history);
-	free(comm->ended);
 	free(comm->dead);
 	tt_map_free(&comm->series);
 	comm->world = NULL;
-	comm->history = comm->ended = NULL;
 	comm->dead = NULL;
+}
+
+static void free_shell(struct tutti_comm *comm)
+{
+	free(comm->history);
+	free(comm->ended);
+	free(comm);
 }
 
 int tt_comm_new(struct tutti_context *ctx, const int *world, int size,
@@ -40,7 +44,7 @@ int tt_comm_new(struct tutti_context *ctx, const int *world, int size,
 	comm->dead = kind->tolerant ? calloc((size_t)size, 1) : NULL;
 	if (!comm->world || !comm->history || (kind->tolerant && !comm->dead)) {
 		free_arrays(comm);
-		free(comm);
+		free_shell(comm);
 		return tt_fail(-ENOMEM, "no memory for a communicator of %d ranks", size);
 	}
 	comm->magic = TT_COMM_MAGIC;
@@ -65,34 +69,50 @@ int tt_comm_new(struct tutti_context *ctx, const int *world, int size,
 	if (kind->id >= ctx->next_comm_id)
 		ctx->next_comm_id = kind->id + 1;
 	tt_comm_inherit_failure(comm);
+	tt_comm_expect_poll(comm, 0);
 	tt_wire_unlock(ctx->wire);
 	*out = comm;
 	return 0;
+}
+
+struct tutti_error_info tt_comm_untold(const struct tutti_comm *comm)
+{
+	struct tutti_error_info none = {0};
+
+	return atomic_load(&comm->failed) == -TUTTI_EMISMATCH && !comm->told ? comm->failure : none;
 }
 
 static void free_oldest_dead(struct tutti_context *ctx)
 {
 	struct tutti_comm *comm = tt_container(ctx->dead.next, struct tutti_comm, link);
 
+	if (!ctx->untold.code)
+		ctx->untold = tt_comm_untold(comm);
 	tt_list_del(&comm->link);
-	free(comm);
+	free_shell(comm);
 	ctx->ndead--;
+}
+
+static void drop_counts(struct tt_past *history)
+{
+	int i;
+
+	for (i = 0; history && i < TT_HISTORY; i++) {
+		tt_counts_put(history[i].counts);
+		history[i].counts = NULL;
+	}
 }
 
 void tt_comm_bury(struct tutti_comm *comm)
 {
 	struct tutti_context *ctx = comm->ctx;
-	int i;
 
 	tt_wire_lock(ctx->wire);
 	comm->magic = TT_COMM_DEAD;
 	tt_vote_drop(comm);
 	tt_wire_forget_comm(ctx->wire, comm->uid);
-	for (i = 0; i < TT_HISTORY; i++) {
-		tt_counts_put(comm->history[i].counts);
-		if (comm->ended)
-			tt_counts_put(comm->ended[i].counts);
-	}
+	drop_counts(comm->history);
+	drop_counts(comm->ended);
 	tt_list_del(&comm->link);
 	tt_list_add(&ctx->dead, &comm->link);
 	if (++ctx->ndead > TT_DEAD_MAX)
@@ -122,11 +142,11 @@ const char *tt_comm_name(const struct tutti_comm *comm, char *buf, size_t size)
 	return buf;
 }
 
-struct tutti_comm *tt_comm_find(struct tutti_context *ctx, uint64_t uid)
+static struct tutti_comm *find(struct tt_list *comms, uint64_t uid)
 {
 	struct tt_list *l, *tmp;
 
-	tt_list_each(l, tmp, &ctx->comms)
+	tt_list_each(l, tmp, comms)
 	{
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
@@ -134,6 +154,18 @@ struct tutti_comm *tt_comm_find(struct tutti_context *ctx, uint64_t uid)
 			return comm;
 	}
 	return NULL;
+}
+
+struct tutti_comm *tt_comm_find(struct tutti_context *ctx, uint64_t uid)
+{
+	return find(&ctx->comms, uid);
+}
+
+struct tutti_comm *tt_comm_find_any(struct tutti_context *ctx, uint64_t uid)
+{
+	struct tutti_comm *comm = find(&ctx->comms, uid);
+
+	return comm ? comm : find(&ctx->dead, uid);
 }
 
 /* The part of the fingerprint that all calls with these fields share. */
@@ -185,7 +217,9 @@ uint64_t tt_comm_called_mixed(struct tutti_comm *comm, const struct tt_fields *f
 		tt_counts_put(past->counts);
 	past->counts = counts ? tt_counts_get(counts) : NULL;
 	past->fprint = tt_hash_add(past->mixed, comm->seq);
-	if (comm->seq == comm->polled_seq)
+	if (comm->seq == comm->polled_seq) {
 		tt_stuck_report(comm, comm->seq, fields);
+		tt_comm_expect_poll(comm, 0);
+	}
 	return past->fprint;
 }

@@ -125,6 +125,7 @@ struct tt_doomed {
 };
 
 struct tt_vote;	  /* agree.c */
+struct tt_polled; /* polled.c */
 struct tt_broken; /* lost_link.c */
 struct tt_growth; /* lib/job/grow.c */
 struct tt_subset_use;
@@ -233,7 +234,7 @@ struct tutti_context {
 	struct tutti_comm *world;
 	struct tutti_comm *self; /* NULL: not asked for yet */
 	struct tt_list comms;	 /* live ones */
-	struct tt_list dead;	 /* the last freed ones, kept to catch their use */
+	struct tt_list dead;	 /* the last freed ones, kept to catch their use and to answer */
 	int ndead;
 	struct tt_list ops; /* struct tt_userop */
 	uint32_t next_comm_id;
@@ -249,6 +250,8 @@ struct tutti_context {
 	struct tt_prom *prom;	      /* lib/api; NULL: not wanted */
 	atomic_bool dump_due; /* a communicator has failed since the recorder was last written */
 	atomic_uint failures; /* communicators failed so far */
+	struct tutti_error_info untold; /* of a communicator that is no longer in dead */
+	unsigned char *heard; /* fail.c: by rank, 1: its death is known here; NULL: none */
 	struct tutti_error_info
 		first_failure; /* of a rank or the job: later communicators inherit it */
 	bool aborted;	       /* first_failure is the job's */
@@ -256,6 +259,8 @@ struct tutti_context {
 	int abort_code;
 	struct tt_doomed *doomed; /* the last TT_DOOMED_MAX; NULL: none yet */
 	unsigned ndoomed;
+	struct tt_polled *polled; /* polled.c; NULL: none yet */
+	unsigned npolled;
 	struct tt_doing doing[TT_DOING_MAX];
 	unsigned ndoing;
 	struct tt_broken *broken; /* connections reported lost to this rank */
@@ -319,6 +324,8 @@ int tt_comm_new(struct tutti_context *ctx, const int *world, int size,
 		const struct tt_comm_kind *kind, struct tutti_comm **comm);
 /* Frees the contents; the shell stays in ctx->dead for a while. */
 void tt_comm_bury(struct tutti_comm *comm);
+/* A difference between calls that no call of this rank has returned; code 0: none. */
+struct tutti_error_info tt_comm_untold(const struct tutti_comm *comm);
 void tt_comm_free_dead(struct tutti_context *ctx);
 /* The displayed name: "the world", "communicator 3" or "communicator 3 (gradients)". */
 const char *tt_comm_name(const struct tutti_comm *comm, char *buf, size_t size);
@@ -347,14 +354,23 @@ bool tt_comm_inited(const struct tutti_comm *comm, uint32_t init, struct tt_fiel
 uint64_t tt_comm_calls(const struct tutti_comm *comm, uint32_t init);
 /* This rank's call; false: not made yet, or too long ago. */
 bool tt_comm_past(const struct tutti_comm *comm, uint32_t init, uint64_t seq, struct tt_past *past);
-/* Other ranks ask for that call: it is reported when this rank makes it. */
-void tt_comm_poll(struct tutti_comm *comm, uint32_t init, uint64_t seq);
+/* Sets polled_seq of a communicator or of a persistent operation that other ranks ask for. */
+void tt_comm_expect_poll(struct tutti_comm *comm, uint32_t init);
 /* Whether a call under way waits for the ranks in comm->late. */
 bool tt_comm_waits_late(const struct tutti_comm *comm);
 /* A live one, or NULL. */
 struct tutti_comm *tt_comm_find(struct tutti_context *ctx, uint64_t uid);
+/* The same, or one of the last TT_DEAD_MAX that were freed: its history of calls is still there. */
+struct tutti_comm *tt_comm_find_any(struct tutti_context *ctx, uint64_t uid);
 /* The rank in comm of a rank of the world, or -1. */
 int tt_comm_rank_of(const struct tutti_comm *comm, int world);
+
+/* polled.c */
+
+/* Other ranks ask for a call that this rank has not made: it is reported when it is made. */
+void tt_comm_poll(struct tutti_context *ctx, uint64_t uid, uint32_t init, uint64_t seq);
+/* The next call of comm, or start of that operation, that other ranks ask for; 0: none. */
+uint64_t tt_comm_polled(const struct tutti_comm *comm, uint32_t init);
 
 /* operator.c */
 
@@ -437,6 +453,11 @@ void tt_ctx_alive(void *ctx);
 
 /* Handlers of the control tree; they take the lock. */
 void tt_ctx_fail_msg(void *ctx, int from, const void *data, size_t len);
+/*
+ * Under the lock: whether a rank of comm has failed, and why. The communicators with it have failed
+ * then, too, although tt_ctx_gone may still be on its way.
+ */
+bool tt_comm_gone(struct tutti_comm *comm, int rank, char *why, size_t size);
 void tt_ctx_gone(void *ctx, int rank, const char *host, const char *why);
 void tt_ctx_abort_msg(void *ctx, int from, const void *data, size_t len);
 /* Tells all ranks to abort. Any thread. */
@@ -494,6 +515,8 @@ void tt_vote_free_all(struct tutti_context *ctx);
 
 /* comm's call seq has made no progress for a while: asks the other ranks. */
 void tt_stuck_report(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields);
+/* The same if another rank is known to have made another call: a verdict follows. */
+void tt_stuck_differs(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields);
 void tt_stuck_msg(void *ctx, int from, const void *data, size_t len);
 void tt_query_msg(void *ctx, int from, const void *data, size_t len);
 void tt_late_msg(void *ctx, int from, const void *data, size_t len);
@@ -507,6 +530,8 @@ struct tt_pair_end {
 /* Tells rank 0 that sender sends other elements than receiver expects. */
 void tt_pair_differ(struct tutti_comm *comm, const struct tt_past *past,
 		    const struct tt_pair_end *sender, const struct tt_pair_end *receiver);
+/* Whether a verdict is due: rank 0 does not let the ranks leave before. */
+bool tt_stuck_undecided(void *ctx);
 void tt_stuck_free(struct tutti_context *ctx);
 /* "allreduce #5 (count 10, float32, sum)" */
 const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, size_t size);

@@ -40,6 +40,9 @@ int tt_series_new(struct tutti_comm *comm, struct tt_series *s, struct tt_fields
 	fields->init = ++comm->inits;
 	*s = (struct tt_series){.past.fields = *fields, .past.mixed = tt_comm_mix(comm, fields)};
 	s->past.counts = counts ? tt_counts_get(counts) : NULL;
+	s->polled_seq = tt_comm_polled(comm, fields->init);
+	if (s->polled_seq)
+		tt_stuck_report(comm, s->polled_seq, fields);
 	return 0;
 }
 
@@ -56,8 +59,10 @@ void tt_series_free(struct tutti_comm *comm, struct tt_series *s)
 uint64_t tt_series_called(struct tutti_comm *comm, struct tt_series *s)
 {
 	s->past.fprint = tt_hash_add(s->past.mixed, ++s->past.seq);
-	if (s->past.seq == s->polled_seq)
+	if (s->past.seq == s->polled_seq) {
 		tt_stuck_report(comm, s->past.seq, &s->past.fields);
+		tt_comm_expect_poll(comm, s->past.fields.init);
+	}
 	return s->past.fprint;
 }
 
@@ -97,14 +102,14 @@ bool tt_comm_past(const struct tutti_comm *comm, uint32_t init, uint64_t seq, st
 	return true;
 }
 
-void tt_comm_poll(struct tutti_comm *comm, uint32_t init, uint64_t seq)
+void tt_comm_expect_poll(struct tutti_comm *comm, uint32_t init)
 {
 	struct tt_series *s = init ? series_of(comm, init) : NULL;
 
 	if (s)
-		s->polled_seq = seq;
+		s->polled_seq = tt_comm_polled(comm, init);
 	else if (!init)
-		comm->polled_seq = seq;
+		comm->polled_seq = tt_comm_polled(comm, 0);
 }
 
 bool tt_comm_waits_late(const struct tutti_comm *comm)

@@ -10,6 +10,11 @@
  * a second per call. Each member compares the call with its history: if its fields differ, it
  * answers STUCK with its own; if it has not made the call, it answers LATE, and rank 0 passes the
  * first few on. The cost is a handful of messages per stuck call, for any number of stuck ranks.
+ *
+ * A rank that sees a message or a flag of another call reports it at once, although its own part
+ * may be complete. Rank 0 then asks all members at once. A member that has not made the call, or
+ * the communicator, answers when it has (polled.c). One that has freed the communicator answers
+ * from its history. No rank leaves the job before the verdict (tt_stuck_undecided).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -25,6 +30,8 @@
 #define KINDS 8		      /* distinct calls counted */
 #define POLL_NS (500 * TT_MS) /* longest wait for all members to answer */
 #define EACH (-1)	      /* QUERY, as rank: all members answer */
+#define DIFFERS 1	      /* STUCK, as collective of the other rank: it is another one */
+#define FORGOTTEN UINT32_MAX  /* as collective: too many calls ago to know */
 
 /* The lowest live rank collects. After its death the stuck ranks report again. */
 static bool collects(struct tutti_context *ctx)
@@ -34,7 +41,7 @@ static bool collects(struct tutti_context *ctx)
 
 /*
  * Layout of all four messages. rank, fields: the call of this rank. other, ...: the differing
- * rank; in STUCK: minus the size of the communicator.
+ * rank; in STUCK: minus the size of the communicator, and DIFFERS or 0.
  */
 struct stuck_msg {
 	uint64_t uid, seq;
@@ -56,15 +63,24 @@ struct tt_stuck_entry {
 	struct kind kind[KINDS];
 	unsigned char *came;	    /* a bit for each rank of the world whose fields are counted */
 	int size, nkinds, answered; /* size: of the communicator, 0: not known */
+	int forgetful;		    /* the lowest rank that has forgotten the call; -1: none */
 	int nlate;
 	int late[TT_LATE_MAX];
-	bool told; /* the mismatch is announced */
+	bool differs; /* some rank knows that calls differ */
+	bool told;    /* the mismatch is announced */
 };
 
 struct tt_stuck_table {
 	struct tt_stuck_entry entry[TABLE];
 	int next;
 };
+
+/* Whether members are being asked what they have called. */
+static bool polls(const struct tt_stuck_entry *e)
+{
+	return e->polled_at && !e->told && e->answered < e->size &&
+	       tt_now_ns() - e->polled_at < POLL_NS;
+}
 
 const char *tt_fields_differ(const struct tt_fields *a, const struct tt_fields *b)
 {
@@ -102,6 +118,10 @@ const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, s
 	char count[40] = "", op[32] = "", root[32] = "", type[32], number[48];
 	uint32_t own = f->op - TUTTI_NUM_OPS;
 
+	if (f->coll == FORGOTTEN) {
+		snprintf(buf, size, "something that it no longer remembers");
+		return buf;
+	}
 	if (tt_coll_reduces(coll))
 		snprintf(op, sizeof(op), ", %s",
 			 f->op < TUTTI_NUM_OPS			? tt_op_name((enum tutti_op)f->op)
@@ -122,16 +142,28 @@ const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, s
 	return buf;
 }
 
-void tt_stuck_report(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields)
+static void say(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields,
+		uint32_t differs)
 {
 	struct stuck_msg msg = {.uid = comm->uid,
 				.seq = seq,
 				.rank = comm->ctx->boot_params.rank,
 				.other = -comm->size,
-				.fields = *fields};
+				.fields = *fields,
+				.other_fields.coll = differs};
 
 	tt_ctl_send(comm->ctx->boot, tt_boot_lowest(comm->ctx->boot), TT_CTL_STUCK, &msg,
 		    sizeof(msg));
+}
+
+void tt_stuck_report(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields)
+{
+	say(comm, seq, fields, 0);
+}
+
+void tt_stuck_differs(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields)
+{
+	say(comm, seq, fields, DIFFERS);
 }
 
 static struct tt_stuck_entry *entry_of(struct tutti_context *ctx, const struct stuck_msg *msg)
@@ -149,10 +181,15 @@ static struct tt_stuck_entry *entry_of(struct tutti_context *ctx, const struct s
 		    e->first.fields.init == msg->fields.init)
 			return e;
 	}
-	e = &ctx->stuck->entry[ctx->stuck->next++ % TABLE];
+	for (i = 0; i < TABLE; i++) { /* the oldest without a verdict under way, if there is one */
+		e = &ctx->stuck->entry[ctx->stuck->next++ % TABLE];
+		if (!polls(e))
+			break;
+	}
 	free(e->came);
 	memset(e, 0, sizeof(*e));
 	e->first = *msg;
+	e->forgetful = -1;
 	return e;
 }
 
@@ -185,6 +222,10 @@ static void count(struct tutti_context *ctx, struct tt_stuck_entry *e, int rank,
 		return;
 	e->came[rank / 8] |= bit;
 	e->answered++;
+	if (fields->coll == FORGOTTEN) {
+		e->forgetful = e->forgetful < 0 || rank < e->forgetful ? rank : e->forgetful;
+		return;
+	}
 	for (i = 0; i < e->nkinds; i++)
 		if (!tt_fields_differ(&e->kind[i].fields, fields))
 			break;
@@ -202,26 +243,13 @@ static bool before(const struct kind *a, const struct kind *b)
 	return a->votes != b->votes ? a->votes > b->votes : a->rank < b->rank;
 }
 
-/*
- * If calls differ: asks each member for its call; then names the majority's call, and a rank with
- * the rarest call.
- */
-static void compare(struct tutti_context *ctx, struct tt_stuck_entry *e)
+/* Names the majority's call, and a rank with the rarest call. */
+static void decide(struct tutti_context *ctx, struct tt_stuck_entry *e)
 {
 	const struct kind *most = &e->kind[0], *least = &e->kind[0];
 	struct stuck_msg msg = e->first;
-	uint64_t now = tt_now_ns();
 	int i;
 
-	if (e->told || e->nkinds < 2)
-		return;
-	if (!e->polled_at) {
-		e->polled_at = now;
-		msg.rank = EACH;
-		tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_QUERY, &msg, sizeof(msg));
-	}
-	if (e->answered < e->size && now - e->polled_at < POLL_NS)
-		return;
 	for (i = 1; i < e->nkinds; i++) {
 		most = before(&e->kind[i], most) ? &e->kind[i] : most;
 		least = before(least, &e->kind[i]) ? &e->kind[i] : least;
@@ -230,7 +258,45 @@ static void compare(struct tutti_context *ctx, struct tt_stuck_entry *e)
 	msg.fields = most->fields;
 	msg.other = least->rank;
 	msg.other_fields = least->fields;
+	if (e->nkinds < 2) {
+		msg.other = e->forgetful;
+		msg.other_fields = (struct tt_fields){.coll = FORGOTTEN};
+	}
 	announce(ctx, e, &msg);
+}
+
+/* If calls differ: asks each member for its call, then decides. */
+static void compare(struct tutti_context *ctx, struct tt_stuck_entry *e)
+{
+	struct stuck_msg msg = e->first;
+
+	if (e->told || (e->nkinds < 2 && !e->differs))
+		return;
+	if (!e->polled_at) {
+		e->polled_at = tt_now_ns();
+		msg.rank = EACH;
+		tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_QUERY, &msg, sizeof(msg));
+	}
+	/* with one kind of call two ranks disagree on a block: they report that themselves */
+	if (!polls(e) && (e->nkinds > 1 || e->forgetful >= 0))
+		decide(ctx, e);
+}
+
+bool tt_stuck_undecided(void *arg)
+{
+	struct tutti_context *ctx = arg;
+	bool undecided = false;
+	int i;
+
+	tt_ctx_lock(ctx);
+	for (i = 0; ctx->stuck && i < TABLE; i++) {
+		if (!ctx->stuck->entry[i].polled_at)
+			continue;
+		undecided |= polls(&ctx->stuck->entry[i]);
+		compare(ctx, &ctx->stuck->entry[i]);
+	}
+	tt_ctx_unlock(ctx);
+	return undecided;
 }
 
 /* At rank 0. */
@@ -247,10 +313,11 @@ void tt_stuck_msg(void *arg, int from, const void *data, size_t len)
 	e = ctx->boot ? entry_of(ctx, &msg) : NULL;
 	if (e) {
 		e->size = msg.other < 0 ? -msg.other : e->size;
+		e->differs |= msg.other_fields.coll == DIFFERS;
 		count(ctx, e, msg.rank, &msg.fields);
 		compare(ctx, e);
 	}
-	if (e && e->nkinds < 2 && tt_now_ns() - e->asked_at > 200 * TT_MS) {
+	if (e && e->nkinds < 2 && !e->differs && tt_now_ns() - e->asked_at > 200 * TT_MS) {
 		e->asked_at = tt_now_ns();
 		tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_QUERY, &e->first, sizeof(e->first));
 	}
@@ -269,9 +336,29 @@ static void not_called(struct tutti_comm *comm, int from, const struct stuck_msg
 		tt_stuck_report(comm, msg->seq, &own);
 		return;
 	}
-	if (msg->rank == EACH)
-		tt_comm_poll(comm, init, msg->seq);
+	if (msg->rank == EACH) {
+		tt_comm_poll(comm->ctx, msg->uid, init, msg->seq);
+		tt_comm_expect_poll(comm, init);
+		return;
+	}
 	tt_ctl_send(comm->ctx->boot, from, TT_CTL_LATE, msg, sizeof(*msg));
+}
+
+/* This rank may make the call, or has made it. */
+static void answer(struct tutti_comm *comm, int from, struct stuck_msg *msg)
+{
+	const struct tt_fields forgotten = {.coll = FORGOTTEN, .init = msg->fields.init};
+	struct tt_past past;
+
+	msg->other = comm->ctx->boot_params.rank;
+	if (tt_comm_calls(comm, msg->fields.init) < msg->seq)
+		not_called(comm, from, msg);
+	else if (tt_comm_past(comm, msg->fields.init, msg->seq, &past)) {
+		if (msg->rank == EACH || tt_fields_differ(&msg->fields, &past.fields))
+			tt_stuck_report(comm, past.seq, &past.fields);
+	} else if (msg->rank == EACH) {
+		tt_stuck_report(comm, msg->seq, &forgotten);
+	}
 }
 
 /* At every rank: compares with its own call. */
@@ -280,20 +367,15 @@ void tt_query_msg(void *arg, int from, const void *data, size_t len)
 	struct tutti_context *ctx = arg;
 	struct tutti_comm *comm;
 	struct stuck_msg msg;
-	struct tt_past past;
 
 	if (!read_msg(data, len, &msg))
 		return;
 	tt_ctx_lock(ctx);
-	comm = ctx->boot ? tt_comm_find(ctx, msg.uid) : NULL;
-	if (comm) {
-		msg.other = ctx->boot_params.rank;
-		if (tt_comm_calls(comm, msg.fields.init) < msg.seq)
-			not_called(comm, from, &msg);
-		else if (tt_comm_past(comm, msg.fields.init, msg.seq, &past) &&
-			 (msg.rank == EACH || tt_fields_differ(&msg.fields, &past.fields)))
-			tt_stuck_report(comm, past.seq, &past.fields);
-	}
+	comm = ctx->boot ? tt_comm_find_any(ctx, msg.uid) : NULL;
+	if (comm)
+		answer(comm, from, &msg);
+	else if (msg.rank == EACH) /* this rank may be about to make it */
+		tt_comm_poll(ctx, msg.uid, msg.fields.init, msg.seq);
 	tt_ctx_unlock(ctx);
 }
 
@@ -407,12 +489,12 @@ static bool is_pair(const struct stuck_msg *msg, const char *field)
 	       (!strcmp(field, "datatype") && coll == TT_COLL_ALLTOALLW);
 }
 
-/* The communicator may still have to be made here. */
+/* The communicator may still have to be made here, or be freed. */
 static void note_mismatch(struct tutti_context *ctx, const struct stuck_msg *msg)
 {
 	const char *field = tt_fields_differ(&msg->fields, &msg->other_fields);
 	const char *call = tt_coll_name((enum tt_coll)msg->fields.coll), *in = "a communicator";
-	struct tutti_comm *comm = tt_comm_find(ctx, msg->uid);
+	struct tutti_comm *comm = tt_comm_find_any(ctx, msg->uid);
 	char a[160], b[160], name[TT_COMM_NAME], text[480];
 
 	if (!field)

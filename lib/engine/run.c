@@ -315,7 +315,7 @@ uint64_t tt_run_where(struct tt_plan_req *req, char *phase, size_t size)
 static struct tutti_comm *past_of(struct tutti_context *ctx, const struct tt_key *key,
 				  struct tt_past *past)
 {
-	struct tutti_comm *comm = tt_comm_find(ctx, key->comm);
+	struct tutti_comm *comm = tt_comm_find_any(ctx, key->comm);
 	uint32_t behind;
 	uint64_t made;
 
@@ -333,9 +333,11 @@ static void report(struct tutti_comm *comm, const struct tt_past *past, int peer
 {
 	int rank = past->counts ? tt_comm_rank_of(comm, peer) : -1;
 
-	tt_stuck_report(comm, past->seq, &past->fields);
+	/* in this order: the peer reports a block before it answers rank 0 that its call is alike
+	 */
 	if (rank >= 0)
 		tt_pair_ask(comm, past, rank);
+	tt_stuck_differs(comm, past->seq, &past->fields);
 }
 
 void tt_run_mismatch(void *arg, int peer, const struct tt_key *key)

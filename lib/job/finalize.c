@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/engine/node/node_ops.h"
 #include "lib/job/job.h"
 #include "lib/observe/report/prometheus.h"
 #include "lib/rma/rma.h"
@@ -33,17 +34,15 @@ static void free_comms(struct tutti_context *ctx)
 /* A failure in other ranks' calls that no call of this rank has returned. */
 static struct tutti_error_info untold(const struct tutti_context *ctx)
 {
-	struct tutti_error_info none = {0};
+	const struct tt_list *comms[] = {&ctx->comms, &ctx->dead};
+	struct tutti_error_info info = ctx->untold;
 	struct tt_list *l, *tmp;
+	int i;
 
-	tt_list_each(l, tmp, &ctx->comms)
-	{
-		const struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
-
-		if (atomic_load(&comm->failed) == -TUTTI_EMISMATCH && !comm->told)
-			return comm->failure;
-	}
-	return none;
+	for (i = 0; i < 2; i++)
+		tt_list_each(l, tmp, comms[i]) if (!info.code) info =
+			tt_comm_untold(tt_container(l, struct tutti_comm, link));
+	return info;
 }
 
 int tt_job_leave(struct tutti_context *ctx, uint64_t deadline, struct tutti_error_info *late)
@@ -60,6 +59,8 @@ int tt_job_leave(struct tutti_context *ctx, uint64_t deadline, struct tutti_erro
 	tt_userop_free_all(ctx);
 	tt_stuck_free(ctx);
 	tt_vote_free_all(ctx);
+	free(ctx->polled);
+	free(ctx->heard);
 	free(ctx->doomed);
 	free(ctx->broken);
 	tt_win_forget(ctx);
@@ -145,6 +146,22 @@ static void end_orphans(struct tutti_context *ctx)
 	tt_wire_unlock(ctx->wire);
 }
 
+/* All ranks have made all their calls: those on the memory of a host are compared. */
+static void check_last(struct tutti_context *ctx)
+{
+	struct tt_list *l, *tmp;
+
+	tt_wire_lock(ctx->wire);
+	tt_list_each(l, tmp, &ctx->comms)
+	{
+		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
+
+		tt_node_check_last(comm, comm->node);
+		tt_node_check_last(comm, comm->near);
+	}
+	tt_wire_unlock(ctx->wire);
+}
+
 /*
  * Leaves when no rank needs this one any more: everything sent has left, then all ranks meet in a
  * barrier, then in tt_boot_stop. Connections are closed only afterwards.
@@ -158,6 +175,7 @@ static int say_goodbye(struct tutti_context *ctx)
 		err = tutti_barrier(ctx->world);
 		if (!err)
 			tt_engine_wait(ctx, all_sent, ctx, deadline);
+		check_last(ctx);
 	} else if (ctx->shrunk) {
 		tt_engine_wait(ctx, all_sent_anyway, ctx, tt_deadline_ms(1000));
 	}

@@ -199,7 +199,9 @@ static void step(struct tt_stalled *stalled)
 	if (!err && s->made) {
 		if (!tt_comm_ready(s->made, s->call))
 			return;
-		err = tt_comm_check(s->made);
+		/* calls that differ already belong to the next call on it */
+		if (atomic_load(&s->made->failed) != -TUTTI_EMISMATCH)
+			err = tt_comm_check(s->made);
 	}
 	if (err)
 		fail(s, err);

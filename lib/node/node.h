@@ -184,6 +184,11 @@ void tt_node_began(struct tt_node_group *g, uint64_t turn, uint64_t fprint);
  * is a turn in which they differ.
  */
 bool tt_node_agreed(struct tt_node_group *g, uint64_t upto, uint64_t *turn);
+/*
+ * The same for the last two turns of this rank, which has finished them, as far as other ranks
+ * have: of each two ranks, the one that comes later finds out.
+ */
+bool tt_node_last_agreed(struct tt_node_group *g, uint64_t last, uint64_t *turn);
 /* All ranks have begun this turn, with the same fingerprint. */
 void tt_node_all_began(struct tt_node_group *g, uint64_t turn);
 /* This rank is done with this turn. */

@@ -230,6 +230,28 @@ bool tt_node_agreed(struct tt_node_group *g, uint64_t upto, uint64_t *turn)
 	return true;
 }
 
+bool tt_node_last_agreed(struct tt_node_group *g, uint64_t last, uint64_t *turn)
+{
+	uint64_t t = last > g->agreed + 1 ? last - 1 : last, own;
+	int i;
+
+	/* of two ranks that come at the same time, at least one sees the other's turn as done */
+	atomic_thread_fence(memory_order_seq_cst);
+	for (; t > g->agreed && t <= last; t++) {
+		own = atomic_load_explicit(&g->area->rank[g->rank].called[t % 4],
+					   memory_order_relaxed);
+		for (i = 0; i < g->size; i++)
+			if (atomic_load_explicit(&g->area->rank[i].done, memory_order_acquire) >=
+				    t &&
+			    atomic_load_explicit(&g->area->rank[i].called[t % 4],
+						 memory_order_relaxed) != own) {
+				*turn = t;
+				return false;
+			}
+	}
+	return true;
+}
+
 void tt_node_all_began(struct tt_node_group *g, uint64_t turn)
 {
 	g->agreed = turn;

@@ -153,7 +153,8 @@ struct tt_boot {
 	int nknown;	    /* entries [0, nknown) of ranks are valid */
 	bool done;	    /* rank 0 has said that the tree stands */
 	bool ready_sent, stopping;
-	int bye_said; /* ranks below, as reported to the parent; 0: not yet */
+	bool leave_held; /* all ranks could leave, but handlers.busy */
+	int bye_said;	 /* ranks below, as reported to the parent; 0: not yet */
 	int stop_result;
 	int ras_fd, ras_key;  /* ras.c; -1: none */
 	unsigned ras_clients; /* ever accepted */

@@ -51,8 +51,9 @@
 #include "lib/boot/control/fork.h"
 #include "lib/boot/control/ras.h"
 
-#define STOP_MS 100  /* how often params.stop is called, and rank 0 looks into the directory */
-#define LATE_PART 16 /* of the limit: a loop that is later than this excuses its peers */
+#define STOP_MS 100 /* how often params.stop is called, and rank 0 looks into the directory */
+#define HELD_NS (20 * TT_MS) /* how often rank 0 asks whether the ranks may leave */
+#define LATE_PART 16	     /* of the limit: a loop that is later than this excuses its peers */
 
 void tt_ctl_add_link(struct tt_boot *b, struct tt_link *link)
 {
@@ -332,6 +333,8 @@ static int next_timeout(struct tt_boot *b)
 		next = b->dialer.next_try;
 	if (b->phase == TT_PH_UP && b->stopping && b->stop_deadline < next)
 		next = b->stop_deadline;
+	if (b->phase == TT_PH_UP && b->leave_held && tt_now_ns() + HELD_NS < next)
+		next = tt_now_ns() + HELD_NS;
 	if ((b->phase == TT_PH_FAIL || b->phase == TT_PH_BYE) && b->drain_deadline < next)
 		next = b->drain_deadline;
 	if (b->listenfd >= 0 && !b->listen_armed && b->listen_again < next)

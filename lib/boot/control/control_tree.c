@@ -222,6 +222,17 @@ static void bye_down(struct tt_boot *b)
 	enter_bye(b, tt_deadline_ms(DRAIN_MS));
 }
 
+/* Messages of this rank, or of its handlers, that come before the end. */
+static bool unsent(struct tt_boot *b)
+{
+	bool any;
+
+	pthread_mutex_lock(&b->lock);
+	any = !tt_list_empty(&b->outbox);
+	pthread_mutex_unlock(&b->lock);
+	return any;
+}
+
 /*
  * The end: goes up when all ranks below want it, and down when all ranks do. The root counts, so
  * that a rank between two parents at that moment is included.
@@ -245,7 +256,11 @@ static void check_bye(struct tt_boot *b)
 		below += c->below;
 	}
 	if (b->evicted[0] || (tt_tree_is_root(b) && below + b->ngone >= b->nranks)) {
-		bye_down(b);
+		b->leave_held =
+			!b->evicted[0] && !b->solo &&
+			((b->handlers.busy && b->handlers.busy(b->handlers.arg)) || unsent(b));
+		if (!b->leave_held)
+			bye_down(b);
 	} else if (b->parent && below != b->bye_said) {
 		b->bye_said = below;
 		k = (struct tt_pack){.p = buf, .cap = sizeof(buf)};

@@ -187,6 +187,7 @@ static void free_group(struct tutti_comm *comm, struct tt_node_comm **nc)
 {
 	if (!*nc)
 		return;
+	tt_node_check_last(comm, *nc);
 	tt_node_batches_free(comm, *nc);
 	if (atomic_load(&comm->coll_failed)) /* on all ranks: those that have not come for its area
 					   never will */

@@ -34,21 +34,37 @@ static bool may_begin(const struct tt_plan_req *req)
 	       tt_node_may_begin(nc->group, req->turn);
 }
 
+/* Ranks differ in a turn: a verdict follows. */
+static void report(struct tutti_comm *comm, struct tt_node_comm *nc, uint64_t turn)
+{
+	struct tt_past past;
+
+	if (nc->told != turn && tt_comm_past(comm, nc->init, nc->seq[turn % 4], &past))
+		tt_stuck_differs(comm, past.seq, &past.fields);
+	nc->told = turn;
+}
+
 /*
  * Whether all ranks have made the same calls up to a turn that all have finished; if not, a
  * verdict follows.
  */
 static bool agreed(struct tutti_comm *comm, struct tt_node_comm *nc, uint64_t upto)
 {
-	struct tt_past past;
 	uint64_t turn;
 
 	if (tt_node_agreed(nc->group, upto, &turn))
 		return true;
-	if (nc->told != turn && tt_comm_past(comm, nc->init, nc->seq[turn % 4], &past))
-		tt_stuck_report(comm, past.seq, &past.fields);
-	nc->told = turn;
+	report(comm, nc, turn);
 	return false;
+}
+
+void tt_node_check_last(struct tutti_comm *comm, struct tt_node_comm *nc)
+{
+	uint64_t turn;
+
+	if (nc && nc->group && !atomic_load(&comm->coll_failed) &&
+	    !tt_node_last_agreed(nc->group, nc->turn, &turn))
+		report(comm, nc, turn);
 }
 
 unsigned tt_node_stores(struct tt_node_comm *nc, char *const *base, const size_t *extent)
@@ -321,7 +337,7 @@ static int wait_op(struct tt_op_run *run)
 		if (!differs)
 			continue;
 		if (!run->told)
-			tt_stuck_report(req->r.comm, req->r.seq, &req->fields);
+			tt_stuck_differs(req->r.comm, req->r.seq, &req->fields);
 		run->told = true;
 		return 0; /* until the verdict comes */
 	}

@@ -64,6 +64,11 @@ int tt_node_comm_share(struct tutti_comm *comm, bool now);
 int tt_node_comm_late(const struct tutti_comm *comm);
 void tt_node_comm_free(struct tutti_comm *comm);
 
+/*
+ * The memory of a host is about to be freed: reports calls that differ, which nothing that this
+ * rank waited for has shown. nc may be NULL.
+ */
+void tt_node_check_last(struct tutti_comm *comm, struct tt_node_comm *nc);
 /* node_ops.c: TT_REDUCE flags for a call on these buffers, by enum tt_buf. */
 unsigned tt_node_stores(struct tt_node_comm *nc, char *const *base, const size_t *extent);
 

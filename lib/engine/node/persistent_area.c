@@ -167,6 +167,7 @@ bool tt_node_series_there(struct tutti_comm *comm, struct tt_node_comm *nc)
 
 void tt_node_series_free(struct tutti_comm *comm, struct tt_node_comm *nc)
 {
+	tt_node_check_last(comm, nc);
 	tt_node_group_free(nc->group);
 	nc->batch->users--;
 	tidy(comm, nc->base);
