@@ -454,10 +454,10 @@ void tt_ctx_alive(void *ctx);
 /* Handlers of the control tree; they take the lock. */
 void tt_ctx_fail_msg(void *ctx, int from, const void *data, size_t len);
 /*
- * Under the lock: whether a rank of comm has failed, and why. The communicators with it have failed
- * then, too, although tt_ctx_gone may still be on its way.
+ * Under the lock: whether a rank of comm has failed, and why. False until the communicators with it
+ * have failed, too: the control tree knows of the death a little earlier.
  */
-bool tt_comm_gone(struct tutti_comm *comm, int rank, char *why, size_t size);
+bool tt_comm_gone(const struct tutti_comm *comm, int rank, char *why, size_t size);
 void tt_ctx_gone(void *ctx, int rank, const char *host, const char *why);
 void tt_ctx_abort_msg(void *ctx, int from, const void *data, size_t len);
 /* Tells all ranks to abort. Any thread. */

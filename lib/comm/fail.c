@@ -496,13 +496,36 @@ static void take_arrived(struct tutti_context *ctx, int rank)
 		tt_wire_drain(ctx->wire);
 }
 
+static void note_gone(struct tutti_context *ctx, int rank)
+{
+	if (!ctx->heard)
+		ctx->heard = calloc((size_t)ctx->boot_params.nranks, 1);
+	if (ctx->heard)
+		ctx->heard[rank] = 1;
+}
+
+bool tt_comm_gone(const struct tutti_comm *comm, int rank, char *why, size_t size)
+{
+	const struct tutti_context *ctx = comm->ctx;
+	int world = comm->world[rank];
+
+	if (!tt_boot_gone(ctx->boot, world, why, size))
+		return false;
+	if (comm->tolerant && (comm->dead[rank] & TT_DEAD))
+		return true;
+	return (ctx->heard && ctx->heard[world]) || atomic_load(&comm->failed);
+}
+
 void tt_ctx_gone(void *arg, int rank, const char *host, const char *why)
 {
 	struct tutti_context *ctx = arg;
 
-	if (!ctx->wire)
+	if (!ctx->wire) {
+		note_gone(ctx, rank);
 		return;
+	}
 	tt_ctx_lock(ctx);
+	note_gone(ctx, rank);
 	if (rank != ctx->boot_params.rank)
 		take_arrived(ctx, rank);
 	if (rank == ctx->boot_params.rank)

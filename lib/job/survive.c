@@ -13,11 +13,12 @@ int tt_comm_failed(struct tutti_comm *comm, struct tutti_failed *list, int max)
 	struct tutti_failed one;
 	int i, found = 0;
 
+	tt_wire_lock(comm->ctx->wire);
 	for (i = 0; i < comm->size; i++) {
 		memset(&one, 0, sizeof(one));
 		one.rank = i;
 		one.world_rank = comm->world[i];
-		if (!tt_boot_gone(comm->ctx->boot, comm->world[i], one.reason, sizeof(one.reason)))
+		if (!tt_comm_gone(comm, i, one.reason, sizeof(one.reason)))
 			continue;
 		snprintf(one.host, sizeof(one.host), "%s",
 			 tt_boot_host(comm->ctx->boot, comm->world[i]));
@@ -25,6 +26,7 @@ int tt_comm_failed(struct tutti_comm *comm, struct tutti_failed *list, int max)
 			list[found] = one;
 		found++;
 	}
+	tt_wire_unlock(comm->ctx->wire);
 	return found;
 }
 
@@ -64,10 +66,11 @@ static int under_way(const struct tutti_comm *comm)
 
 void tt_comm_state(struct tutti_comm *comm, struct tutti_comm_state *state)
 {
-	int failed = tt_comm_failed(comm, NULL, 0), i;
+	int failed, i;
 
 	memset(state, 0, sizeof(*state));
 	tt_wire_lock(comm->ctx->wire);
+	failed = tt_comm_failed(comm, NULL, 0);
 	state->code = atomic_load(&comm->failed);
 	state->coll_code = atomic_load(&comm->coll_failed);
 	state->flags = comm->tolerant ? TUTTI_COMM_TOLERANT : 0;

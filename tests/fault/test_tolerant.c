@@ -422,12 +422,46 @@ static void one_ofi(void)
 	one("TUTTI_TRANSPORT=ofi TUTTI_IF=lo");
 }
 
+/* ---- a failed rank and the codes that follow from it are seen together ---- */
+
+#define COMMS 60
+
+static int state_body(struct mp_job *job)
+{
+	struct tutti_comm_state state = {.size = sizeof(state)};
+	struct tutti_comm *comm[COMMS];
+	int i, n = 0, victim = job->n - 1;
+
+	for (i = 0; i < COMMS; i++)
+		MP_OK(tutti_comm_dup(job->world, &comm[i]));
+	mp_meet(job);
+	if (job->rank == victim)
+		kill(getpid(), SIGKILL);
+	while (!n && job->rank % 2)
+		MP_OK(tutti_comm_failed(comm[COMMS - 1], NULL, 0, &n));
+	while (!state.failed)
+		MP_OK(tutti_comm_state(comm[COMMS - 1], &state));
+	MP_ERR(state.coll_code, -TUTTI_EPEER);
+	MP_ERR(tutti_barrier(comm[COMMS - 1]), -TUTTI_EPEER);
+	TT_EXPECT(!mp_leave_failed(job));
+	return 0;
+}
+
+static void state(void)
+{
+	int i;
+
+	for (i = 0; i < 4; i++)
+		TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TOLERANT=1 TUTTI_TRANSPORT=shm",
+				 .fn = state_body, .killed = 1 << 3));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"shm4", shm4},	      {"shm5", shm5},	    {"node4", node4},
-		{"ofi4", ofi4},	      {"ofi5", ofi5},	    {"verbs3", verbs3},
-		{"one_shm", one_shm}, {"one_ofi", one_ofi}, {NULL, NULL}};
+		{"shm4", shm4},	  {"shm5", shm5},     {"node4", node4},	    {"ofi4", ofi4},
+		{"ofi5", ofi5},	  {"verbs3", verbs3}, {"one_shm", one_shm}, {"one_ofi", one_ofi},
+		{"state", state}, {NULL, NULL}};
 
 	return tt_test_main("tolerant", tests, argc, argv);
 }
