@@ -98,7 +98,7 @@ static void ahead_shm(void)
 	ahead_on("TUTTI_TRANSPORT=shm TUTTI_PARKED=1 TUTTI_SLOTS=4");
 	ahead_on("TUTTI_TRANSPORT=shm TUTTI_PARKED=3 TUTTI_SLOTS=4");
 	ahead_on("TUTTI_TRANSPORT=shm");
-	ahead_on("TUTTI_TRANSPORT=shm TUTTI_PARKED=2 TUTTI_PROGRESS=thread");
+	ahead_on("TUTTI_TRANSPORT=shm TUTTI_PARKED=2 TUTTI_SLOTS=4 TUTTI_PROGRESS=thread");
 }
 
 static void ahead_ofi(void)
