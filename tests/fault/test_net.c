@@ -44,20 +44,23 @@ __attribute__((format(printf, 1, 2))) static int run(const char *fmt, ...)
 	return system(command);
 }
 
-/* Makes this program's own isolated network. Returns the error, or NULL. */
+/*
+ * Makes this program's own isolated network, with a new bridge for each job: the hosts of the job
+ * before have the same addresses, and the kernel removes them only some time after their ranks.
+ * Returns the error, or NULL.
+ */
 static const char *own_network(void)
 {
-	static bool done;
+	static bool apart;
 
-	if (done)
-		return NULL;
 	if (geteuid())
 		return "only root can make networks";
-	if (unshare(CLONE_NEWNET))
+	if (!apart && unshare(CLONE_NEWNET))
 		return "no network namespaces here";
-	if (run("ip link set lo up && ip link add br0 type bridge && ip link set br0 up") != 0)
+	apart = true;
+	if (run("ip link set lo up && { ip link del br0 2>/dev/null || true; } && "
+		"ip link add br0 type bridge && ip link set br0 up") != 0)
 		return "ip(8) could not make a bridge";
-	done = true;
 	return NULL;
 }
 
