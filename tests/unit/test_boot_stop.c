@@ -103,6 +103,8 @@ static void test_goodbyes_count_once(void)
 			    .nchildren = 3,
 			    .ngone = 1};
 
+	pthread_mutex_init(&b.lock, NULL);
+	tt_list_init(&b.outbox);
 	tt_tree_step(&b);
 	TT_CHECK(b.phase == TT_PH_UP);
 	child[1].below = 2; /* it has come to rank 2 */

@@ -26,6 +26,7 @@
 #include <unistd.h>
 
 #define WRITE_TRIES 100
+#define WRITE_APART_US 1000
 
 static void file_name(const struct tt_boot_params *params, char *path, size_t size)
 {
@@ -82,9 +83,11 @@ int tt_bootdir_write(const struct tt_boot_params *params)
 	if (params->boot_secret)
 		sodium_bin2hex(secret, sizeof(secret), params->secret, sizeof(params->secret));
 	snprintf(text, sizeof(text), "%ssecret %s\n%s", head, secret, rank0);
-	do
+	err = write_once(path, tmp, text);
+	while ((err == EEXIST || err == ENOENT) && ++tries < WRITE_TRIES) {
+		usleep(randombytes_uniform(WRITE_APART_US)); /* two in step would meet again */
 		err = write_once(path, tmp, text);
-	while ((err == EEXIST || err == ENOENT) && ++tries < WRITE_TRIES);
+	}
 	sodium_memzero(text, sizeof(text));
 	sodium_memzero(secret, sizeof(secret));
 	return err ? tt_fail(-TUTTI_EBOOT, "TUTTI_BOOT_DIR=%s: can't write a file there: %s",
