@@ -66,6 +66,8 @@ int tutti_win_free(struct tutti_win *win)
 		err = comm->freed
 			      ? tt_call_unchecked(comm, &(struct tt_call){.coll = TT_COLL_BARRIER})
 			      : tutti_barrier(comm);
+	if (!err)
+		tt_accs_finish(win);
 	win->abandoned = err;
 	tt_win_drop(win);
 	return err;

@@ -238,6 +238,12 @@ int tt_accs_new(struct tutti_win *win);
 /* After the parts are exchanged, which name the port. Under the lock, as are all below. */
 void tt_accs_open(struct tutti_win *win);
 void tt_accs_drop(struct tutti_win *win, int rank, int status);
+/*
+ * When all ranks have flushed, they have this rank's replies, which may still count as being sent
+ * here. Waits until they do not: else freeing the window would close the connections. Without the
+ * lock.
+ */
+void tt_accs_finish(struct tutti_win *win);
 void tt_accs_free(struct tutti_win *win);
 
 /* rma_request.c: operations as requests. Without the lock. */

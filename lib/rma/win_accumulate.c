@@ -355,6 +355,21 @@ static void free_pieces(struct tt_accs *accs)
 	}
 }
 
+static bool all_sent(void *arg)
+{
+	const struct tutti_win *win = arg;
+
+	return atomic_load(&win->comm->failed) || tt_list_empty(&win->accs->served);
+}
+
+void tt_accs_finish(struct tutti_win *win)
+{
+	struct tutti_context *ctx = win->comm->ctx;
+
+	if (win->accs)
+		tt_engine_wait(ctx, all_sent, win, tt_deadline_ms(ctx->env.timeout.number));
+}
+
 void tt_accs_free(struct tutti_win *win)
 {
 	struct tt_accs *accs = win->accs;

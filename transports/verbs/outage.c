@@ -189,7 +189,7 @@ static void leave(struct vb_ep *ep, struct vb_rail *rail)
 
 void vb_left(struct vb_ep *ep, int i, const struct vb_req *req, int status)
 {
-	const struct vb_rail *rail = ep->qp[i].rail;
+	struct vb_rail *rail = ep->qp[i].rail;
 	char text[VB_LOST_TEXT];
 
 	vb_release(ep, i, req, status ? -ENETDOWN : 0);
@@ -200,10 +200,12 @@ void vb_left(struct vb_ep *ep, int i, const struct vb_req *req, int status)
 	}
 	if (vb_lost_text(&ep->lost, text))
 		vb_fail_by_port(ep, &ep->qp[i], NULL);
-	else if (!under_way(ep, rail))
-		tt_info("verbs: %s/%u is no longer used for this connection: its port, or the "
-			"peer's, is down",
+	else if (!under_way(ep, rail) && !rail->told) {
+		rail->told = true;
+		tt_warn("verbs: %s/%u is no longer used: its port, or the peer's, is down; the "
+			"other ports carry what it did",
 			rail->port.name, rail->port.num);
+	}
 }
 
 static struct vb_ep *ep_on(const struct vb_rail *rail, uint32_t i)

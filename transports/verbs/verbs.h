@@ -266,6 +266,7 @@ struct vb_rail {
 	uint8_t ip[16];
 	uint16_t cm_port;
 	bool down;	     /* the port is: new endpoints do without */
+	bool told;	     /* of an outage: the user has been warned */
 	bool homeless;	     /* it has no address any more: they do, too */
 	uint64_t down_until; /* how long its return is waited for; 0: not, or no more */
 	bool dead;	     /* the device is gone, or rdma_cm has no address there */
