@@ -288,9 +288,10 @@ struct tutti_context {
 	int node_reports;	   /* rank 0 */
 	atomic_bool node_agreed;
 	unsigned failures_seen;
-	bool unfenced; /* requests of failed communicators remain: other processes access buffers */
-	bool suspicions; /* timers run even without a request under way */
-	int running;	 /* requests under way */
+	atomic_bool unfenced; /* requests of failed communicators remain: other processes access
+				 buffers */
+	bool suspicions;      /* timers run even without a request under way */
+	int running;	      /* requests under way */
 
 	struct tt_list kin; /* kin.c: a ring of contexts that have grown out of each other */
 	atomic_bool has_kin;
