@@ -299,6 +299,19 @@ static void test_refuses(void)
 	munmap(j, sizeof(*j));
 }
 
+/* Without the socket that is open for a moment each time the rank looks for rank 0. */
+static int lasting_fds(void)
+{
+	int i, n, least = tt_open_fds();
+
+	for (i = 0; i < 50; i++) {
+		usleep(1000);
+		n = tt_open_fds();
+		least = n < least ? n : least;
+	}
+	return least;
+}
+
 /* A rank that runs out of descriptors before rank 0 is there waits to say so. */
 static int rank_few_files(int rank, int n, void *arg)
 {
@@ -311,7 +324,7 @@ static int rank_few_files(int rank, int n, void *arg)
 	if (rank) {
 		TT_EXPECT(!tt_boot_contact(&p, &boot));
 		TT_EXPECT(!getrlimit(RLIMIT_NOFILE, &limit));
-		limit.rlim_cur = (rlim_t)tt_open_fds() - 1; /* it counts 3 more: 2 are left */
+		limit.rlim_cur = (rlim_t)lasting_fds() - 1; /* it counts 3 more: 2 are left */
 		TT_EXPECT(!setrlimit(RLIMIT_NOFILE, &limit));
 		j->here = 1;
 	} else {
