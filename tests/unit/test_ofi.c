@@ -358,7 +358,7 @@ static int silent_rank(int rank, int n, void *arg)
 	TT_EXPECT(WAIT_FOR(s.done == 1 && s.ntail == 1, 5000, pump(&s)));
 	TT_EXPECT(!side_meet(job, rank, &s));
 	if (rank == 1) {
-		usleep(200000);
+		usleep(1000000);
 	} else {
 		rma.local = s.mem;
 		rma.mr = s.mr;
@@ -367,7 +367,7 @@ static int silent_rank(int rank, int n, void *arg)
 		rma.user = &s;
 		usleep(20000);
 		TT_EXPECT(s.ep->ops->get(s.ep, &rma) == TT_STARTED);
-		came = WAIT_FOR(s.done == 2, 100, pump(&s));
+		came = WAIT_FOR(s.done == 2, 800, pump(&s));
 		printf("  %s: a get from a silent target %s\n", job->c->name,
 		       came ? "completes" : "waits for it");
 		TT_EXPECT(came || !(s.tp->caps & TT_CAP_AUTO_PROGRESS));

@@ -364,7 +364,7 @@ test_rail_down()
 {
 	need_rails
 	[ -e /sys/class/net/dummy1 ] || skip "only the guest's port may be taken down"
-	TUTTI_VERBS_DEVICE=rxe0,rxe1 job verbs 2 --timeout 60s ./tutti_perf allreduce -b 256K \
+	TUTTI_VERBS_DEVICE=rxe0,rxe1 job verbs 2 --timeout 40s ./tutti_perf allreduce -b 256K \
 		-e 256K -n 100000 -w 0 >"$tmp/out" 2>&1 &
 	# Once a thousand packets have gone over it, the job is under way.
 	before=$(sent rxe1) i=0
