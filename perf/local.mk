@@ -34,17 +34,18 @@ endif
 EXTRA_DIST += perf/staleness perf/staleness.gp perf/relay perf/compare_verbs perf/scale \
 	perf/servers perf/predict perf/tune perf/hier perf/hosts.inc \
 	perf/instructions perf/waiting \
-	perf/compare/compare perf/compare/table.awk perf/compare/figure.gp \
-	perf/compare/absolute.gp perf/compare/drive.h \
-	perf/compare/drive.c perf/compare/drive_tutti.c perf/compare/drive_mpi.c \
-	perf/compare/drive_gloo.cc perf/compare/line.c perf/compare/bare_ofi.c
+	perf/compare/compare perf/compare/report.awk perf/compare/curves.awk \
+	perf/compare/curves.gp perf/compare/heat.awk perf/compare/heat.gp perf/compare/drive.h \
+	perf/compare/drive.c perf/compare/operations.c perf/compare/drive_tutti.c \
+	perf/compare/drive_mpi.c perf/compare/drive_gloo.cc perf/compare/forbid_vm.c \
+	perf/compare/line.c perf/compare/bare_ofi.c
 
 # Against Open MPI, MPICH and Gloo, as far as they are installed; doc/COMPARE.md. WHERE: some of
-# its tables.
+# its tables. OPTIONS: those of perf/compare/compare.
 perf-compare: all
-	TT_SRC=$(abs_top_srcdir) CC="$(CC)" sh $(srcdir)/perf/compare/compare $(WHERE)
+	TT_SRC=$(abs_top_srcdir) CC="$(CC)" sh $(srcdir)/perf/compare/compare $(OPTIONS) $(WHERE)
 perf-compare-quick: all
-	TT_SRC=$(abs_top_srcdir) CC="$(CC)" sh $(srcdir)/perf/compare/compare -q $(WHERE)
+	TT_SRC=$(abs_top_srcdir) CC="$(CC)" sh $(srcdir)/perf/compare/compare -q $(OPTIONS) $(WHERE)
 perf-scale: all
 	TT_BUILD=$(abs_top_builddir) $(SHELL) $(srcdir)/perf/scale
 # tutti_sim beside shaped hosts, as root; what a tuning table picks, against every algorithm.

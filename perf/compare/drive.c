@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* The loop that measures the operations of operations.c, the same for every library. */
 #include "perf/compare/drive.h"
 
 #include <stdio.h>
@@ -7,14 +8,9 @@
 #include <time.h>
 
 #define MOST 2000 /* iterations with a barrier */
-#define LEAST 7
-
-struct run {
-	const struct peer *peer;
-	float *in, *out;
-	size_t count;
-	double seconds;
-};
+#define LEAST 5
+#define BATCHES 5
+#define PAGE 4096
 
 static double now(void)
 {
@@ -31,15 +27,29 @@ static int ascending(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* n of them back to back; seconds each, of the slowest rank. */
-static int batch(const struct run *run, long n, double *each)
+static int barrier(const struct peer *peer)
 {
-	double start = now();
-	int err = 0;
+	return peer->call(DRIVE_BARRIER, NULL);
+}
+
+/* Whether this rank does anything in a unit. */
+static int takes_part(const struct drive_run *run)
+{
+	if (run->op->collective)
+		return 1;
+	return run->op->one_sided ? !run->peer->rank : run->other >= 0;
+}
+
+/* n of them back to back; seconds each, of the slowest rank. */
+static int batch(const struct drive_run *run, long n, double *each)
+{
+	double start;
+	int err = barrier(run->peer);
 	long i;
 
-	for (i = 0; i < n && !err; i++)
-		err = run->peer->allreduce(run->in, run->out, run->count);
+	start = now();
+	for (i = 0; takes_part(run) && i < n && !err; i++)
+		err = run->op->unit(run);
 	*each = (now() - start) / (double)n;
 	return err ? err : run->peer->max(each, 1);
 }
@@ -52,27 +62,37 @@ static long fit(double seconds, double each, long least, long most)
 	return n < (double)least ? least : n > (double)most ? most : (long)n;
 }
 
-static int rate(const struct run *run, double guess, double *us)
+static int rate(const struct drive_run *run, double guess, double *each)
 {
 	int err = batch(run, fit(run->seconds / 4, guess, 1, 1000000), &guess);
 
-	if (!err)
-		err = batch(run, fit(run->seconds, guess, 2, 10000000), us);
-	*us *= 1e6;
+	return err ? err : batch(run, fit(run->seconds, guess, 2, 10000000), each);
+}
+
+static int batches(const struct drive_run *run, double guess, double *each)
+{
+	long n = fit(run->seconds / BATCHES, guess, 1, 10000);
+	double means[BATCHES];
+	int i, err = batch(run, (n + 9) / 10, each);
+
+	for (i = 0; i < BATCHES && !err; i++)
+		err = batch(run, n, &means[i]);
+	qsort(means, BATCHES, sizeof(means[0]), ascending);
+	*each = means[BATCHES / 2];
 	return err;
 }
 
-static int median(const struct run *run, double guess, double *us)
+static int after_barriers(const struct drive_run *run, double guess, double *each)
 {
 	long n = fit(run->seconds, guess, LEAST, MOST), i;
 	double *times = calloc((size_t)n, sizeof(*times)), start;
 	int err = times ? 0 : -1;
 
 	for (i = -n / 10; i < n && !err; i++) {
-		err = run->peer->barrier();
+		err = barrier(run->peer);
 		start = now();
 		if (!err)
-			err = run->peer->allreduce(run->in, run->out, run->count);
+			err = run->op->unit(run);
 		if (i >= 0)
 			times[i] = now() - start;
 	}
@@ -80,64 +100,118 @@ static int median(const struct run *run, double guess, double *us)
 		err = run->peer->max(times, (size_t)n);
 	if (!err) {
 		qsort(times, (size_t)n, sizeof(*times), ascending);
-		*us = times[n / 2] * 1e6;
+		*each = times[n / 2];
 	}
 	free(times);
 	return err;
 }
 
-static int wrong(const struct run *run, double *n)
+static int measure(const struct drive_run *run, int rates, double *us)
 {
-	float right = (float)(run->peer->ranks * (run->peer->ranks + 1) / 2);
-	size_t i;
+	double guess = 0, each = 0;
+	int err = batch(run, 1, &guess); /* first uses of buffers and connections */
 
-	for (i = 0, *n = 0; i < run->count; i++)
-		*n += run->out[i] != right;
-	return run->peer->max(n, 1);
+	if (!err)
+		err = batch(run, 2, &guess);
+	if (!err)
+		err = rates		    ? rate(run, guess, &each)
+		      : run->op->collective ? after_barriers(run, guess, &each)
+					    : batches(run, guess, &each);
+	*us = each * 1e6 / drive_messages(run);
+	return err;
 }
 
-static int one_size(const struct run *run, int (*measure)(const struct run *, double, double *))
+static int open_window(struct drive_run *run)
 {
-	double guess = 0, us = 0, bad = 0;
-	int err;
+	size_t i;
+	/* MPICH 4.0.2 has wrong results in windows of 8 bytes */
+	int err = run->peer->expose(run->bytes < PAGE ? PAGE : run->bytes, &run->exposed);
 
-	memset(run->out, 0, run->count * sizeof(float));
-	err = batch(run, 3,
-		    &guess); /* for the first size others may still be filling their buffers */
+	for (i = 0; !err && i < run->bytes / sizeof(float); i++)
+		((float *)run->exposed)[i] = drive_input(run->peer->rank, i);
+	return err ? err : barrier(run->peer);
+}
+
+static int one_cell(struct drive_run *run, int rates)
+{
+	double us = 0, wrong = 0;
+	int err = 0;
+
+	if (!drive_prepare(run))
+		return 0;
+	memset(run->out, 0, drive_out(run) * sizeof(float));
+	if (run->op->one_sided)
+		err = open_window(run);
 	if (!err)
-		err = batch(run, 3, &guess);
+		err = measure(run, rates, &us);
+	if (!err && run->op->one_sided)
+		err = run->peer->close();
 	if (!err)
-		err = measure(run, guess, &us);
-	if (!err)
-		err = wrong(run, &bad);
+		err = barrier(run->peer);
+	if (!err) {
+		wrong = drive_wrong(run);
+		err = run->peer->max(&wrong, 1);
+	}
+	if (!err && run->op->one_sided)
+		err = run->peer->conceal();
 	if (!err && !run->peer->rank) {
-		printf("%zu %.3f %.0f\n", run->count * sizeof(float), us, bad);
+		printf("%s %zu %.4f %.0f\n", run->op->name, run->bytes, us, wrong);
 		fflush(stdout);
 	}
 	return err;
 }
 
+/* OPERATION:BYTES */
+static int parse(struct drive_run *run, const char *cell)
+{
+	const char *colon = strchr(cell, ':');
+
+	if (!colon)
+		return -1;
+	run->op = drive_op(cell, (size_t)(colon - cell));
+	run->bytes = strtoul(colon + 1, NULL, 10);
+	return run->op ? 0 : -1;
+}
+
+/* The buffers that the largest cell needs. */
+static int allocate(struct drive_run *run, int n, char **cells)
+{
+	size_t in = 1, out = 1, i;
+	int k;
+
+	for (k = 0; k < n; k++) {
+		if (parse(run, cells[k]))
+			return fprintf(stderr, "compare: no operation: %s\n", cells[k]), 2;
+		in = drive_in(run) > in ? drive_in(run) : in;
+		out = drive_out(run) > out ? drive_out(run) : out;
+	}
+	in *= sizeof(float);
+	out *= sizeof(float);
+	run->in = run->peer->alloc ? run->peer->alloc(in) : malloc(in);
+	run->out = run->peer->alloc ? run->peer->alloc(out) : malloc(out);
+	if (!run->in || !run->out)
+		return fprintf(stderr, "compare: no memory\n"), 1;
+	for (i = 0; i < in / sizeof(float); i++)
+		run->in[i] = drive_input(run->peer->rank, i);
+	return 0;
+}
+
 int drive(const struct peer *peer, int argc, char **argv)
 {
-	struct run run = {.peer = peer};
-	size_t largest = 0, i;
+	struct drive_run run = {.peer = peer};
 	int k, err = 0;
 
-	if (argc < 4 || (strcmp(argv[1], "each") && strcmp(argv[1], "rate")))
-		return fprintf(stderr, "usage: %s each|rate SECONDS BYTES...\n", argv[0]), 2;
+	if (argc < 4 || (strcmp(argv[1], "each") && strcmp(argv[1], "rate")) ||
+	    peer->ranks > DRIVE_RANKS)
+		return fprintf(stderr, "usage: %s each|rate SECONDS OPERATION:BYTES...\n", argv[0]),
+		       2;
 	run.seconds = atof(argv[2]);
-	for (k = 3; k < argc; k++)
-		largest =
-			strtoul(argv[k], NULL, 10) > largest ? strtoul(argv[k], NULL, 10) : largest;
-	run.in = peer->alloc ? peer->alloc(largest) : malloc(largest);
-	run.out = peer->alloc ? peer->alloc(largest) : malloc(largest);
-	if (!run.in || !run.out)
-		return fprintf(stderr, "%s: no memory\n", argv[0]), 1;
-	for (i = 0; i < largest / sizeof(float); i++)
-		run.in[i] = (float)(peer->rank + 1);
+	err = allocate(&run, argc - 3, argv + 3);
+	if (err)
+		return err;
 	for (k = 3; k < argc && !err; k++) {
-		run.count = strtoul(argv[k], NULL, 10) / sizeof(float);
-		err = one_size(&run, strcmp(argv[1], "rate") ? median : rate);
+		parse(&run, argv[k]);
+		err = one_cell(&run, !strcmp(argv[1], "rate"));
 	}
 	if (err)
 		fprintf(stderr, "%s: an operation failed: %d\n", argv[0], err);

@@ -34,22 +34,20 @@ template <typename T> static void larger(void *out, const void *a, const void *b
 	}
 }
 
-static int allreduce(const float *in, float *out, size_t count)
+static int call(enum drive_call call, const struct drive_args *a)
 {
-	gloo::AllreduceOptions o(context);
+	if (call == DRIVE_BARRIER) {
+		gloo::BarrierOptions o(context);
 
-	o.setInput(const_cast<float *>(in), count);
-	o.setOutput(out, count);
-	o.setReduceFunction(add<float>);
-	gloo::allreduce(o);
-	return 0;
-}
+		gloo::barrier(o);
+	} else {
+		gloo::AllreduceOptions o(context);
 
-static int barrier()
-{
-	gloo::BarrierOptions o(context);
-
-	gloo::barrier(o);
+		o.setInput(const_cast<float *>(a->in), a->count);
+		o.setOutput(a->out, a->count);
+		o.setReduceFunction(add<float>);
+		gloo::allreduce(o);
+	}
 	return 0;
 }
 
@@ -78,8 +76,8 @@ static int run(int argc, char **argv)
 
 	peer.rank = atoi(setting("TUTTI_RANK"));
 	peer.ranks = atoi(setting("TUTTI_NRANKS"));
-	peer.allreduce = allreduce;
-	peer.barrier = barrier;
+	peer.call = call;
+	peer.calls = 1u << DRIVE_ALLREDUCE;
 	peer.max = maximum;
 	attr.iface = setting("COMPARE_IF");
 	context = std::make_shared<gloo::rendezvous::Context>(peer.rank, peer.ranks);
@@ -87,7 +85,7 @@ static int run(int argc, char **argv)
 	context->connectFullMesh(store, device);
 	int status = drive(&peer, argc, argv);
 
-	barrier();
+	call(DRIVE_BARRIER, nullptr);
 	return status;
 }
 

@@ -4,32 +4,145 @@
 
 #include "perf/compare/drive.h"
 
-static int allreduce(const float *in, float *out, size_t count)
+#define WORLD MPI_COMM_WORLD
+#define F MPI_FLOAT
+
+static MPI_Request requests[2 * DRIVE_WINDOW];
+static int started;
+static MPI_Win win;
+
+static int call(enum drive_call call, const struct drive_args *a)
 {
-	return MPI_Allreduce(in, out, (int)count, MPI_FLOAT, MPI_SUM, MPI_COMM_WORLD);
+	int n = a ? (int)a->count : 0;
+
+	switch (call) {
+	case DRIVE_ALLREDUCE:
+		return MPI_Allreduce(a->in, a->out, n, F, MPI_SUM, WORLD);
+	case DRIVE_REDUCE:
+		return MPI_Reduce(a->in, a->out, n, F, MPI_SUM, 0, WORLD);
+	case DRIVE_REDUCE_SCATTER:
+		return MPI_Reduce_scatter(a->in, a->out, a->icounts, F, MPI_SUM, WORLD);
+	case DRIVE_REDUCE_SCATTER_BLOCK:
+		return MPI_Reduce_scatter_block(a->in, a->out, n, F, MPI_SUM, WORLD);
+	case DRIVE_SCAN:
+		return MPI_Scan(a->in, a->out, n, F, MPI_SUM, WORLD);
+	case DRIVE_EXSCAN:
+		return MPI_Exscan(a->in, a->out, n, F, MPI_SUM, WORLD);
+	case DRIVE_BCAST:
+		return MPI_Bcast(a->out, n, F, 0, WORLD);
+	case DRIVE_ALLGATHER:
+		return MPI_Allgather(a->in, n, F, a->out, n, F, WORLD);
+	case DRIVE_ALLGATHERV:
+		return MPI_Allgatherv(a->in, n, F, a->out, a->icounts, a->idispls, F, WORLD);
+	case DRIVE_ALLTOALL:
+		return MPI_Alltoall(a->in, n, F, a->out, n, F, WORLD);
+	case DRIVE_ALLTOALLV:
+		return MPI_Alltoallv(a->in, a->icounts, a->idispls, F, a->out, a->icounts,
+				     a->idispls, F, WORLD);
+	case DRIVE_GATHER:
+		return MPI_Gather(a->in, n, F, a->out, n, F, 0, WORLD);
+	case DRIVE_SCATTER:
+		return MPI_Scatter(a->in, n, F, a->out, n, F, 0, WORLD);
+	default:
+		return MPI_Barrier(WORLD);
+	}
 }
 
-static int barrier(void)
+static int maximum(double *values, size_t count)
 {
-	return MPI_Barrier(MPI_COMM_WORLD);
+	return MPI_Allreduce(MPI_IN_PLACE, values, (int)count, MPI_DOUBLE, MPI_MAX, WORLD);
 }
 
-static int max(double *values, size_t count)
+static int send_one(const void *buf, size_t bytes, int rank)
 {
-	return MPI_Allreduce(MPI_IN_PLACE, values, (int)count, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
+	return MPI_Send(buf, (int)bytes, MPI_CHAR, rank, 1, WORLD);
+}
+
+static int recv_one(void *buf, size_t bytes, int rank)
+{
+	return MPI_Recv(buf, (int)bytes, MPI_CHAR, rank, 1, WORLD, MPI_STATUS_IGNORE);
+}
+
+static int isend(const void *buf, size_t bytes, int rank)
+{
+	return MPI_Isend(buf, (int)bytes, MPI_CHAR, rank, 1, WORLD, &requests[started++]);
+}
+
+static int irecv(void *buf, size_t bytes, int rank)
+{
+	return MPI_Irecv(buf, (int)bytes, MPI_CHAR, rank, 1, WORLD, &requests[started++]);
+}
+
+static int wait_all(void)
+{
+	int n = started;
+
+	started = 0;
+	return MPI_Waitall(n, requests, MPI_STATUSES_IGNORE);
+}
+
+/* As the OSU micro-benchmarks do by default: a window that the library allocates, flushes. */
+static int expose(size_t bytes, void **base)
+{
+	int rank, err;
+
+	MPI_Comm_rank(WORLD, &rank);
+	err = MPI_Win_allocate((MPI_Aint)bytes, 1, MPI_INFO_NULL, WORLD, (void *)base, &win);
+	return err || rank ? err : MPI_Win_lock(MPI_LOCK_SHARED, 1, 0, win);
+}
+
+static int put(const void *buf, size_t bytes)
+{
+	return MPI_Put(buf, (int)bytes, MPI_CHAR, 1, 0, (int)bytes, MPI_CHAR, win);
+}
+
+static int get(void *buf, size_t bytes)
+{
+	return MPI_Get(buf, (int)bytes, MPI_CHAR, 1, 0, (int)bytes, MPI_CHAR, win);
+}
+
+static int flush(void)
+{
+	return MPI_Win_flush(1, win);
+}
+
+static int end_access(void)
+{
+	int rank;
+
+	MPI_Comm_rank(WORLD, &rank);
+	return rank ? 0 : MPI_Win_unlock(1, win);
+}
+
+static int conceal(void)
+{
+	return MPI_Win_free(&win);
 }
 
 int main(int argc, char **argv)
 {
-	struct peer peer = {.allreduce = allreduce, .barrier = barrier, .max = max};
+	struct peer peer = {.call = call,
+			    .calls = ~0u,
+			    .max = maximum,
+			    .send = send_one,
+			    .recv = recv_one,
+			    .isend = isend,
+			    .irecv = irecv,
+			    .wait = wait_all,
+			    .expose = expose,
+			    .put = put,
+			    .get = get,
+			    .flush = flush,
+			    .close = end_access,
+			    .conceal = conceal};
 	int status;
 
 	MPI_Init(&argc, &argv);
-	MPI_Comm_rank(MPI_COMM_WORLD, &peer.rank);
-	MPI_Comm_size(MPI_COMM_WORLD, &peer.ranks);
+	MPI_Comm_rank(WORLD, &peer.rank);
+	MPI_Comm_size(WORLD, &peer.ranks);
 	status = drive(&peer, argc, argv);
 	if (status)
-		MPI_Abort(MPI_COMM_WORLD, status);
+		MPI_Abort(WORLD, status);
 	MPI_Finalize();
 	return 0;
 }

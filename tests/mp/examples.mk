@@ -7,7 +7,8 @@ tests_mp_programs_perf_json_LDADD = $(JANSSON_LIBS)
 EXTRA_DIST += tests/mp/programs/digits.inc
 dist_check_SCRIPTS += tests/mp/programs/elastic.sh tests/mp/programs/digits.sh \
 	tests/mp/programs/examples.sh tests/mp/programs/trained.sh tests/mp/programs/perf.sh \
-	tests/mp/programs/tune.sh tests/mp/programs/mpi.sh tests/mp/programs/cluster.sh
+	tests/mp/programs/tune.sh tests/mp/programs/mpi.sh tests/mp/programs/cluster.sh \
+	tests/mp/programs/compare.sh
 TESTS += tests/mp/programs/elastic.sh tests/mp/programs/digits.sh tests/mp/programs/examples.sh \
 	tests/mp/programs/trained.sh tests/mp/programs/perf.sh tests/mp/programs/tune.sh \
-	tests/mp/programs/mpi.sh tests/mp/programs/cluster.sh
+	tests/mp/programs/mpi.sh tests/mp/programs/cluster.sh tests/mp/programs/compare.sh
