@@ -3,6 +3,7 @@ include man/env.mk
 include man/perf.mk
 include man/ps.mk
 include man/diag.mk
+include man/codec.mk
 
 dist_man_MANS += \
 	man/tutti_info.1 man/tutti_run.1 man/tutti_sim.1 man/tutti_explain.1 man/tutti_tune.1 \

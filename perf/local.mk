@@ -6,7 +6,7 @@ tutti_perf_SOURCES = \
 	perf/coll.c perf/coll.h perf/coll_kinds.c perf/overlap.c perf/wakeup.c perf/threads.c \
 	perf/p2p.c perf/messages.c \
 	perf/kernel.c \
-	perf/checksum.c perf/rules.c perf/ps.c tools/cli.c tools/cli.h
+	perf/checksum.c perf/rules.c perf/codec.c perf/ps.c tools/cli.c tools/cli.h
 tutti_perf_LDADD = libtt_rules.la libtt_reduce.la libtutti.la $(JANSSON_LIBS)
 
 # What perf/relay runs.
@@ -68,5 +68,8 @@ perf-instructions: all
 # The default way to wait beside TUTTI_WAIT=yield.
 perf-waiting: all
 	TT_BUILD=$(abs_top_builddir) $(SHELL) $(srcdir)/perf/waiting
-.PHONY: perf-hier perf-relay perf-instructions perf-staleness perf-compare perf-waiting \
+# Codecs of one thread beside a copy, in and out of the cache.
+perf-codec: all
+	./tutti_run -n 1 ./tutti_perf codec
+.PHONY: perf-codec perf-hier perf-relay perf-instructions perf-staleness perf-compare perf-waiting \
 	perf-compare-quick perf-scale perf-sim perf-tune

@@ -18,6 +18,7 @@ enum {
 	OPT_SOURCES,
 	OPT_LEVEL,
 	OPT_STORES,
+	OPT_CODEC,
 	OPT_ROTATE,
 	OPT_COLOCATED,
 	OPT_WEIGHTS,
@@ -51,6 +52,7 @@ static const struct option long_options[] = {
 	{"sources", required_argument, NULL, OPT_SOURCES},
 	{"level", required_argument, NULL, OPT_LEVEL},
 	{"stores", required_argument, NULL, OPT_STORES},
+	{"codec", required_argument, NULL, OPT_CODEC},
 	{"rotate", required_argument, NULL, OPT_ROTATE},
 	{"stat", no_argument, NULL, OPT_STAT},
 	{"malloc", no_argument, NULL, OPT_MALLOC},
@@ -68,16 +70,17 @@ static const char help[] =
 	"\n"
 	"Sizes (bytes; K, M and G are powers of 1024):\n"
 	"  -b, --minbytes SIZE      smallest (default 32M; overlap 16M; put, get and\n"
-	"                           sends 64K; latencies 8; ps 1M; kernel, rules 16K;\n"
-	"                           checksum 64)\n"
-	"  -e, --maxbytes SIZE      largest (the same default; kernel, rules 64M; checksum 16M)\n"
+	"                           sends 64K; latencies 8; ps 1M; kernel, rules,\n"
+	"                           codec 16K; checksum 64)\n"
+	"  -e, --maxbytes SIZE      largest (the same default; kernel, rules, codec\n"
+	"                           64M; checksum 16M)\n"
 	"  -i, --stepbytes SIZE     fixed step between sizes (default 1M)\n"
 	"  -f, --stepfactor FACTOR  multiply instead of adding\n"
 	"Work:\n"
 	"  -n, --iters N            timed iterations (default 20; barrier, threads, put, get\n"
 	"                           and latencies 1000; ps and wakeup 200; sends 100; overlap 10)\n"
 	"  -w, --warmup_iters N     untimed iterations before (default 5; those of 1000: 100;\n"
-	"                           ps 20, wakeup 10, overlap, kernel, rules and checksum 2)\n"
+	"                           ps 20, wakeup 10, overlap, kernel, rules, codec, checksum 2)\n"
 	"  -c, --check N            rounds of checking every element, 0: none (default 1)\n"
 	"  -d, --datatype TYPE      int8 uint8 int16 uint16 int32 uint32 int64 uint64 bool\n"
 	"                           half bfloat16 float double complex64 complex128\n"
@@ -101,6 +104,7 @@ static const char help[] =
 	"      --sources N          kernel: so many, 1 to 16, or all: 2, 3, 4 and 8 (default)\n"
 	"      --level WHICH        kernel, rules: scalar, base, avx2, avx512, best (default) or "
 	"all\n"
+	"      --codec NAME         codec: as tutti_codec_create takes it (default: several)\n"
 	"      --stores HOW         kernel: plain, stream, or auto, by the size (default)\n"
 	"  -T, --transport LIST     sets TUTTI_TRANSPORT, e.g. shm or ofi\n"
 	"      --stat               median, minimum and 99th percentile of single iterations,\n"
@@ -291,6 +295,16 @@ const struct perf_command perf_commands[] = {
 	 .bytes = 64,
 	 .most = 16 << 20,
 	 .factor = 16,
+	 .iters = 20,
+	 .warmup = 2,
+	 .min_ranks = 1,
+	 .has_size = true},
+	{.name = "codec",
+	 .help = "codecs of one rank, beside a copy of the vector",
+	 .run = perf_run_codec,
+	 .bytes = 16 << 10,
+	 .most = 64 << 20,
+	 .factor = 4096,
 	 .iters = 20,
 	 .warmup = 2,
 	 .min_ranks = 1,
@@ -498,6 +512,18 @@ static int take_tables(const char *text, int *tables)
 	return *tables <= PERF_TABLES ? 0 : bad("--tables '%s' is more than %d", text, PERF_TABLES);
 }
 
+static int take_codec(const char *text, const char **name)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_codec *codec;
+
+	*name = text;
+	if (!tutti_codec_create(text, &codec))
+		return tutti_codec_free(codec);
+	tutti_last_error(&info);
+	return bad("--codec: %s", info.text);
+}
+
 static int take_rotate(const char *text, int *rotate)
 {
 	if (take_int("--rotate", text, 1, rotate))
@@ -556,6 +582,8 @@ static int take(struct perf_options *opt, int option)
 		return take_level(optarg, &opt->level);
 	case OPT_STORES:
 		return take_stores(optarg, &opt->stores);
+	case OPT_CODEC:
+		return take_codec(optarg, &opt->codec);
 	case OPT_ROTATE:
 		return take_rotate(optarg, &opt->rotate);
 	case OPT_STAT:

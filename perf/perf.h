@@ -58,7 +58,7 @@ struct perf_options {
 	int rotate;  /* pairs of buffers, in turn */
 	int average; /* nccl-tests' -a: 0 rank 0, 1 average, 2 minimum, 3 maximum */
 	bool stat, plain_buffers;
-	const char *transport, *json, *csv;
+	const char *transport, *json, *csv, *codec; /* codec: of codec, NULL: all */
 };
 
 /* perf/options.c: 0; PERF_DONE: help or version was printed; -EINVAL: rank 0 printed why. */
@@ -204,6 +204,7 @@ extern const char *const perf_ps_calls[];
 int perf_run_kernel(struct perf *perf);	  /* perf/kernel.c */
 int perf_run_rules(struct perf *perf);	  /* perf/rules.c */
 int perf_run_checksum(struct perf *perf); /* perf/checksum.c */
+int perf_run_codec(struct perf *perf);	  /* perf/codec.c */
 int perf_run_overlap(struct perf *perf);  /* perf/overlap.c */
 int perf_run_wakeup(struct perf *perf);	  /* perf/wakeup.c */
 int perf_run_threads(struct perf *perf);  /* perf/threads.c */

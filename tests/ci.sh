@@ -46,7 +46,7 @@ long_tests="tests/fault/test_points tests/fault/test_nth tests/fault/test_grow
 	tests/fault/test_cut_off"
 
 # Programs of make check that only compute: they run beside the others.
-beside_tests="tests/plan/test_* tests/unit/test_reduce"
+beside_tests="tests/plan/test_* tests/unit/test_reduce tests/unit/test_codec*"
 lane=
 
 say()

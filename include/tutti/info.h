@@ -11,9 +11,9 @@ extern "C" {
 #endif
 
 /*
- * Called once per fact. section is "version", "transport", "host" or "variable"; name is the thing
- * (a device, a variable), key and value say something about it, e.g. ("variable", "TUTTI_CHUNK",
- * "default", "256K"). The strings are valid during the call only.
+ * Called once per fact. section is "version", "transport", "host", "codec" or "variable"; name is
+ * the thing (a device, a variable), key and value say something about it, e.g. ("variable",
+ * "TUTTI_CHUNK", "default", "256K"). The strings are valid during the call only.
  */
 typedef void tutti_describe_fn(const char *section, const char *name, const char *key,
 			       const char *value, void *arg);

@@ -15,6 +15,7 @@
 #include <tutti/rma.h>
 #include <tutti/layout.h>
 #include <tutti/ps.h>
+#include <tutti/codec.h>
 #include <tutti/info.h>
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti_describe: version, transports and their devices, this host, every variable. */
+/* tutti_describe: version, transports and their devices, this host, codecs, every variable. */
 #include "config.h"
 
 #include <errno.h>
@@ -12,6 +12,7 @@
 
 #include "lib/base/env.h"
 #include "lib/boot/boot.h"
+#include "lib/codec/codec.h"
 #include "lib/mem/watch.h"
 #include "lib/topo/topo.h"
 #include "lib/wire/wire.h"
@@ -211,6 +212,11 @@ static void tell_variable(const struct teller *t, const struct tt_env_desc *d)
 	tell(t, "variable", d->name, "help", "%s", d->help);
 }
 
+static void tell_codec(const char *form, const char *about, void *arg)
+{
+	tell(arg, "codec", form, "about", "%s", about);
+}
+
 int tutti_describe(tutti_describe_fn *fn, void *arg)
 {
 	struct teller t = {fn, arg};
@@ -221,6 +227,7 @@ int tutti_describe(tutti_describe_fn *fn, void *arg)
 	tell_version(&t);
 	tell_transports(&t);
 	tell_host(&t);
+	tt_codec_each(tell_codec, &t);
 	for (i = 0; i < tt_env_count; i++)
 		tell_variable(&t, &tt_env_table[i]);
 	return 0;

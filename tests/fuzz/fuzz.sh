@@ -64,7 +64,7 @@ fuzz()
 	fi
 }
 
-for name in link frames ctl wire ps accumulate env hosts tune; do
+for name in link frames ctl wire ps accumulate env hosts tune codec; do
 	run $name fuzz $name
 done
 cat "$tmp/counts" 2>/dev/null

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Making and freeing codecs; calls of a codec's family. */
+#include "lib/codec/codec.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/error.h"
+#include "lib/base/hash.h"
+#include "lib/codec/codec_kind.h"
+
+/* Bounds of more elements would not fit a size_t. */
+#define MOST_ELEMENTS (SIZE_MAX / 64)
+
+static uint64_t hash_name(const char *name)
+{
+	uint64_t h = 0;
+
+	for (; *name; name++)
+		h = tt_hash_add(h, (unsigned char)*name);
+	return h;
+}
+
+static int make(const struct tutti_codec *like, struct tutti_codec **codec)
+{
+	struct tutti_codec *c = malloc(sizeof(*c));
+
+	if (!c)
+		return tt_fail(-ENOMEM, "codec '%s': no memory for it", like->name);
+	memcpy(c, like, sizeof(*c));
+	atomic_init(&c->holders, 1);
+	c->hash = hash_name(c->name);
+	*codec = c;
+	return 0;
+}
+
+int tt_codec_new(const char *name, struct tutti_codec **codec)
+{
+	struct tutti_codec like = {.kind = NULL};
+	int err = tt_codec_parse(&like, name);
+
+	return err ? err : make(&like, codec);
+}
+
+int tt_codec_new_user(const struct tutti_codec_user *user, struct tutti_codec **codec)
+{
+	struct tutti_codec like = {.kind = &tt_codec_user, .user = *user};
+
+	memcpy(like.name, user->name, strlen(user->name) + 1);
+	like.user.name = NULL;
+	return make(&like, codec);
+}
+
+const char *tt_codec_name(const struct tutti_codec *c)
+{
+	return c->name;
+}
+
+uint64_t tt_codec_hash(const struct tutti_codec *c)
+{
+	return c->hash;
+}
+
+struct tutti_codec *tt_codec_hold(struct tutti_codec *c)
+{
+	atomic_fetch_add_explicit(&c->holders, 1, memory_order_relaxed);
+	return c;
+}
+
+void tt_codec_release(struct tutti_codec *c)
+{
+	if (atomic_fetch_sub_explicit(&c->holders, 1, memory_order_acq_rel) == 1)
+		free(c);
+}
+
+size_t tt_codec_bound(const struct tutti_codec *c, size_t count)
+{
+	if (count > MOST_ELEMENTS)
+		return SIZE_MAX;
+	return count ? c->kind->bound(c, count) : 0;
+}
+
+bool tt_codec_fixed(const struct tutti_codec *c)
+{
+	return c->kind->fixed || (c->user.flags & TUTTI_CODEC_FIXED);
+}
+
+bool tt_codec_joins(const struct tutti_codec *c)
+{
+	return c->kind->joins;
+}
+
+size_t tt_codec_align(const struct tutti_codec *c)
+{
+	return c->kind->align(c);
+}
+
+int tt_codec_states(const struct tutti_codec *c)
+{
+	return c->kind->states;
+}
+
+bool tt_codec_sparse(const struct tutti_codec *c)
+{
+	return c->kind->sparse;
+}
+
+static int too_many(const struct tutti_codec *c, size_t count)
+{
+	return tt_fail(-EINVAL, "codec '%s': %zu elements are too many; at most %zu", c->name,
+		       count, MOST_ELEMENTS);
+}
+
+int tt_codec_encode(const struct tutti_codec *c, const float *in, float *const *state, size_t first,
+		    size_t count, uint64_t call, void *out, size_t *len)
+{
+	const struct tt_codec_job job = {
+		.in = in, .state = state, .first = first, .count = count, .call = call};
+
+	if (count > MOST_ELEMENTS)
+		return too_many(c, count);
+	if (count)
+		return c->kind->encode(c, &job, out, len);
+	*len = 0;
+	return 0;
+}
+
+static int decode(const struct tutti_codec *c, const void *in, size_t len, size_t first,
+		  size_t count, float *out, bool add)
+{
+	if (count > MOST_ELEMENTS)
+		return too_many(c, count);
+	if (count)
+		return c->kind->decode(c, in, len, first, count, out, add);
+	return len ? tt_codec_refuse(c, len, 0, "must be empty") : 0;
+}
+
+int tt_codec_decode(const struct tutti_codec *c, const void *in, size_t len, size_t first,
+		    size_t count, float *out)
+{
+	return decode(c, in, len, first, count, out, false);
+}
+
+int tt_codec_decode_add(const struct tutti_codec *c, const void *in, size_t len, size_t first,
+			size_t count, float *out)
+{
+	return decode(c, in, len, first, count, out, true);
+}
+
+int tt_codec_refuse(const struct tutti_codec *c, size_t len, size_t count, const char *why)
+{
+	return tt_fail(-EPROTO, "codec '%s': %zu bytes are no encoding of %zu elements: %s",
+		       c->name, len, count, why);
+}
+
+int tt_codec_check_length(const struct tutti_codec *c, size_t len, size_t count)
+{
+	size_t right = c->kind->bound(c, count);
+
+	if (len == right)
+		return 0;
+	return tt_fail(-EPROTO,
+		       "codec '%s': %zu bytes are no encoding of %zu elements, which has %zu",
+		       c->name, len, count, right);
+}
+
+size_t tt_codec_align_one(const struct tutti_codec *c)
+{
+	(void)c;
+	return 1;
+}
+
+size_t tt_codec_align_block(const struct tutti_codec *c)
+{
+	return c->opt.block;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Codecs, as the collectives use them: parts of vectors, feedback, received encodings.
+ *
+ * Encoding with feedback: p = in + residual, out = C(p), residual = p - D(out), each one float32
+ * operation. A block with a p that is not finite decodes to NaN as a whole and leaves its residual
+ * unchanged. A block is an element (casts, threshold), the elements that share a scale (int8, qsgd,
+ * onebit), the elements of which one is sent (randomk), or all that one call encodes (topk, dgc).
+ *
+ * Equal arguments give equal bytes on all CPUs and at all instruction levels of lib/reduce.
+ * Functions that return int return 0 or a negative code with a text (tt_fail). No two arguments may
+ * overlap. in, out and encodings need no alignment beyond that of float for vectors.
+ */
+#ifndef TT_CODEC_H
+#define TT_CODEC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <tutti/codec.h>
+
+#define TT_CODEC_STATES 2 /* at most */
+
+/* A codec of a name, or of callbacks that have been checked: held once. */
+int tt_codec_new(const char *name, struct tutti_codec **codec);
+int tt_codec_new_user(const struct tutti_codec_user *user, struct tutti_codec **codec);
+
+/* The name with all options: equal names are equal codecs (user-defined ones: by agreement). */
+const char *tt_codec_name(const struct tutti_codec *c);
+/* For fingerprints: of the name. */
+uint64_t tt_codec_hash(const struct tutti_codec *c);
+
+/* Requests hold their codec; the last release frees it. Any thread. */
+struct tutti_codec *tt_codec_hold(struct tutti_codec *c);
+void tt_codec_release(struct tutti_codec *c);
+
+/* The most bytes of an encoding of count elements; 0 for 0 elements; grows with count. */
+size_t tt_codec_bound(const struct tutti_codec *c, size_t count);
+/*
+ * Every encoding of count elements has exactly tt_codec_bound(c, count) bytes: casts, fp8, int8,
+ * qsgd, onebit, randomk, and user-defined codecs that say so.
+ */
+bool tt_codec_fixed(const struct tutti_codec *c);
+/*
+ * The encoding of a vector is the encodings of its parts, one after the other, if each part but the
+ * first begins at a multiple of tt_codec_align: casts, fp8, int8, qsgd, onebit.
+ */
+bool tt_codec_joins(const struct tutti_codec *c);
+/*
+ * Elements that are encoded together: parts of a vector begin at multiples, so that the decoded
+ * values do not depend on the parts. 0: the result depends on what one call encodes (topk, dgc), so
+ * one call encodes the whole vector.
+ */
+size_t tt_codec_align(const struct tutti_codec *c);
+/* Vectors of state that feedback needs: 1 (the residual), 2 (dgc: residual, momentum). */
+int tt_codec_states(const struct tutti_codec *c);
+/* Encodings are lists of (index, value): topk, threshold, dgc. */
+bool tt_codec_sparse(const struct tutti_codec *c);
+
+/*
+ * Encode elements first .. first + count - 1 of a vector, given at in, to out, which has room for
+ * tt_codec_bound(c, count) bytes; *len: the bytes written.
+ *
+ * state: NULL, no feedback; or tt_codec_states(c) pointers to the state of these elements, count
+ * floats each, 0 at the begin: state[0] is the residual, state[1] the momentum u of dgc. On an
+ * error the state is unchanged.
+ *
+ * first: a multiple of tt_codec_align; 0 if that is 0. call numbers the encodings of a vector.
+ * Random bits depend on (seed, call, element) only. randomk: ranks whose encodings are added should
+ * pass the same call, so that they send the same elements. qsgd: they should pass different
+ * calls, or their errors are equal and do not average out.
+ *
+ * randomk multiplies by the block's length if state is NULL (unbiased), and not with feedback.
+ */
+int tt_codec_encode(const struct tutti_codec *c, const float *in, float *const *state, size_t first,
+		    size_t count, uint64_t call, void *out, size_t *len);
+
+/*
+ * Decode the len bytes at in, received from anywhere, to count elements. len, counts and indices
+ * are checked before use. -EPROTO: not an encoding of elements first .. first + count - 1; out is
+ * then undefined.
+ */
+int tt_codec_decode(const struct tutti_codec *c, const void *in, size_t len, size_t first,
+		    size_t count, float *out);
+/*
+ * out += D(in), element by element, in float32; every NaN in the result is the one quiet NaN.
+ * Sparse codecs touch only what the encoding lists. -EPROTO: out may hold a part of the sum.
+ */
+int tt_codec_decode_add(const struct tutti_codec *c, const void *in, size_t len, size_t first,
+			size_t count, float *out);
+
+/* Report the codecs that exist, in order: the form of the name and one line about it. */
+void tt_codec_each(void (*fn)(const char *form, const char *about, void *arg), void *arg);
+
+#endif

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The loops of the codecs, one element at a time: the reference, and what a CPU without vectors
+ * uses.
+ */
+#include <string.h>
+
+#include "lib/codec/codec_kernels.h"
+
+static uint32_t magnitude(float x)
+{
+	return tt_f32_bits(x) & 0x7fffffff;
+}
+
+static bool is_finite(float x)
+{
+	return magnitude(x) < TT_CODEC_INF;
+}
+
+static void put(float *out, float x, bool add)
+{
+	float sum = add ? *out + x : x;
+
+	*out = add && sum != sum ? tt_f32_from_bits(TT_CODEC_NAN) : sum;
+}
+
+static float limit(float x, float most)
+{
+	return x > most ? most : x < -most ? -most : x;
+}
+
+static uint16_t narrow_fp16(float x)
+{
+	return tt_half_narrow(is_finite(x) ? limit(x, TT_FP16_MOST)
+					   : tt_f32_from_bits(TT_CODEC_NAN));
+}
+
+static uint16_t narrow_bf16(float x)
+{
+	return tt_bfloat_narrow(is_finite(x) ? limit(x, TT_BF16_MOST)
+					     : tt_f32_from_bits(TT_CODEC_NAN));
+}
+
+/*
+ * To 8 bits with mbits of mantissa and the exponent's bias; the lowest normal number is normal.
+ * Below it the numbers are multiples of 2^(1 - bias - mbits), which an addition rounds to.
+ */
+static uint8_t narrow_fp8(float x, uint32_t mbits, uint32_t bias, float most)
+{
+	uint32_t sign = tt_f32_bits(x) >> 24 & 0x80, mag;
+	float low = tt_f32_from_bits((128 - bias) << 23),
+	      grid = tt_f32_from_bits((151 - bias - mbits) << 23);
+
+	x = limit(tt_f32_from_bits(magnitude(x)), most);
+	if (x < low)
+		mag = tt_f32_bits(x + grid) - tt_f32_bits(grid);
+	else
+		mag = tt_shift_round(tt_f32_bits(x), (int)(23 - mbits)) - ((127 - bias) << mbits);
+	return (uint8_t)(sign | mag);
+}
+
+static uint8_t narrow_e4m3(float x)
+{
+	return is_finite(x) ? narrow_fp8(x, 3, 7, TT_E4M3_MOST) : TT_E4M3_NAN;
+}
+
+static uint8_t narrow_e5m2(float x)
+{
+	return is_finite(x) ? narrow_fp8(x, 2, 15, TT_E5M2_MOST) : TT_E5M2_NAN;
+}
+
+static float widen_e4m3(uint8_t b)
+{
+	uint32_t sign = (uint32_t)(b & 0x80) << 24, mag = b & 0x7f;
+
+	if (mag == TT_E4M3_NAN)
+		return tt_f32_from_bits(sign | TT_CODEC_NAN);
+	if (mag < 8) /* a multiple of 2^-9 */
+		return tt_f32_from_bits(sign | tt_f32_bits((float)mag * 0x1p-9f));
+	return tt_f32_from_bits(sign | ((mag << 20) + (120u << 23)));
+}
+
+static float widen_e5m2(uint8_t b)
+{
+	return tt_half_widen((uint16_t)(b << 8));
+}
+
+/* narrow_all and widen_all for one format; TYPE is that of its elements. */
+#define CAST(name, TYPE, narrow, widen)                                                            \
+	static void narrow_all_##name(const float *in, float *residual, unsigned char *out,        \
+				      size_t n)                                                    \
+	{                                                                                          \
+		size_t i;                                                                          \
+                                                                                                   \
+		for (i = 0; i < n; i++) {                                                          \
+			float p = residual ? in[i] + residual[i] : in[i];                          \
+			TYPE q = narrow(p);                                                        \
+                                                                                                   \
+			memcpy(out + i * sizeof(q), &q, sizeof(q));                                \
+			if (residual && is_finite(p))                                              \
+				residual[i] = p - widen(q);                                        \
+		}                                                                                  \
+	}                                                                                          \
+	static void widen_all_##name(const unsigned char *in, float *out, size_t n, bool add)      \
+	{                                                                                          \
+		size_t i;                                                                          \
+                                                                                                   \
+		for (i = 0; i < n; i++) {                                                          \
+			TYPE q;                                                                    \
+                                                                                                   \
+			memcpy(&q, in + i * sizeof(q), sizeof(q));                                 \
+			put(&out[i], widen(q), add);                                               \
+		}                                                                                  \
+	}
+CAST(fp16, uint16_t, narrow_fp16, tt_half_widen)
+CAST(bf16, uint16_t, narrow_bf16, tt_bfloat_widen)
+CAST(e4m3, uint8_t, narrow_e4m3, widen_e4m3)
+CAST(e5m2, uint8_t, narrow_e5m2, widen_e5m2)
+
+/* The part of a vector that is one block. */
+struct block {
+	const float *in;
+	float *residual;
+	size_t n;
+};
+
+static struct block block_at(const float *in, float *residual, size_t n, size_t at, size_t block)
+{
+	return (struct block){in + at, residual ? residual + at : NULL,
+			      n - at < block ? n - at : block};
+}
+
+static float element(const struct block *b, size_t i)
+{
+	return b->residual ? b->in[i] + b->residual[i] : b->in[i];
+}
+
+/* To the nearest whole number, even of two; |x| < 2^22. */
+static float round_even(float x)
+{
+	return (x + 0x1.8p23f) - 0x1.8p23f;
+}
+
+static void int8_block(const struct block *b, unsigned char *out)
+{
+	uint32_t most = 0, m;
+	float step, divisor, p, q;
+	size_t i;
+
+	for (i = 0; i < b->n; i++) {
+		m = magnitude(element(b, i));
+		most = m > most ? m : most;
+	}
+	step = tt_f32_from_bits(most < TT_CODEC_INF ? most : TT_CODEC_NAN);
+	if (most < TT_CODEC_INF)
+		step = tt_codec_step(step, 127);
+	memcpy(out, &step, sizeof(step));
+	memset(out + sizeof(step), 0, b->n);
+	if (most >= TT_CODEC_INF)
+		return;
+	divisor = step > 0 ? step : 1;
+	for (i = 0; i < b->n; i++) {
+		p = element(b, i);
+		q = limit(round_even(p / divisor), 127);
+		out[sizeof(step) + i] = (unsigned char)(int8_t)q;
+		if (b->residual)
+			b->residual[i] = p - q * step;
+	}
+}
+
+static void int8_encode(const float *in, float *residual, unsigned char *out, size_t n,
+			size_t block)
+{
+	size_t at;
+
+	for (at = 0; at < n; at += block) {
+		struct block b = block_at(in, residual, n, at, block);
+
+		int8_block(&b, out);
+		out += sizeof(float) + b.n;
+	}
+}
+
+static void int8_decode(const unsigned char *in, float *out, size_t n, size_t block, bool add)
+{
+	size_t at, i, len;
+	float step;
+
+	for (at = 0; at < n; at += block) {
+		len = n - at < block ? n - at : block;
+		memcpy(&step, in, sizeof(step));
+		in += sizeof(step);
+		for (i = 0; i < len; i++)
+			put(&out[at + i], (float)(int8_t)in[i] * step, add);
+		in += len;
+	}
+}
+
+const struct tt_codec_kernels tt_codec_kernels_reference = {
+	.narrow = {narrow_all_fp16, narrow_all_bf16, narrow_all_e4m3, narrow_all_e5m2},
+	.widen = {widen_all_fp16, widen_all_bf16, widen_all_e4m3, widen_all_e5m2},
+	.int8_encode = int8_encode,
+	.int8_decode = int8_decode,
+};

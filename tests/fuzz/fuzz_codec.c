@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Received encodings, of every codec: a decoder touches only the elements of its vector, and an
+ * accepted encoding gives the same elements at every instruction level.
+ */
+#include <assert.h>
+#include <stdlib.h>
+
+#include "lib/codec/codec.h"
+#include "lib/reduce/reduce.h"
+#include "tests/fuzz/fuzz.h"
+
+#define MOST_COUNT 700
+
+static const char *const names[] = {"fp16",	"bf16",		 "fp8:e4m3",
+				    "fp8:e5m2", "int8:block=32", "int8"};
+#define NAMES (sizeof(names) / sizeof(*names))
+
+/*
+ * The rest of the input in memory of exactly its length, so that a sanitizer sees what is beyond;
+ * fitted: cut or filled up to the length that codecs with one length require.
+ */
+static void *take_encoding(struct fz *z, const struct tutti_codec *codec, size_t count, bool fitted,
+			   size_t *len)
+{
+	unsigned char *in;
+
+	*len = fitted && tt_codec_fixed(codec) ? tt_codec_bound(codec, count) : z->len;
+	in = malloc(*len ? *len : 1);
+	assert(in);
+	if (*len)
+		fz_fill(z, in, *len);
+	return in;
+}
+
+/* Decodes at one level; added: to ones. Returns the code. */
+static int decode(const struct tutti_codec *codec, enum tt_reduce_level level, const void *in,
+		  size_t len, size_t first, size_t count, float *out, float *added)
+{
+	size_t i;
+	int err, again;
+
+	tt_reduce_use(level);
+	for (i = 0; i < count; i++)
+		added[i] = 1;
+	err = tt_codec_decode(codec, in, len, first, count, out);
+	again = tt_codec_decode_add(codec, in, len, first, count, added);
+	assert(err == again);
+	return err;
+}
+
+static void check(const struct tutti_codec *codec, const void *in, size_t len, size_t first,
+		  size_t count)
+{
+	float *out[2], *added[2];
+	int i, err[2];
+
+	for (i = 0; i < 2; i++) {
+		out[i] = malloc(count * sizeof(float) + 1);
+		added[i] = malloc(count * sizeof(float) + 1);
+		assert(out[i] && added[i]);
+		err[i] = decode(codec, i ? tt_reduce_best() : TT_REDUCE_TRUTH, in, len, first,
+				count, out[i], added[i]);
+	}
+	assert(err[0] == err[1]);
+	assert(err[0] || !memcmp(out[0], out[1], count * sizeof(float)));
+	assert(err[0] || !memcmp(added[0], added[1], count * sizeof(float)));
+	for (i = 0; i < 2; i++) {
+		free(out[i]);
+		free(added[i]);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct fz z = {data, size};
+	size_t which = fz_u(&z, 1), count = fz_u(&z, 2) % (MOST_COUNT + 1), first, len;
+	struct tutti_codec *codec;
+	void *in;
+	int err;
+
+	err = tt_codec_new(names[which % NAMES], &codec);
+	assert(!err);
+	first = fz_u(&z, 1) * tt_codec_align(codec);
+	in = take_encoding(&z, codec, count, which < 192, &len);
+	check(codec, in, len, first, count);
+	free(in);
+	tt_codec_release(codec);
+	return 0;
+}
