@@ -234,13 +234,11 @@ static int one_row(struct perf_coll_job *job)
 static int all_sizes(struct perf_coll_job *job)
 {
 	const struct perf_options *opt = &job->perf->opt;
-	size_t blocks = job->kind->blocks ? (size_t)job->perf->nranks : 1;
-	size_t size = opt->minbytes, width = tutti_datatype_size(job->datatype) * blocks;
+	size_t size = opt->minbytes;
 	int err;
 
 	do {
-		job->count = size / width;
-		job->bytes = job->count * width;
+		perf_coll_resize(job, size, false);
 		perf_progress_row(job->perf, job->bytes);
 		err = one_row(job);
 		size = perf_next_size(opt, size);
@@ -354,10 +352,16 @@ int perf_run_coll(struct perf *perf)
 		if (!job.times)
 			return perf_call_failed(perf, "making room for times", -ENOMEM);
 	}
+	job.counts = calloc((size_t)perf->nranks, sizeof(*job.counts));
+	if (!job.counts) {
+		free(job.times);
+		return perf_call_failed(perf, "making room for counts", -ENOMEM);
+	}
 	if (job.coll == PERF_BARRIER)
 		err = run_barrier(&job);
 	else
 		err = run_data(&job);
+	free(job.counts);
 	free(job.times);
 	return err;
 }

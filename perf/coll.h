@@ -19,6 +19,11 @@ enum perf_coll {
 	PERF_EXSCAN,
 	PERF_SENDRECV,
 	PERF_HYPERCUBE,
+	PERF_REDUCE_SCATTERV,
+	PERF_ALLGATHERV,
+	PERF_GATHERV,
+	PERF_SCATTERV,
+	PERF_ALLTOALLV,
 	PERF_COLLS
 };
 
@@ -43,14 +48,28 @@ struct perf_coll_job {
 	struct perf_buffer *bufs; /* --rotate pairs, or as many single ones */
 	bool in_place;
 	struct perf_buffer *send, *recv; /* of this call; send == recv: in place */
-	size_t count, bytes;
+	size_t count, bytes, *counts;	 /* counts: of the v forms, room for one a rank */
 	int datatype, op, root;
 	struct perf_oracle *oracle;
 	double *times; /* --stat: one an iteration */
 };
 
-/* 0 or a negative code, reported. */
+/* The count for so many bytes, rounded down, or up to one element if some; fills counts. */
+void perf_coll_resize(struct perf_coll_job *job, size_t size, bool some);
+const char *const *perf_coll_names(void); /* in the order of enum perf_coll, then NULL */
+
+/* perf/coll_calls.c; 0 or a negative code, reported. */
 int perf_coll_call(const struct perf_coll_job *job);
+/* The nonblocking form, which some have. */
+bool perf_coll_has_start(enum perf_coll coll);
+int perf_coll_start(const struct perf_coll_job *job, struct tutti_request **req);
+int perf_coll_wait(const struct perf_coll_job *job, struct tutti_request **req);
+/*
+ * perf/coll_each.c: for overlap and forms: row(arg) for each collective of --coll and each size.
+ * Only job->perf is set before.
+ */
+int perf_coll_each(struct perf_coll_job *job, int (*row)(void *), void *arg);
+
 /* Inputs with a known result; everything that the call must overwrite holds something else. */
 void perf_coll_fill(const struct perf_coll_job *job, uint64_t seed);
 /* Counts wrong elements and illegally changed bytes after a call on this seed's data. */

@@ -6,7 +6,6 @@
  */
 #include "perf/coll.h"
 
-#include <errno.h>
 #include <string.h>
 
 const struct perf_coll_kind perf_coll_kinds[PERF_COLLS] = {
@@ -45,95 +44,70 @@ const struct perf_coll_kind perf_coll_kinds[PERF_COLLS] = {
 	[PERF_SENDRECV] = {.name = "sendrecv", .places = PERF_OUT_OF_PLACE, .busbw = 1},
 	[PERF_HYPERCUBE] =
 		{.name = "hypercube", .blocks = true, .recvs = true, .busbw = 1, .scales = true},
+	[PERF_REDUCE_SCATTERV] = {.name = "reduce_scatterv",
+				  .reduces = true,
+				  .blocks = true,
+				  .sends = true,
+				  .busbw = 1,
+				  .scales = true},
+	[PERF_ALLGATHERV] =
+		{.name = "allgatherv", .blocks = true, .recvs = true, .busbw = 1, .scales = true},
+	[PERF_GATHERV] = {.name = "gatherv",
+			  .rooted = true,
+			  .blocks = true,
+			  .recvs = true,
+			  .busbw = 1,
+			  .scales = true},
+	[PERF_SCATTERV] = {.name = "scatterv",
+			   .rooted = true,
+			   .blocks = true,
+			   .sends = true,
+			   .busbw = 1,
+			   .scales = true},
+	[PERF_ALLTOALLV] = {.name = "alltoallv",
+			    .blocks = true,
+			    .sends = true,
+			    .recvs = true,
+			    .busbw = 1,
+			    .scales = true},
 };
+
+const char *const *perf_coll_names(void)
+{
+	static const char *names[PERF_COLLS + 1];
+	int i;
+
+	for (i = 0; i < PERF_COLLS; i++)
+		names[i] = perf_coll_kinds[i].name;
+	return names;
+}
+
+void perf_coll_resize(struct perf_coll_job *job, size_t size, bool some)
+{
+	size_t blocks = job->kind->blocks ? (size_t)job->perf->nranks : 1, i;
+	size_t width = tutti_datatype_size(job->datatype) * blocks;
+
+	job->count = size / width;
+	if (some && !job->count && job->coll != PERF_BARRIER)
+		job->count = 1;
+	job->bytes = job->count * width;
+	for (i = 0; i < (size_t)job->perf->nranks; i++)
+		job->counts[i] = job->count;
+}
+
+static bool scatters(const struct perf_coll_job *job)
+{
+	return job->coll == PERF_SCATTER || job->coll == PERF_SCATTERV;
+}
+
+static bool gathers(const struct perf_coll_job *job)
+{
+	return job->coll == PERF_GATHER || job->coll == PERF_GATHERV;
+}
 
 static bool at_root(const struct perf_coll_job *job)
 {
 	return !job->kind->rooted || job->perf->rank == job->root;
-}
-
-#define TAG 7
-
-/* To the next rank, from the one before. */
-static int ring_step(const struct perf_coll_job *job)
-{
-	int rank = job->perf->rank, n = job->perf->nranks;
-
-	return tutti_sendrecv(job->send->data, job->count, job->datatype, (rank + 1) % n, TAG,
-			      job->recv->data, job->count, job->datatype, (rank + n - 1) % n, TAG,
-			      job->perf->world, NULL);
-}
-
-/* All-gather for a power of two: in each dimension two ranks swap all the blocks that they have. */
-static int hypercube(const struct perf_coll_job *job)
-{
-	size_t bytes = job->count * tutti_datatype_size(job->datatype);
-	int rank = job->perf->rank, n = job->perf->nranks, have, mine, its, err = 0;
-	char *to = (char *)job->recv->data;
-
-	if (n & (n - 1)) {
-		perf_print(job->perf, "hypercube needs a power of two of ranks, not %d\n", n);
-		return -EINVAL;
-	}
-	if (job->send != job->recv && bytes)
-		memcpy(to + (size_t)rank * bytes, job->send->data, bytes);
-	for (have = 1; have < n && !err; have *= 2) {
-		mine = rank & ~(have - 1);
-		its = mine ^ have;
-		err = tutti_sendrecv(to + (size_t)mine * bytes, (size_t)have * job->count,
-				     job->datatype, rank ^ have, TAG, to + (size_t)its * bytes,
-				     (size_t)have * job->count, job->datatype, rank ^ have, TAG,
-				     job->perf->world, NULL);
-	}
-	return err;
-}
-
-static int call(const struct perf_coll_job *job)
-{
-	bool place = job->send == job->recv && at_root(job);
-	struct tutti_comm *world = job->perf->world;
-	size_t count = job->count;
-	const void *in;
-	void *out;
-
-	if (job->coll == PERF_BARRIER)
-		return tutti_barrier(world);
-	in = place ? TUTTI_IN_PLACE : job->send->data;
-	out = job->recv->data;
-	switch (job->coll) {
-	case PERF_BCAST:
-		return tutti_bcast(out, count, job->datatype, job->root, world);
-	case PERF_REDUCE:
-		return tutti_reduce(in, out, count, job->datatype, job->op, job->root, world);
-	case PERF_REDUCE_SCATTER:
-		return tutti_reduce_scatter_block(in, out, count, job->datatype, job->op, world);
-	case PERF_ALLGATHER:
-		return tutti_allgather(in, out, count, job->datatype, world);
-	case PERF_GATHER:
-		return tutti_gather(in, out, count, job->datatype, job->root, world);
-	case PERF_SCATTER:
-		return tutti_scatter(job->send->data, place ? TUTTI_IN_PLACE : out, count,
-				     job->datatype, job->root, world);
-	case PERF_ALLTOALL:
-		return tutti_alltoall(in, out, count, job->datatype, world);
-	case PERF_SCAN:
-		return tutti_scan(in, out, count, job->datatype, job->op, world);
-	case PERF_SENDRECV:
-		return ring_step(job);
-	case PERF_HYPERCUBE:
-		return hypercube(job);
-	case PERF_EXSCAN:
-		return tutti_exscan(in, out, count, job->datatype, job->op, world);
-	default:
-		return tutti_allreduce(in, out, count, job->datatype, job->op, world);
-	}
-}
-
-int perf_coll_call(const struct perf_coll_job *job)
-{
-	int err = call(job);
-
-	return err ? perf_call_failed(job->perf, job->kind->name, err) : 0;
 }
 
 /* ---- data ---- */
@@ -198,7 +172,7 @@ static unsigned char *inputs(const struct perf_coll_job *job, int *n)
 	unsigned char *at = job->send->data;
 
 	*n = job->kind->sends ? job->perf->nranks : 1;
-	if (job->coll == PERF_BCAST || job->coll == PERF_SCATTER)
+	if (job->coll == PERF_BCAST || scatters(job))
 		*n = at_root(job) ? *n : 0;
 	if (job->send == job->recv && at_root(job) && job->kind->recvs && !job->kind->sends)
 		at += (size_t)job->perf->rank * block_bytes(job); /* in place among the others */
@@ -225,14 +199,14 @@ void perf_coll_fill(const struct perf_coll_job *job, uint64_t seed)
 
 size_t perf_coll_wrong(const struct perf_coll_job *job, uint64_t seed)
 {
-	bool place = job->send == job->recv && at_root(job), scatter = job->coll == PERF_SCATTER;
+	bool place = job->send == job->recv && at_root(job), scatter = scatters(job);
 	size_t size = tutti_datatype_size(job->datatype), bytes = block_bytes(job), wrong = 0;
 	int i, n = job->kind->recvs ? job->perf->nranks : 1, rank = job->perf->rank;
 	const unsigned char *at = job->recv->data;
 	const void *want;
 
 	if ((job->coll == PERF_EXSCAN && !rank) ||
-	    ((job->coll == PERF_REDUCE || job->coll == PERF_GATHER) && !at_root(job)))
+	    ((job->coll == PERF_REDUCE || gathers(job)) && !at_root(job)))
 		return 0;     /* no result here */
 	if (scatter && place) /* stays where it is */
 		at += (size_t)rank * bytes;

@@ -3,7 +3,8 @@ bin_PROGRAMS += tutti_perf
 tutti_perf_SOURCES = \
 	perf/tutti_perf.c perf/perf.h perf/options.c perf/nearest.c perf/sizes.c perf/stats.c \
 	perf/types.c perf/oracle.c perf/buffer.c perf/table.c perf/files.c perf/progress.c \
-	perf/coll.c perf/coll.h perf/coll_kinds.c perf/overlap.c perf/wakeup.c perf/threads.c \
+	perf/coll.c perf/coll.h perf/coll_kinds.c perf/coll_calls.c perf/coll_each.c \
+	perf/overlap.c perf/forms.c perf/wakeup.c perf/threads.c \
 	perf/p2p.c perf/messages.c \
 	perf/kernel.c \
 	perf/checksum.c perf/rules.c perf/codec.c perf/ps.c tools/cli.c tools/cli.h
@@ -71,5 +72,11 @@ perf-waiting: all
 # Codecs of one thread beside a copy, in and out of the cache.
 perf-codec: all
 	./tutti_run -n 1 ./tutti_perf codec
+# Nonblocking collectives: what a computation hides of them, and beside the blocking ones; WHERE:
+# some of it.
+EXTRA_DIST += perf/overlaps
+perf-overlap: all
+	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/overlaps $(WHERE)
+.PHONY: perf-overlap
 .PHONY: perf-codec perf-hier perf-relay perf-instructions perf-staleness perf-compare perf-waiting \
 	perf-compare-quick perf-scale perf-sim perf-tune

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The command line: a subcommand, then the options of nccl-tests and a few of our own. */
-#include "perf/perf.h"
+#include "perf/coll.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -20,6 +20,7 @@ enum {
 	OPT_STORES,
 	OPT_CODEC,
 	OPT_ROTATE,
+	OPT_COLL,
 	OPT_COLOCATED,
 	OPT_WEIGHTS,
 	OPT_TABLES,
@@ -54,6 +55,7 @@ static const struct option long_options[] = {
 	{"stores", required_argument, NULL, OPT_STORES},
 	{"codec", required_argument, NULL, OPT_CODEC},
 	{"rotate", required_argument, NULL, OPT_ROTATE},
+	{"coll", required_argument, NULL, OPT_COLL},
 	{"stat", no_argument, NULL, OPT_STAT},
 	{"malloc", no_argument, NULL, OPT_MALLOC},
 	{"json", required_argument, NULL, OPT_JSON},
@@ -69,8 +71,8 @@ static const char usage[] = "usage: tutti_run -n RANKS tutti_perf COMMAND [OPTIO
 static const char help[] =
 	"\n"
 	"Sizes (bytes; K, M and G are powers of 1024):\n"
-	"  -b, --minbytes SIZE      smallest (default 32M; overlap 16M; put, get and\n"
-	"                           sends 64K; latencies 8; ps 1M; kernel, rules,\n"
+	"  -b, --minbytes SIZE      smallest (default 32M; overlap 16M; forms 1M; put,\n"
+	"                           get and sends 64K; latencies 8; ps 1M; kernel, rules,\n"
 	"                           codec 16K; checksum 64)\n"
 	"  -e, --maxbytes SIZE      largest (the same default; kernel, rules, codec\n"
 	"                           64M; checksum 16M)\n"
@@ -78,9 +80,11 @@ static const char help[] =
 	"  -f, --stepfactor FACTOR  multiply instead of adding\n"
 	"Work:\n"
 	"  -n, --iters N            timed iterations (default 20; barrier, threads, put, get\n"
-	"                           and latencies 1000; ps and wakeup 200; sends 100; overlap 10)\n"
+	"                           and latencies 1000; ps and wakeup 200; sends 100; forms 21;\n"
+	"                           overlap 10)\n"
 	"  -w, --warmup_iters N     untimed iterations before (default 5; those of 1000: 100;\n"
-	"                           ps 20, wakeup 10, overlap, kernel, rules, codec, checksum 2)\n"
+	"                           ps 20, wakeup 10, overlap, forms, kernel, rules, codec,\n"
+	"                           checksum 2)\n"
 	"  -c, --check N            rounds of checking every element, 0: none (default 1)\n"
 	"  -d, --datatype TYPE      int8 uint8 int16 uint16 int32 uint32 int64 uint64 bool\n"
 	"                           half bfloat16 float double complex64 complex128\n"
@@ -111,6 +115,8 @@ static const char help[] =
 	"                           each begun with a barrier and counted at its slowest rank\n"
 	"      --malloc             plain buffers instead of tutti_alloc\n"
 	"      --rotate N           collectives: use N pairs of buffers in turn (default 1)\n"
+	"      --coll LIST          overlap, forms: names with commas, or all (default allreduce;\n"
+	"                           forms all)\n"
 	"Output:\n"
 	"      --json FILE, --csv FILE  write the results there too\n"
 	"  -h, --help               show this\n"
@@ -126,6 +132,9 @@ static const char help[] =
 	.run = fn, .bytes = 64 << 10, .iters = 100, .warmup = 10, .min_ranks = 2, .depth = 64, \
 	.has_size = true
 /* clang-format on */
+
+/* Those with a nonblocking form. */
+#define WITH_START ((1u << PERF_COLLS) - 1 - (1u << PERF_SENDRECV) - (1u << PERF_HYPERCUBE))
 
 const struct perf_command perf_commands[] = {
 	{.name = "allreduce",
@@ -173,6 +182,23 @@ const struct perf_command perf_commands[] = {
 	 COLLECTIVE,
 	 .has_type = true,
 	 .has_op = true},
+	{.name = "reduce_scatterv",
+	 .help = "reduce_scatter by the call with a count for each rank",
+	 COLLECTIVE,
+	 .has_type = true,
+	 .has_op = true},
+	{.name = "allgatherv", .help = "allgather, likewise", COLLECTIVE, .has_type = true},
+	{.name = "gatherv",
+	 .help = "gather, likewise",
+	 COLLECTIVE,
+	 .has_type = true,
+	 .has_root = true},
+	{.name = "scatterv",
+	 .help = "scatter, likewise",
+	 COLLECTIVE,
+	 .has_type = true,
+	 .has_root = true},
+	{.name = "alltoallv", .help = "alltoall, likewise", COLLECTIVE, .has_type = true},
 	{.name = "sendrecv",
 	 .help = "messages to the next rank and from the one before",
 	 COLLECTIVE,
@@ -188,12 +214,22 @@ const struct perf_command perf_commands[] = {
 	 .warmup = 100,
 	 .min_ranks = 1},
 	{.name = "overlap",
-	 .help = "how much of a nonblocking all-reduce hides behind computing",
+	 .help = "how much of nonblocking collectives hides behind computing",
 	 .run = perf_run_overlap,
+	 .colls = 1 << PERF_ALLREDUCE,
 	 .bytes = 16 << 20,
 	 .iters = 10,
 	 .warmup = 2,
 	 .min_ranks = 2,
+	 .has_size = true},
+	{.name = "forms",
+	 .help = "blocking collectives beside their nonblocking form and a wait",
+	 .run = perf_run_forms,
+	 .colls = WITH_START,
+	 .bytes = 1 << 20,
+	 .iters = 21,
+	 .warmup = 2,
+	 .min_ranks = 1,
 	 .has_size = true},
 	{.name = "wakeup",
 	 .help = "what it costs to wake ranks that sleep",
@@ -380,7 +416,7 @@ static int unknown_option(const char *word)
 
 static int find_command(const char *word, const struct perf_command **cmd)
 {
-	const char *names[32];
+	const char *names[64];
 	int i;
 
 	for (i = 0; perf_commands[i].name; i++) {
@@ -531,6 +567,27 @@ static int take_rotate(const char *text, int *rotate)
 	return *rotate <= PERF_ROTATE ? 0 : bad("--rotate '%s' is more than %d", text, PERF_ROTATE);
 }
 
+static int take_colls(const char *text, unsigned *colls)
+{
+	char name[32];
+	size_t len;
+	int coll;
+
+	*colls = strcmp(text, "all") ? 0 : WITH_START;
+	for (; !*colls || *text == ','; text += len) {
+		text += *text == ',';
+		len = strcspn(text, ",");
+		snprintf(name, sizeof(name), "%.*s", (int)len, text);
+		coll = perf_name_find(name, perf_coll_names());
+		if (coll < 0)
+			return unknown("collective", name, perf_coll_names());
+		if (!perf_coll_has_start(coll))
+			return bad("%s has no nonblocking form", name);
+		*colls |= 1u << coll;
+	}
+	return 0;
+}
+
 static int take(struct perf_options *opt, int option)
 {
 	switch (option) {
@@ -586,6 +643,8 @@ static int take(struct perf_options *opt, int option)
 		return take_codec(optarg, &opt->codec);
 	case OPT_ROTATE:
 		return take_rotate(optarg, &opt->rotate);
+	case OPT_COLL:
+		return take_colls(optarg, &opt->colls);
 	case OPT_STAT:
 		opt->stat = true;
 		return 0;
@@ -646,6 +705,8 @@ static int complete(struct perf_options *opt)
 		opt->iters = cmd->iters;
 	if (opt->warmup < 0)
 		opt->warmup = cmd->warmup;
+	if (!opt->colls)
+		opt->colls = cmd->colls;
 	if (opt->depth < 0)
 		opt->depth = cmd->depth ? cmd->depth : 128;
 	if (opt->op == TUTTI_AVG && strstr(cmd->name, "scan"))

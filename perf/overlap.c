@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * How much of a nonblocking all-reduce hides behind a computation that takes as long, when only
- * calls advance it and when the progress thread does. As osu_iallreduce: the all-reduce alone, the
+ * How much of a nonblocking collective hides behind a computation that takes as long, when only
+ * calls advance it and when the progress thread does. As osu_iallreduce: the collective alone, the
  * computation alone, both together, and 100 (1 - (together - computation) / alone). The three take
  * turns, so that what disturbs one disturbs all, and the computation is a fixed amount of work: a
  * core that the thread takes away shows.
@@ -23,13 +23,13 @@ enum what { ALONE, COMPUTE, TOGETHER, WHATS };
 struct run {
 	struct perf *perf; /* with a context of its own */
 	struct perf_coll_job job;
-	struct perf_buffer buf;
 	const char *progress;
 	size_t passes;
 	double *times[WHATS];
 };
 
 static const struct perf_column columns[] = {
+	{"collective", "collective", "", 15, 0, PERF_TEXT},
 	{"size", "size", "(B)", 13, 0, PERF_INT},
 	{"progress", "progress", "", 9, 0, PERF_TEXT},
 	{"pure_us", "pure", "(us)", 10, 0, PERF_USEC},
@@ -58,15 +58,12 @@ static int one(const struct run *r, enum what what)
 	int err = 0;
 
 	if (what != COMPUTE)
-		err = tutti_iallreduce(TUTTI_IN_PLACE, r->buf.data, r->job.count, TUTTI_FLOAT32,
-				       TUTTI_SUM, r->perf->world, &req);
+		err = perf_coll_start(&r->job, &req);
 	if (err)
-		return perf_call_failed(r->perf, "iallreduce", err);
+		return err;
 	if (what != ALONE)
 		compute(r->passes);
-	if (what != COMPUTE)
-		err = tutti_wait(&req);
-	return err ? perf_call_failed(r->perf, "wait", err) : 0;
+	return what == COMPUTE ? 0 : perf_coll_wait(&r->job, &req);
 }
 
 /* Microseconds of one, at this rank; all begin together. */
@@ -140,7 +137,10 @@ static int measure(struct run *r, double usec[WHATS])
 	double first[FIRST], alone;
 	int i, what, err = 0;
 
-	memset(r->buf.data, 0, r->job.bytes); /* sums of zeros, over and over */
+	if (r->job.coll != PERF_BARRIER) {
+		memset(r->job.send->data, 0, r->job.bytes);
+		memset(r->job.recv->data, 0, r->job.bytes);
+	}
 	for (i = -opt->warmup; i < FIRST && !err; i++)
 		err = sample(r, ALONE, i < 0 ? &alone : &first[i]);
 	if (!err)
@@ -163,6 +163,8 @@ static int check(struct run *r, double *wrong)
 	int err;
 
 	*wrong = 0;
+	if (r->job.coll == PERF_BARRIER)
+		return 0;
 	for (i = 0; i < (uint64_t)r->perf->opt.check; i++) {
 		perf_coll_fill(&r->job, i);
 		err = one(r, TOGETHER);
@@ -174,13 +176,14 @@ static int check(struct run *r, double *wrong)
 	return perf_agree_found(r->perf, wrong, bounds);
 }
 
-static int one_row(struct run *r)
+static int one_row(void *arg)
 {
+	struct run *r = arg;
 	struct perf *perf = r->perf;
+	bool barrier = r->job.coll == PERF_BARRIER;
 	double usec[WHATS], wrong, exposed;
 	int err;
 
-	perf_progress_row(perf, r->job.bytes);
 	err = measure(r, usec);
 	if (!err)
 		err = check(r, &wrong);
@@ -190,6 +193,7 @@ static int one_row(struct run *r)
 	return perf_table_row(
 		&perf->table,
 		(struct perf_cell[]){
+			{.text = r->job.kind->name},
 			{.number = (int64_t)r->job.bytes},
 			{.text = r->progress},
 			{.real = usec[ALONE]},
@@ -197,40 +201,7 @@ static int one_row(struct run *r)
 			{.real = usec[TOGETHER]},
 			{.real = exposed > 0 ? exposed : 0},
 			{.real = perf_overlap(usec[ALONE], usec[COMPUTE], usec[TOGETHER])},
-			{.number = (int64_t)wrong, .absent = !perf->opt.check}});
-}
-
-static int all_sizes(struct run *r)
-{
-	const struct perf_options *opt = &r->perf->opt;
-	struct perf_oracle oracle = {.nranks = r->perf->nranks};
-	size_t size = opt->minbytes;
-	int err;
-
-	err = perf_oracle_init(&oracle);
-	if (err)
-		return perf_call_failed(r->perf, "making test data", err);
-	err = perf_buffers_get(r->perf, &r->buf, 1, opt->maxbytes);
-	if (err)
-		goto free_oracle;
-	r->job = (struct perf_coll_job){.perf = r->perf,
-					.coll = PERF_ALLREDUCE,
-					.kind = &perf_coll_kinds[PERF_ALLREDUCE],
-					.send = &r->buf,
-					.recv = &r->buf,
-					.datatype = TUTTI_FLOAT32,
-					.op = TUTTI_SUM,
-					.oracle = &oracle};
-	do {
-		r->job.count = size / sizeof(float);
-		r->job.bytes = r->job.count * sizeof(float);
-		err = one_row(r);
-		size = perf_next_size(opt, size);
-	} while (!err && size);
-	perf_buffers_put(&r->buf, 1);
-free_oracle:
-	perf_oracle_free(&oracle);
-	return err;
+			{.number = (int64_t)wrong, .absent = !perf->opt.check || barrier}});
 }
 
 static int gather(const void *send, void *recv, size_t len, void *perf)
@@ -256,7 +227,8 @@ static int with(struct perf *outer, struct run *r, bool thread)
 	perf.world = tutti_world(perf.ctx);
 	r->perf = &perf;
 	r->progress = thread ? "thread" : "caller";
-	err = all_sizes(r);
+	r->job = (struct perf_coll_job){.perf = &perf};
+	err = perf_coll_each(&r->job, one_row, r);
 	end = tutti_finalize(perf.ctx);
 	if (end && !err)
 		err = perf_call_failed(&perf, "finalize", end);

@@ -30,6 +30,7 @@ struct perf_command {
 	int min_ranks;
 	int depth; /* default of -q, 0: 128 */
 	bool has_type, has_op, has_root, has_size;
+	unsigned colls; /* default of --coll */
 };
 
 /*
@@ -55,8 +56,9 @@ struct perf_options {
 	int sources;			/* 0: the usual numbers */
 	int level;			/* or PERF_ALL or PERF_BEST */
 	int stores;
-	int rotate;  /* pairs of buffers, in turn */
-	int average; /* nccl-tests' -a: 0 rank 0, 1 average, 2 minimum, 3 maximum */
+	unsigned colls; /* of overlap and forms: bits by enum perf_coll */
+	int rotate;	/* pairs of buffers, in turn */
+	int average;	/* nccl-tests' -a: 0 rank 0, 1 average, 2 minimum, 3 maximum */
 	bool stat, plain_buffers;
 	const char *transport, *json, *csv, *codec; /* codec: of codec, NULL: all */
 };
@@ -206,6 +208,7 @@ int perf_run_rules(struct perf *perf);	  /* perf/rules.c */
 int perf_run_checksum(struct perf *perf); /* perf/checksum.c */
 int perf_run_codec(struct perf *perf);	  /* perf/codec.c */
 int perf_run_overlap(struct perf *perf);  /* perf/overlap.c */
+int perf_run_forms(struct perf *perf);	  /* perf/forms.c */
 int perf_run_wakeup(struct perf *perf);	  /* perf/wakeup.c */
 int perf_run_threads(struct perf *perf);  /* perf/threads.c */
 extern const char *const perf_level_names[], *const perf_store_names[];

@@ -59,13 +59,21 @@ only_loopback() {
 # before.
 overlaps() {
 	awk -F, -v rows="$1" 'NR > 1 {
-		exposed = $5 > $4 ? $5 - $4 : 0
-		hidden = exposed < $3 ? 100 * (1 - exposed / $3) : 0
-		if (($6 - exposed) ^ 2 > 1e-3 || ($7 - hidden) ^ 2 > 1e-3 || $3 <= 0 || $4 <= 0)
+		exposed = $6 > $5 ? $6 - $5 : 0
+		hidden = exposed < $4 ? 100 * (1 - exposed / $4) : 0
+		if (($7 - exposed) ^ 2 > 1e-3 || ($8 - hidden) ^ 2 > 1e-3 || $4 <= 0 || $5 <= 0)
 			bad = 1
-		n[$2]++
+		n[$3]++
 	}
 	END { exit bad || n["caller"] != rows || n["thread"] != rows }' "$tmp/c" ||
+		{ cat "$tmp/c"; return 1; }
+}
+
+# beside COUNT: so many rows of forms, in the table before, have times, and one for each collective
+# that has a nonblocking form.
+beside() {
+	awk -F, -v rows="$1" 'NR > 1 { n++; bad = bad || $4 <= 0 || $5 <= 0 || $6 <= 0; names[$1] = 1 }
+	END { for (i in names) colls++; exit bad || n != rows || colls != rows }' "$tmp/c" ||
 		{ cat "$tmp/c"; return 1; }
 }
 
@@ -107,9 +115,23 @@ run barrier_stat clean 1 barrier -n 10 --stat
 # Without and with the progress thread: two rows for each size.
 run overlap clean 4 overlap -b 4K -e 64K -f 16 -n 2 -w 1
 run overlap_columns header \
-	size,progress,pure_us,compute_us,overall_us,exposed_us,overlap_percent,wrong
+	collective,size,progress,pure_us,compute_us,overall_us,exposed_us,overlap_percent,wrong
 run overlap_figures overlaps 2
 run overlap_ofi clean 2 overlap -T ofi -b 300004 -e 300004 -n 2 -w 0
+run overlap_colls clean 12 overlap --coll bcast,reduce_scatterv,alltoallv -b 4K -e 64K -f 16 -n 2 \
+	-w 1
+run overlap_none says "no nonblocking form" perf 2 overlap --coll bcast,sendrecv
+run overlap_unknown says "did you mean 'bcast'" perf 2 overlap --coll bcats
+run forms clean 16 forms -b 60000 -e 60000 -n 3 -w 1
+run forms_columns header collective,size,buffers,blocking_us,nonblocking_us,ratio,wrong
+run forms_all beside 16
+run forms_three perf 3 forms --coll all -b 8 -e 8 -n 3 -w 1 --malloc
+run forms_ofi clean 16 forms -T ofi -b 40000 -e 40000 -n 2 -w 0
+run reduce_scatterv perf 3 reduce_scatterv -b 30000 -e 30000 -n 2 -w 0 -c 2
+run allgatherv perf 3 allgatherv -b 30000 -e 30000 -n 2 -w 0 -c 2
+run gatherv perf 3 gatherv -b 30000 -e 30000 -n 2 -w 0 -r all
+run scatterv perf 3 scatterv -b 30000 -e 30000 -n 2 -w 0 -r all
+run alltoallv perf 3 alltoallv -b 30000 -e 30000 -n 2 -w 0 -c 2
 run threads clean 9 threads -n 40 -w 3
 run threads_columns header \
 	call,communicators,threads,calls,time_us,calls_per_ms,speedup,wrong
