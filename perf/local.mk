@@ -72,11 +72,15 @@ perf-waiting: all
 # Codecs of one thread beside a copy, in and out of the cache.
 perf-codec: all
 	./tutti_run -n 1 ./tutti_perf codec
+# All-reduce on one host against the least that one can take.
+EXTRA_DIST += perf/compare/floor perf/compare/floor.c
+perf-floor: all
+	TT_SRC=$(abs_top_srcdir) CC="$(CC)" $(SHELL) $(srcdir)/perf/compare/floor
 # Nonblocking collectives: what a computation hides of them, and beside the blocking ones; WHERE:
 # some of it.
 EXTRA_DIST += perf/overlaps
 perf-overlap: all
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/overlaps $(WHERE)
-.PHONY: perf-overlap
+.PHONY: perf-overlap perf-floor
 .PHONY: perf-codec perf-hier perf-relay perf-instructions perf-staleness perf-compare perf-waiting \
 	perf-compare-quick perf-scale perf-sim perf-tune
