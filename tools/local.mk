@@ -34,7 +34,7 @@ tutti_explain_LDADD = libtt_verify.la libtt.la $(TT_LIBS) $(JANSSON_LIBS)
 bin_PROGRAMS += tutti_tune
 tutti_tune_SOURCES = \
 	tools/tune/main.c tools/tune/algs.c tools/tune/tune.h tools/tune/options.c \
-	tools/tune/time.c tools/tune/links.c \
+	tools/tune/time.c tools/tune/links.c tools/tune/cache.c tools/tune/fit.c tools/tune/fit.h \
 	tools/cli.c tools/cli.h tools/values.c tools/values.h
 tutti_tune_LDADD = libtt.la $(TT_LIBS)
 

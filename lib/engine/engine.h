@@ -361,6 +361,8 @@ int tt_engine_wait_a_while(struct tutti_context *ctx, bool (*done)(void *), void
 
 /* share_host.c: chooses ctx->wait_mode and ctx->cache when the ranks have found each other */
 void tt_engine_share_host(struct tutti_context *ctx);
+/* ctx->cache again, by a tuning table, 0: it has none; of all communicators */
+void tt_engine_measured_cache(struct tutti_context *ctx, size_t measured);
 
 /* wait_set.c: without the lock */
 

@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "lib/base/log.h"
-#include "lib/engine/engine.h"
+#include "lib/engine/node/node_ops.h"
 #include "lib/node/stores.h"
 
 /* Whether this process may not use all CPUs of the host. */
@@ -41,7 +41,7 @@ void tt_engine_share_host(struct tutti_context *ctx)
 	struct tt_wire_sharers sharers;
 
 	tt_wire_sharers(ctx->wire, &sharers);
-	ctx->cache = tt_stores_share(&ctx->env, sharers.host_ranks);
+	ctx->cache = tt_stores_share(&ctx->env, 0, sharers.host_ranks);
 	ctx->wait_forced = strcmp(mode, "auto") != 0;
 	if (!strcmp(mode, "sleep"))
 		ctx->wait_mode = TT_WAIT_SLEEP;
@@ -52,4 +52,17 @@ void tt_engine_share_host(struct tutti_context *ctx)
 	else
 		ctx->wait_mode = TT_WAIT_YIELD;
 	warn_of_sharing(ctx, &sharers);
+}
+
+void tt_engine_measured_cache(struct tutti_context *ctx, size_t measured)
+{
+	struct tt_wire_sharers sharers;
+	struct tt_list *l, *tmp;
+
+	tt_wire_sharers(ctx->wire, &sharers);
+	ctx->cache = tt_stores_share(&ctx->env, measured, sharers.host_ranks);
+	tt_list_each(l, tmp, &ctx->comms)
+		tt_node_comm_cache(tt_container(l, struct tutti_comm, link), ctx->cache);
+	if (measured)
+		tt_info("a rank finds up to %zu bytes in the cache", ctx->cache);
 }

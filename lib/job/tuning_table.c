@@ -116,5 +116,6 @@ int tt_tune_share(struct tutti_context *ctx, const struct tt_agreed *agreed,
 	err = broadcast(ctx, ctx->boot_params.rank ? NULL : find(ctx, tunes), &ctx->tune);
 	if (err || !ctx->tune)
 		return err;
+	tt_engine_measured_cache(ctx, ctx->tune->cache);
 	return tt_comm_choose(ctx->world, agreed);
 }

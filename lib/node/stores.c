@@ -16,22 +16,35 @@
 
 #define UNKNOWN_CACHE ((size_t)8 << 20)
 
-size_t tt_stores_cache(size_t size, int cpus, int online, int ranks)
+int tt_stores_sharers(int cpus, int online, int ranks)
 {
 	int caches = online > cpus ? (online + cpus - 1) / cpus : 1;
 	int sharers = (ranks + caches - 1) / caches;
 
-	return (size ? size : UNKNOWN_CACHE) / (size_t)(sharers > 1 ? sharers : 1);
+	return sharers > 1 ? sharers : 1;
 }
 
-size_t tt_stores_share(const struct tt_env *env, int ranks)
+size_t tt_stores_cache(size_t size, int cpus, int online, int ranks)
+{
+	return (size ? size : UNKNOWN_CACHE) / (size_t)tt_stores_sharers(cpus, online, ranks);
+}
+
+size_t tt_stores_share(const struct tt_env *env, size_t measured, int ranks)
 {
 	int cpus, online = (int)sysconf(_SC_NPROCESSORS_ONLN);
 	size_t size = tt_topo_cache(TT_SYSFS, &cpus);
 
 	if (env->cache.number)
 		return (size_t)env->cache.number;
-	return tt_stores_cache(size, cpus, online, ranks);
+	return tt_stores_cache(measured ? measured : size, cpus, online, ranks);
+}
+
+size_t tt_stores_whole(size_t share, int ranks)
+{
+	int cpus, online = (int)sysconf(_SC_NPROCESSORS_ONLN);
+
+	tt_topo_cache(TT_SYSFS, &cpus);
+	return share * (size_t)tt_stores_sharers(cpus, online, ranks);
 }
 
 /* The entry of buf, or a free one, or the oldest. */

@@ -24,10 +24,18 @@ struct tt_stores {
 /* TT_REDUCE_STREAM or 0 for a call on buf and perhaps another buffer, of so many bytes together. */
 unsigned tt_stores_flags(struct tt_stores *s, const void *buf, size_t bytes);
 
-/* A rank's part of a cache of size bytes (0: unknown) for each `cpus` of the CPUs that are online.
+/*
+ * How many ranks share a cache if there is one for each `cpus` of the CPUs that are online, and a
+ * rank's part of it if it has size bytes (0: unknown).
  */
+int tt_stores_sharers(int cpus, int online, int ranks);
 size_t tt_stores_cache(size_t size, int cpus, int online, int ranks);
-/* The same for this machine, or TUTTI_CACHE; ranks: of this host. */
-size_t tt_stores_share(const struct tt_env *env, int ranks);
+/*
+ * The same for this machine and the ranks of this host: TUTTI_CACHE if it is set, else by the size
+ * that a tuning table has (measured, 0: none), else by what the kernel says.
+ */
+size_t tt_stores_share(const struct tt_env *env, size_t measured, int ranks);
+/* The size of which that many bytes are a rank's part, on this machine. */
+size_t tt_stores_whole(size_t share, int ranks);
 
 #endif

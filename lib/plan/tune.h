@@ -19,6 +19,7 @@ struct tt_tune {
 				      twice */
 	int nhosts, nranks;
 	double gamma, copy; /* ns per byte; 0: not measured */
+	size_t cache;	    /* bytes of the last-level cache, as all-reduces find it; 0: likewise */
 	int nlinks[2];	    /* inside a host, between hosts */
 	struct tt_link_costs links[2][TT_TUNE_LINKS];
 	int npoints;

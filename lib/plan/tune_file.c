@@ -15,6 +15,8 @@
 #define MAX_TABLES 1024
 #define NS_MAX 1e15
 #define MAX_LANES 32 /* as TUTTI_LANES */
+#define MIN_CACHE 4096
+#define MAX_CACHE (1ll << 40) /* as TUTTI_CACHE */
 
 static const char *const where[2] = {"inside", "between"};
 
@@ -147,6 +149,21 @@ static int read_points(const struct place *at, const json_t *table, struct tt_tu
 	return 0;
 }
 
+/* Tables of a job on several hosts have none, nor have older ones. */
+static int read_cache(const struct place *at, const json_t *table, size_t *cache)
+{
+	double bytes = 0;
+	int err;
+
+	if (!json_object_get(table, "cache_bytes"))
+		return 0;
+	err = get_number(at, table, "cache_bytes", MIN_CACHE, &bytes);
+	if (!err && bytes > MAX_CACHE)
+		err = wrong(at, "cache_bytes is missing or out of range");
+	*cache = (size_t)bytes;
+	return err;
+}
+
 static int read_table(const struct place *at, const json_t *table, struct tt_tune **out)
 {
 	struct tt_tune *t = calloc(1, sizeof(*t));
@@ -162,6 +179,8 @@ static int read_table(const struct place *at, const json_t *table, struct tt_tun
 		err = get_number(at, table, "gamma_ns_per_byte", 0, &t->gamma);
 	if (!err)
 		err = get_number(at, table, "copy_ns_per_byte", 0, &t->copy);
+	if (!err)
+		err = read_cache(at, table, &t->cache);
 	if (!err)
 		err = read_links(at, table, 0, t);
 	if (!err)
@@ -251,7 +270,7 @@ static json_t *links_json(const struct tt_tune *t, int which)
 static json_t *table_json(const struct tt_tune *t)
 {
 	const struct tt_point *p;
-	json_t *list = json_array(), *point;
+	json_t *list = json_array(), *point, *table;
 
 	for (p = t->points; p < t->points + t->npoints; p++) {
 		point = json_pack("{s:s, s:s, s:I, s:f}", "collective", tt_coll_name(p->coll),
@@ -261,9 +280,12 @@ static json_t *table_json(const struct tt_tune *t)
 			json_object_set_new(point, "lanes", json_integer(p->lanes));
 		json_array_append_new(list, point);
 	}
-	return json_pack("{s:s, s:i, s:f, s:f, s:o, s:o, s:o}", "hosts", t->hosts, "ranks",
-			 t->nranks, "gamma_ns_per_byte", t->gamma, "copy_ns_per_byte", t->copy,
-			 where[0], links_json(t, 0), where[1], links_json(t, 1), "measured", list);
+	table = json_pack("{s:s, s:i, s:f, s:f, s:o, s:o, s:o}", "hosts", t->hosts, "ranks",
+			  t->nranks, "gamma_ns_per_byte", t->gamma, "copy_ns_per_byte", t->copy,
+			  where[0], links_json(t, 0), where[1], links_json(t, 1), "measured", list);
+	if (table && t->cache)
+		json_object_set_new(table, "cache_bytes", json_integer((json_int_t)t->cache));
+	return table;
 }
 
 int tt_tunes_save(const char *path, const struct tt_tunes *tunes)

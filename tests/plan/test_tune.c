@@ -33,6 +33,7 @@ static struct tt_tune *table(const char *hosts, int nhosts, int nranks)
 	t->nranks = nranks;
 	t->gamma = 0.125;
 	t->copy = 0.25;
+	t->cache = nhosts == 1 ? (12 << 20) + 1 : 0;
 	t->nlinks[0] = t->nlinks[1] = 1;
 	t->links[0][0] = (struct tt_link_costs){"shm", {300, 0.1}, 150};
 	t->links[1][0] = (struct tt_link_costs){"ofi", {20000, 8.5}, 4000};
@@ -59,8 +60,8 @@ static bool same(const struct tt_tune *a, const struct tt_tune *b)
 	int i;
 
 	if (strcmp(a->hosts, b->hosts) != 0 || a->nhosts != b->nhosts || a->nranks != b->nranks ||
-	    a->gamma != b->gamma || a->copy != b->copy || a->npoints != b->npoints ||
-	    memcmp(a->nlinks, b->nlinks, sizeof(a->nlinks)) != 0 ||
+	    a->gamma != b->gamma || a->copy != b->copy || a->cache != b->cache ||
+	    a->npoints != b->npoints || memcmp(a->nlinks, b->nlinks, sizeof(a->nlinks)) != 0 ||
 	    memcmp(a->links, b->links, sizeof(a->links)) != 0)
 		return false;
 	for (i = 0; i < a->npoints; i++)
@@ -81,6 +82,7 @@ static void test_round_trip(void)
 	TT_REQUIRE(write_file());
 	TT_REQUIRE(!tt_tunes_load(path, &tunes));
 	TT_CHECK(tunes.n == 2 && same(tunes.tune[0], t));
+	TT_CHECK(!tunes.tune[0]->cache && tunes.tune[1]->cache == (12 << 20) + 1);
 	TT_CHECK(tt_tunes_find(&tunes, "a,b", 4) == tunes.tune[0]);
 	TT_CHECK(tt_tunes_find(&tunes, "a,b", 2) == tunes.tune[0]); /* what messages cost */
 	TT_CHECK(tt_tunes_find(&tunes, "c", 2) == tunes.tune[1]);
@@ -179,6 +181,9 @@ static void test_bad(void)
 			       "{\"collective\": \"allreduce\", \"algorithm\": \"ring\", "
 			       "\"bytes\": 8, \"ns\": 5, \"lanes\": 0}"),
 			 "lanes is missing or out of range"));
+	TT_CHECK(refused(TABLE("2, \"cache_bytes\": 0", "", ""), "cache_bytes is missing"));
+	TT_CHECK(refused(TABLE("2, \"cache_bytes\": \"8M\"", "", ""), "cache_bytes is missing"));
+	TT_CHECK(refused(TABLE("2, \"cache_bytes\": 2e12", "", ""), "cache_bytes is missing"));
 	unlink(path);
 }
 

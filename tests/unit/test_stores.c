@@ -3,9 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <math.h>
+
+#include "lib/base/env.h"
 #include "lib/node/stores.h"
 #include "lib/reduce/reduce.h"
 #include "tests/test.h"
+#include "tools/tune/fit.h"
 
 #define MIB ((size_t)1 << 20)
 
@@ -63,10 +67,68 @@ static void test_share(void)
 	TT_CHECK(tt_stores_cache(0, 1, 1, 0) > 0);
 }
 
+static void test_measured(void)
+{
+	struct tt_env env = {0};
+	size_t share = tt_stores_share(&env, 48 * MIB, 3);
+
+	TT_CHECK(share && 48 * MIB % share == 0);
+	TT_CHECK(tt_stores_whole(share, 3) == 48 * MIB);
+	TT_CHECK(tt_stores_share(&env, 48 * MIB, 1) == 48 * MIB);
+	TT_CHECK(tt_stores_share(&env, tt_stores_whole(5 * MIB, 4), 4) == 5 * MIB);
+	env.cache.number = 7 * (long long)MIB; /* set by the user: it counts */
+	TT_CHECK(tt_stores_share(&env, 48 * MIB, 3) == 7 * MIB);
+}
+
+#define CELLS 9
+
+/*
+ * Times on a machine where stores around the cache gain from some bytes on, and cost as much below:
+ * 0: never. One cell in three is disturbed by noise, a factor.
+ */
+static size_t fitted(size_t assumed, double from, double gain, double noise)
+{
+	struct tune_cell cells[CELLS];
+	int i;
+
+	for (i = 0; i < CELLS; i++) {
+		double bytes = (double)(16 * MIB) * pow(2, (i - CELLS / 2) / 2.0);
+
+		cells[i] =
+			(struct tune_cell){.bytes = (size_t)bytes,
+					   .plain = 100 * (from > 0 && bytes >= from ? gain : 1),
+					   .stream = 100 * (from > 0 && bytes >= from ? 1 : gain)};
+		if (i % 3 == 1)
+			cells[i].stream *= noise;
+	}
+	return tune_fit(cells, CELLS, assumed);
+}
+
+static bool between(size_t value, double low, double high)
+{
+	return (double)value > low * (double)MIB && (double)value <= high * (double)MIB;
+}
+
+static void test_fit(void)
+{
+	/* As assumed: it stays to the byte. */
+	TT_CHECK(fitted(15 * MIB, 16.0 * MIB, 1.3, 1) == 15 * MIB);
+	/* Other machines: the caches are shared with others, or are larger than they say. */
+	TT_CHECK(between(fitted(16 * MIB, 8.0 * MIB, 1.3, 1), 5.6, 8));
+	TT_CHECK(between(fitted(16 * MIB, 45.0 * MIB, 1.3, 1), 32, 45.3));
+	TT_CHECK(between(fitted(16 * MIB, 8.0 * MIB, 1.5, 1.1), 5.6, 8));
+	/* Always, or never. */
+	TT_CHECK(fitted(16 * MIB, 1.0, 1.3, 1) < 4 * MIB);
+	TT_CHECK(fitted(16 * MIB, 0, 1.3, 1) > 64 * MIB);
+	/* No difference that counts. */
+	TT_CHECK(fitted(16 * MIB, 8.0 * MIB, 1.002, 1) == 16 * MIB);
+}
+
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {
-		{"reuse", test_reuse}, {"first", test_first}, {"share", test_share}, {NULL, NULL}};
+	static const struct tt_test tests[] = {{"reuse", test_reuse}, {"first", test_first},
+					       {"share", test_share}, {"measured", test_measured},
+					       {"fit", test_fit},     {NULL, NULL}};
 
 	return tt_test_main("stores", tests, argc, argv);
 }

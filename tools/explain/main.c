@@ -289,6 +289,17 @@ static int explain(const struct options *opt, const struct tt_chooser *chooser, 
 	return 0;
 }
 
+static void print_cache(const struct options *opt, size_t measured)
+{
+	const char *by = opt->env.cache.number ? "by TUTTI_CACHE"
+			 : measured	       ? "as tutti_tune has measured"
+					       : "as the kernel describes the caches";
+
+	printf("# inside a host: stores around the cache if a rank has used more than %.1f "
+	       "MiB since the last call on the buffers (%s)\n",
+	       (double)tt_stores_share(&opt->env, measured, most_of(opt)) / (1 << 20), by);
+}
+
 static void print_head(const struct options *opt, const struct tt_tune *tune, const char *path)
 {
 	const struct tt_link_costs *in = tt_tune_link(tune, false, "shm"),
@@ -313,9 +324,7 @@ static void print_head(const struct options *opt, const struct tt_tune *tune, co
 	       opt->env.algo.text, (long long)opt->env.chunk.number,
 	       (long long)opt->env.lanes.number);
 	if (tt_coll_reduces(opt->coll))
-		printf("# inside a host: stores around the cache if a rank has used more than %.1f "
-		       "MiB since the last call on the buffers (TUTTI_CACHE)\n",
-		       (double)tt_stores_share(&opt->env, most_of(opt)) / (1 << 20));
+		print_cache(opt, tune ? tune->cache : 0);
 	printf("# of the busiest rank, counted in the plans: rounds of the longest lane, sent, "
 	       "inbound, reduced; "
 	       "-: too many to count\n");

@@ -118,6 +118,8 @@ static int save(struct job *job)
 	old = tt_tunes_find(&tunes, job->tune->hosts, job->n);
 	if (old && old->nranks == job->n)
 		keep_links(job->tune, old);
+	if (old && !job->tune->cache)
+		job->tune->cache = old->cache;
 	err = tt_tunes_put(&tunes, job->tune);
 	if (!err) {
 		job->tune = NULL;
@@ -165,6 +167,8 @@ static int work(struct job *job)
 		err = tune_links(job);
 	if (!err)
 		print_links(job);
+	if (!err && !job->opt.links_only)
+		err = tune_cache(job);
 	if (!err && !job->opt.links_only)
 		err = tune_algs(job);
 	if (!err && job->opt.verify)

@@ -54,6 +54,9 @@ int tune_verify(struct job *job);
 /* links.c: what messages cost; measured between pairs of ranks. */
 int tune_links(struct job *job);
 
+/* cache.c: from how many bytes on stores around the cache are faster; on one host only. */
+int tune_cache(struct job *job);
+
 /* main.c: report a failed call, or any complaint, of rank 0; returns -1. */
 int tune_fail(const struct job *job, const char *what, int err);
 

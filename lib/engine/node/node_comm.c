@@ -172,6 +172,14 @@ int tt_node_comm_share(struct tutti_comm *comm, bool now)
 	return err;
 }
 
+void tt_node_comm_cache(struct tutti_comm *comm, size_t cache)
+{
+	if (comm->node)
+		comm->node->stores.cache = cache;
+	if (comm->near)
+		comm->near->stores.cache = cache;
+}
+
 int tt_node_comm_late(const struct tutti_comm *comm)
 {
 	const struct tt_node_comm *nc = comm->node->group ? comm->near : comm->node;

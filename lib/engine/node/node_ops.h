@@ -55,6 +55,8 @@ void tt_node_msg(void *ctx, int from, const void *data, size_t len);
  * Collective. The first call on comm follows when they share their areas.
  */
 int tt_node_comm_new(struct tutti_comm *comm);
+/* The bytes that a rank finds in the cache, for the next calls on comm (lib/node/stores.h). */
+void tt_node_comm_cache(struct tutti_comm *comm, size_t cache);
 /*
  * Waits for other ranks; or, with now, is -EAGAIN if they are not there yet, under the lock. After
  * another error comm has no memory of the host.

@@ -157,6 +157,35 @@ run not_ours says "not a valid tuning table" ./tutti_run -n 2 ./tutti_tune -o "$
 	--links -t 0.001
 run nowhere says "cannot write /nowhere/t.json: No such file" ./tutti_run -n 2 ./tutti_tune \
 	-o /nowhere/t.json --links
+# explained TEXT ARGUMENT...: tutti_explain says so
+explained()
+{
+	text=$1
+	shift
+	./tutti_explain "$@" >"$tmp/out" || exit 1
+	grep -q "$text" "$tmp/out" || die "$(cat "$tmp/out")"
+}
+
+# The bytes of the cache are measured, shown, and used by jobs of any number of ranks, unless
+# TUTTI_CACHE is set. A table without them changes nothing.
+test_cache()
+{
+	make_table
+	grep -q 'in the cache (.* as described)' "$tmp/tune" || die "$(cat "$tmp/tune")"
+	grep -q '"cache_bytes": [1-9]' "$tmp/t.json" || die "$(cat "$tmp/t.json")"
+	sed 's/"cache_bytes": [0-9]*/"cache_bytes": 7340032/' "$tmp/t.json" >"$tmp/c.json"
+	explained 'than 7.0 MiB .*(as tutti_tune has measured)' -T "$tmp/c.json" -n 1
+	TUTTI_CACHE=3M explained 'than 3.0 MiB .*(by TUTTI_CACHE)' -T "$tmp/c.json"
+	TUTTI_TUNE_FILE=$tmp/c.json TUTTI_LOG=info sizes 1
+	grep -q 'finds up to 7340032 bytes in the cache' "$tmp/perf" || die "$(cat "$tmp/perf")"
+	TUTTI_TUNE_FILE=$tmp/c.json TUTTI_LOG=info TUTTI_CACHE=3M sizes 2
+	[ "$(grep -c 'finds up to 3145728 bytes' "$tmp/perf")" = 2 ] || die "$(cat "$tmp/perf")"
+	tr -d '\n' <"$tmp/t.json" | sed 's/, *"cache_bytes": [0-9]*//' >"$tmp/old.json"
+	explained '(as the kernel describes the caches)' -T "$tmp/old.json"
+	TUTTI_TUNE_FILE=$tmp/old.json TUTTI_LOG=info sizes 2
+	! grep -q 'bytes in the cache' "$tmp/perf" || die "$(cat "$tmp/perf")"
+}
+
 # A table of one rank, as a version before could leave, says nothing of messages.
 test_one_rank()
 {
@@ -168,6 +197,7 @@ test_one_rank()
 }
 
 run one_rank test_one_rank
+run cache test_cache
 run explain_part says "not a valid tuning table" ./tutti_explain -T "$tmp/part.json"
 run explain_coll says "did you mean allreduce?" ./tutti_explain alreduce
 run explain_root says "not a rank of 4 (0 to 3)" ./tutti_explain bcast -n 4 -r 4
