@@ -39,7 +39,9 @@ static const struct perf_column columns[] = {
 	{"wrong", "#wrong", "", 7, 0, PERF_INT},
 };
 
-static const char *const usual[] = {"fp16", "bf16", "fp8:e4m3", "fp8:e5m2", "int8"};
+static const char *const usual[] = {"fp16",	      "bf16",	    "fp8:e4m3", "fp8:e5m2",
+				    "int8",	      "qsgd",	    "onebit",	"topk:1%",
+				    "threshold:1e-2", "randomk:1%", "dgc:0.1%"};
 
 static double cpu_us(void)
 {

@@ -70,7 +70,8 @@ bool tt_codec_sparse(const struct tutti_codec *c);
  * pass the same call, so that they send the same elements. qsgd: they should pass different
  * calls, or their errors are equal and do not average out.
  *
- * randomk multiplies by the block's length if state is NULL (unbiased), and not with feedback.
+ * randomk multiplies by the block's length if state is NULL (unbiased), and not with feedback; qsgd
+ * divides by 1 + its variance with feedback.
  */
 int tt_codec_encode(const struct tutti_codec *c, const float *in, float *const *state, size_t first,
 		    size_t count, uint64_t call, void *out, size_t *len);
@@ -88,6 +89,21 @@ int tt_codec_decode(const struct tutti_codec *c, const void *in, size_t len, siz
  */
 int tt_codec_decode_add(const struct tutti_codec *c, const void *in, size_t len, size_t first,
 			size_t count, float *out);
+
+/*
+ * For sparse codecs. The elements that an encoding of count elements lists, checked as by
+ * tt_codec_decode: count if it decodes to NaN as a whole.
+ */
+int tt_codec_entries(const struct tutti_codec *c, const void *in, size_t len, size_t count,
+		     size_t *entries);
+/* The most bytes of a list of that many entries among count elements. */
+size_t tt_codec_list_bound(size_t entries, size_t count);
+/*
+ * out = the list of a + b: each index that one of them has, values added in this order. out has
+ * room for tt_codec_list_bound(entries of a + entries of b, count) bytes and overlaps neither.
+ */
+int tt_codec_merge(const struct tutti_codec *c, const void *a, size_t alen, const void *b,
+		   size_t blen, size_t count, void *out, size_t *len);
 
 /* Report the codecs that exist, in order: the form of the name and one line about it. */
 void tt_codec_each(void (*fn)(const char *form, const char *about, void *arg), void *arg);

@@ -74,6 +74,12 @@ INLINE vec_i32 unpack_bytes(const unsigned char *in, int i)
 	return (vec_i32)_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)in));
 }
 
+/* The highest bit of each element. */
+INLINE unsigned sign_bits(const vec_i32 *x)
+{
+	return _mm512_movepi32_mask((__m512i)x[0]);
+}
+
 #elif TT_VEC == 32
 
 INLINE void pack_bytes(const vec_i32 *x, unsigned char *out)
@@ -89,6 +95,12 @@ INLINE vec_i32 unpack_bytes(const unsigned char *in, int i)
 {
 	return (vec_i32)_mm256_cvtepi8_epi32(
 		_mm_loadl_epi64((const __m128i *)(const void *)(in + 8 * i)));
+}
+
+INLINE unsigned sign_bits(const vec_i32 *x)
+{
+	return (unsigned)_mm256_movemask_ps((__m256)x[0]) |
+	       (unsigned)_mm256_movemask_ps((__m256)x[1]) << 8;
 }
 
 #else
@@ -116,6 +128,21 @@ INLINE vec_i32 unpack_bytes(const unsigned char *in, int i)
 	for (k = 0; k < WIDTH; k++)
 		x[k] = (int8_t)in[k];
 	return x;
+}
+
+INLINE unsigned sign_bits(const vec_i32 *x)
+{
+	unsigned bits = 0;
+	int i;
+
+#ifdef __SSE2__
+	for (EACH(i))
+		bits |= (unsigned)_mm_movemask_ps((__m128)x[i]) << WIDTH * i;
+#else
+	for (i = 0; i < GROUP; i++)
+		bits |= ((uint32_t)x[i / WIDTH][i % WIDTH] >> 31) << i;
+#endif
+	return bits;
 }
 
 #endif

@@ -34,6 +34,16 @@ enum tt_cast { TT_CAST_FP16, TT_CAST_BF16, TT_CAST_E4M3, TT_CAST_E5M2, TT_CASTS 
 #define TT_E4M3_NAN 0x7f
 #define TT_E5M2_NAN 0x7e
 
+#define TT_CODEC_KEY 0x7fffffffu /* a key's upper half is this, less the magnitude */
+
+/* qsgd: what its loops need. */
+struct tt_qsgd {
+	size_t block, first; /* the index of the first element */
+	int levels, bits;    /* bits of an encoded element */
+	uint64_t key;	     /* of the random bits */
+	float shrink;	     /* with feedback, the factor of what is sent */
+};
+
 struct tt_codec_kernels {
 	void (*narrow[TT_CASTS])(const float *in, float *residual, unsigned char *out, size_t n);
 	void (*widen[TT_CASTS])(const unsigned char *in, float *out, size_t n, bool add);
@@ -41,6 +51,27 @@ struct tt_codec_kernels {
 	void (*int8_encode)(const float *in, float *residual, unsigned char *out, size_t n,
 			    size_t block);
 	void (*int8_decode)(const unsigned char *in, float *out, size_t n, size_t block, bool add);
+	/* Blocks: a step, then bits for each element: the sign above the level. */
+	void (*qsgd_encode)(const struct tt_qsgd *q, const float *in, float *residual,
+			    unsigned char *out, size_t n);
+	void (*qsgd_decode)(const struct tt_qsgd *q, const unsigned char *in, float *out, size_t n,
+			    bool add);
+	/* Blocks: a mean, then a bit for each element. */
+	void (*onebit_encode)(const float *in, float *residual, unsigned char *out, size_t n,
+			      size_t block);
+	void (*onebit_decode)(const unsigned char *in, float *out, size_t n, size_t block,
+			      bool add);
+	/* Are all of in finite; or with v in + v; or with u, too, v + (m * u + in)? */
+	bool (*finite)(const float *in, const float *v, const float *u, float m, size_t n);
+	/* v += in; or with u: u = m * u + in, v += u. */
+	void (*advance)(const float *in, float *v, float *u, float m, size_t n);
+	/*
+	 * Keys of the elements from index at to n whose magnitude, as bits, is at least least, in
+	 * order; *got of them. Returns where it stopped: n, or where room ended, which is at least
+	 * TT_CODEC_LANES.
+	 */
+	size_t (*gather)(const float *p, size_t at, size_t n, uint32_t least, uint64_t *keys,
+			 size_t room, size_t *got);
 };
 
 extern const struct tt_codec_kernels tt_codec_kernels_reference; /* codec_reference.c */
@@ -65,6 +96,44 @@ static inline float tt_codec_step(float most, float levels)
 	if (step * levels > FLT_MAX)
 		return tt_f32_from_bits(tt_f32_bits(step) - 1);
 	return step;
+}
+
+/* The bytes of an encoded block of n elements. */
+static inline size_t tt_qsgd_bytes(const struct tt_qsgd *q, size_t n)
+{
+	return sizeof(float) + (n * (size_t)q->bits + 7) / 8;
+}
+
+/* The step of a block whose squares have this sum, which is finite. */
+static inline float tt_qsgd_step(const struct tt_qsgd *q, double squares)
+{
+	double norm = __builtin_sqrt(squares);
+
+	return tt_codec_step(norm > FLT_MAX ? FLT_MAX : (float)norm, (float)q->levels);
+}
+
+/* Random bits: a key of what is the same for all elements, then 32 bits for each index. */
+static inline uint64_t tt_codec_key(uint64_t seed, uint64_t call)
+{
+	return tt_hash_add(tt_hash_add(0, seed), call);
+}
+
+/*
+ * The mixing of 32 bits by two multiplications, "lowbias32" of C. Wellons' hash-prospector (2018):
+ * the random bits of index i are mix(mix(i + key) ^ key >> 32), modulo 2^32.
+ */
+#define TT_CODEC_MIX1 0x7feb352du
+#define TT_CODEC_MIX2 0x846ca68bu
+
+/* The key for indices with this upper half. */
+static inline uint64_t tt_codec_key_at(uint64_t key, uint64_t index)
+{
+	return tt_hash_add(key, index >> 32);
+}
+
+static inline uint64_t tt_codec_sort_key(uint32_t magnitude, size_t index)
+{
+	return (uint64_t)(TT_CODEC_KEY - magnitude) << 32 | (uint32_t)index;
 }
 
 #endif

@@ -50,6 +50,16 @@ struct tt_codec_option {
 	const char *const *words; /* NULL at the end */
 	double lo, hi, step;
 };
+#define TT_CODEC_FRACTION_OPTION(default)                                                          \
+	{                                                                                          \
+		.key = "", .value = TT_CODEC_PERCENT, .usual = (default),                          \
+		.at = offsetof(struct tt_codec_options, fraction)                                  \
+	}
+#define TT_CODEC_SEED_OPTION                                                                       \
+	{                                                                                          \
+		.key = "seed", .value = TT_CODEC_WHOLE, .usual = "1",                              \
+		.at = offsetof(struct tt_codec_options, seed), .hi = 999999999999999, .step = 1    \
+	}
 #define TT_CODEC_OPTIONS 3 /* of a family, at most */
 #define TT_CODEC_BLOCK_OPTION                                                                      \
 	{                                                                                          \

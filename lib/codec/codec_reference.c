@@ -196,9 +196,227 @@ static void int8_decode(const unsigned char *in, float *out, size_t n, size_t bl
 	}
 }
 
+static uint32_t mix(uint32_t x)
+{
+	x = (x ^ x >> 16) * TT_CODEC_MIX1;
+	x = (x ^ x >> 15) * TT_CODEC_MIX2;
+	return x ^ x >> 16;
+}
+
+/* From 0 to less than 1. */
+static float uniform(uint64_t key, uint64_t index)
+{
+	key = tt_codec_key_at(key, index);
+	return (float)(mix(mix((uint32_t)index + (uint32_t)key) ^ (uint32_t)(key >> 32)) >> 8) *
+	       0x1p-24f;
+}
+
+/* Of magnitudes or of their squares, in the order that all levels keep. */
+static double add_lanes(const struct block *b, bool square)
+{
+	double lane[TT_CODEC_LANES] = {0}, x;
+	size_t i, half;
+
+	for (i = 0; i < b->n; i++) {
+		x = (double)tt_f32_from_bits(magnitude(element(b, i)));
+		lane[i % TT_CODEC_LANES] += square ? x * x : x;
+	}
+	for (half = TT_CODEC_LANES / 2; half; half /= 2)
+		for (i = 0; i < half; i++)
+			lane[i] += lane[i + half];
+	return lane[0];
+}
+
+static bool sum_is_finite(double sum)
+{
+	return sum <= DBL_MAX;
+}
+
+/* Bit after bit, the lowest first. */
+static void put_bits(unsigned char *out, size_t at, int bits, unsigned code)
+{
+	int k;
+
+	for (k = 0; k < bits; k++, at++)
+		out[at / 8] |= (unsigned char)((code >> k & 1) << at % 8);
+}
+
+static unsigned get_bits(const unsigned char *in, size_t at, int bits)
+{
+	unsigned code = 0;
+	int k;
+
+	for (k = 0; k < bits; k++, at++)
+		code |= (unsigned)(in[at / 8] >> at % 8 & 1) << k;
+	return code;
+}
+
+static void qsgd_block(const struct tt_qsgd *q, uint64_t first, const struct block *b,
+		       unsigned char *out)
+{
+	double squares = add_lanes(b, true);
+	float step = tt_f32_from_bits(TT_CODEC_NAN), sent, divisor, a, p, low;
+	size_t i;
+
+	if (sum_is_finite(squares))
+		step = tt_qsgd_step(q, squares);
+	sent = b->residual ? step * q->shrink : step;
+	memset(out, 0, tt_qsgd_bytes(q, b->n));
+	memcpy(out, &sent, sizeof(sent));
+	if (!sum_is_finite(squares))
+		return;
+	divisor = step > 0 ? step : 1;
+	for (i = 0; i < b->n; i++) {
+		int level;
+
+		p = element(b, i);
+		a = tt_f32_from_bits(magnitude(p)) / divisor;
+		low = (float)(int)a;
+		level = (int)low + (uniform(q->key, first + i) < a - low);
+		level = level > q->levels ? q->levels : level;
+		put_bits(out + sizeof(step), i * (size_t)q->bits, q->bits,
+			 (unsigned)level | (p < 0 && level ? 1u : 0) << (q->bits - 1));
+		if (b->residual)
+			b->residual[i] = p - (float)(p < 0 ? -level : level) * sent;
+	}
+}
+
+static void qsgd_encode(const struct tt_qsgd *q, const float *in, float *residual,
+			unsigned char *out, size_t n)
+{
+	size_t at;
+
+	for (at = 0; at < n; at += q->block) {
+		struct block b = block_at(in, residual, n, at, q->block);
+
+		qsgd_block(q, q->first + at, &b, out);
+		out += tt_qsgd_bytes(q, b.n);
+	}
+}
+
+static void qsgd_decode(const struct tt_qsgd *q, const unsigned char *in, float *out, size_t n,
+			bool add)
+{
+	size_t at, i, len;
+	float step;
+
+	for (at = 0; at < n; at += q->block) {
+		len = n - at < q->block ? n - at : q->block;
+		memcpy(&step, in, sizeof(step));
+		for (i = 0; i < len; i++) {
+			unsigned code = get_bits(in + sizeof(step), i * (size_t)q->bits, q->bits),
+				 sign = 1u << (q->bits - 1);
+			int level = (int)(code & (sign - 1));
+
+			put(&out[at + i], (float)(code & sign ? -level : level) * step, add);
+		}
+		in += tt_qsgd_bytes(q, len);
+	}
+}
+
+static void onebit_block(const struct block *b, unsigned char *out)
+{
+	double sum = add_lanes(b, false);
+	float mean = (float)(sum / (double)b->n), p;
+	bool negative;
+	size_t i;
+
+	if (!sum_is_finite(sum))
+		mean = tt_f32_from_bits(TT_CODEC_NAN);
+	memcpy(out, &mean, sizeof(mean));
+	out += sizeof(mean);
+	memset(out, 0, (b->n + 7) / 8);
+	for (i = 0; i < b->n && sum_is_finite(sum); i++) {
+		p = element(b, i);
+		negative = tt_f32_bits(p) >> 31;
+		put_bits(out, i, 1, negative);
+		if (b->residual)
+			b->residual[i] = p - (negative ? -mean : mean);
+	}
+}
+
+static size_t onebit_bytes(size_t n)
+{
+	return sizeof(float) + (n + 7) / 8;
+}
+
+static void onebit_encode(const float *in, float *residual, unsigned char *out, size_t n,
+			  size_t block)
+{
+	size_t at;
+
+	for (at = 0; at < n; at += block) {
+		struct block b = block_at(in, residual, n, at, block);
+
+		onebit_block(&b, out);
+		out += onebit_bytes(b.n);
+	}
+}
+
+static void onebit_decode(const unsigned char *in, float *out, size_t n, size_t block, bool add)
+{
+	size_t at, i, len;
+	float mean;
+
+	for (at = 0; at < n; at += block) {
+		len = n - at < block ? n - at : block;
+		memcpy(&mean, in, sizeof(mean));
+		for (i = 0; i < len; i++)
+			put(&out[at + i],
+			    get_bits(in + sizeof(mean), i, 1)
+				    ? tt_f32_from_bits(tt_f32_bits(mean) ^ 0x80000000)
+				    : mean,
+			    add);
+		in += onebit_bytes(len);
+	}
+}
+
+static bool all_finite(const float *in, const float *v, const float *u, float m, size_t n)
+{
+	size_t i;
+	float p;
+
+	for (i = 0; i < n; i++) {
+		p = u ? m * u[i] + in[i] : in[i];
+		if (!is_finite(v ? v[i] + p : p))
+			return false;
+	}
+	return true;
+}
+
+static void advance(const float *in, float *v, float *u, float m, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		if (u)
+			u[i] = m * u[i] + in[i];
+		v[i] += u ? u[i] : in[i];
+	}
+}
+
+static size_t gather(const float *p, size_t at, size_t n, uint32_t least, uint64_t *keys,
+		     size_t room, size_t *got)
+{
+	size_t k = 0;
+
+	for (; at < n && k < room; at++)
+		if (magnitude(p[at]) >= least)
+			keys[k++] = tt_codec_sort_key(magnitude(p[at]), at);
+	*got = k;
+	return at;
+}
+
 const struct tt_codec_kernels tt_codec_kernels_reference = {
 	.narrow = {narrow_all_fp16, narrow_all_bf16, narrow_all_e4m3, narrow_all_e5m2},
 	.widen = {widen_all_fp16, widen_all_bf16, widen_all_e4m3, widen_all_e5m2},
 	.int8_encode = int8_encode,
 	.int8_decode = int8_decode,
+	.qsgd_encode = qsgd_encode,
+	.qsgd_decode = qsgd_decode,
+	.onebit_encode = onebit_encode,
+	.onebit_decode = onebit_decode,
+	.finite = all_finite,
+	.advance = advance,
+	.gather = gather,
 };

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 libtt_la_SOURCES += lib/codec/codec.h lib/codec/codec_kind.h lib/codec/codecs.def \
 	lib/codec/codec.c lib/codec/codec_name.c lib/codec/user_codec.c \
-	lib/codec/cast.c lib/codec/int8.c
+	lib/codec/cast.c lib/codec/int8.c lib/codec/qsgd.c lib/codec/onebit.c \
+	lib/codec/sparse_list.h lib/codec/sparse_list.c lib/codec/topk.c lib/codec/dgc.c \
+	lib/codec/threshold.c lib/codec/randomk.c
 
 # The loops of the codecs, once for each level of instructions, as lib/reduce builds its kernels.
 # The serial ones are with those that any CPU has, for their flags.
@@ -11,6 +13,7 @@ libtt_codec_la_SOURCES = lib/codec/codec_levels.c lib/codec/codec_kernels.h
 libtt_codec_la_LIBADD = libtt_codec_base.la
 
 tt_codec_sources = lib/codec/codec_vector.c lib/codec/cast_vector.h lib/codec/block_vector.h \
+	lib/codec/bits_vector.h lib/codec/sparse_vector.h \
 	lib/codec/codec_isa.h lib/codec/codec_kernels.h
 
 noinst_LTLIBRARIES += libtt_codec_base.la

@@ -12,8 +12,19 @@
 
 #define MOST_COUNT 700
 
-static const char *const names[] = {"fp16",	"bf16",		 "fp8:e4m3",
-				    "fp8:e5m2", "int8:block=32", "int8"};
+static const char *const names[] = {"fp16",
+				    "bf16",
+				    "fp8:e4m3",
+				    "fp8:e5m2",
+				    "int8:block=32",
+				    "int8",
+				    "qsgd:block=32",
+				    "qsgd:levels=5,block=48",
+				    "onebit:block=32",
+				    "topk:1%",
+				    "threshold:1",
+				    "randomk:5%",
+				    "dgc:10%"};
 #define NAMES (sizeof(names) / sizeof(*names))
 
 /*

@@ -24,8 +24,20 @@ static const size_t counts[] = {0,   1,	  2,   3,   7,	 8,   9,   15,	 16,  17,
 				128, 129, 255, 256, 257, 511, 513, 1024, MOST};
 #define COUNTS (sizeof(counts) / sizeof(*counts))
 
-static const char *const names[] = {"fp16", "bf16",	     "fp8:e4m3",     "fp8:e5m2",
-				    "int8", "int8:block=16", "int8:block=48"};
+static const char *const names[] = {"fp16",
+				    "bf16",
+				    "fp8:e4m3",
+				    "fp8:e5m2",
+				    "int8",
+				    "int8:block=16",
+				    "int8:block=48",
+				    "qsgd",
+				    "qsgd:levels=1,block=16",
+				    "qsgd:levels=127,block=48",
+				    "qsgd:levels=5,block=64,seed=7",
+				    "onebit",
+				    "onebit:block=16",
+				    "onebit:block=48"};
 #define NAMES (sizeof(names) / sizeof(*names))
 
 /* All levels give the bytes of the reference, of encodings, residuals and vectors. */
@@ -249,10 +261,133 @@ static void int8_errors(void)
 	tutti_codec_free(codec);
 }
 
+/*
+ * qsgd: the mean of many draws is the element, to 4 sigma; the mean of the squared errors of whole
+ * vectors is within the bound; every value is a whole number of steps.
+ */
+static void qsgd_of(int levels, int d)
+{
+	enum { DRAWS = 100000, MOST_D = 64 };
+	char name[TUTTI_CODEC_NAME_MAX];
+	double norm2 = 0, errors = 0, sum[MOST_D] = {0}, step, e, bound;
+	unsigned char out[4 + MOST_D];
+	float in[MOST_D], x[MOST_D];
+	struct tutti_codec *codec;
+	size_t len, wrong = 0;
+	uint64_t seed = (uint64_t)levels;
+	int i, t;
+
+	snprintf(name, sizeof(name), "qsgd:levels=%d,block=64", levels);
+	codec = codec_make(name);
+	for (i = 0; i < d; i++)
+		in[i] = (float)(2 * codec_uniform(&seed) - 1);
+	for (i = 0; i < d; i++)
+		norm2 += (double)in[i] * (double)in[i];
+	step = sqrt(norm2) / levels;
+	for (t = 0; t < DRAWS; t++) {
+		TT_REQUIRE(!tt_codec_encode(codec, in, NULL, 0, (size_t)d, (uint64_t)t, out, &len));
+		TT_REQUIRE(!tt_codec_decode(codec, out, len, 0, (size_t)d, x));
+		for (i = 0; i < d; i++) {
+			e = (double)x[i] - (double)in[i];
+			sum[i] += e;
+			errors += e * e;
+			e = (double)x[i] / step;
+			wrong += fabs(e - rint(e)) > 1e-4 || fabs(e) > levels + 1e-4;
+		}
+	}
+	CU_ASSERT_EQUAL(wrong, 0);
+	for (i = 0; i < d; i++) {
+		/* Of two levels, the upper one with this probability; random bits are 24. */
+		e = fabs((double)in[i]) / step;
+		e -= floor(e);
+		TT_CHECK(fabs(sum[i] / DRAWS) <= step * (4 * sqrt(e * (1 - e) / DRAWS) + 0x1p-22));
+	}
+	bound = fmin((double)d / levels / levels, sqrt(d) / levels) * norm2;
+	TT_CHECK(errors / DRAWS <= bound * (1 + 1e-3));
+	TT_CHECK(errors > 0);
+	tutti_codec_free(codec);
+}
+
+static void qsgd_draws(void)
+{
+	qsgd_of(15, 64);
+	qsgd_of(1, 64);
+	qsgd_of(4, 33);
+	qsgd_of(127, 17);
+}
+
+/* The random bits are those of (seed, call, index): another of any, others; the same, the same. */
+static void random_bits(void)
+{
+	enum { N = 256 };
+	struct tutti_codec *codec = codec_make("qsgd:block=256"),
+			   *other = codec_make("qsgd:block=256,seed=2");
+	float in[N];
+	struct codec_result a, b;
+	int i;
+
+	for (i = 0; i < N; i++)
+		in[i] = 1;
+	a = codec_run(codec, in, NULL, 0, N, 1);
+	b = codec_run(codec, in, NULL, 0, N, 1);
+	TT_CHECK(codec_same(a.out, b.out, a.len));
+	codec_free_result(&b);
+	b = codec_run(codec, in, NULL, 0, N, 2);
+	TT_CHECK(!codec_same(a.out, b.out, a.len));
+	codec_free_result(&b);
+	b = codec_run(codec, in, NULL, N, N, 1);
+	TT_CHECK(!codec_same(a.out, b.out, a.len));
+	codec_free_result(&b);
+	b = codec_run(other, in, NULL, 0, N, 1);
+	TT_CHECK(!codec_same(a.out, b.out, a.len));
+	codec_free_result(&b);
+	/* An index beyond 32 bits, at a block that does not divide them. */
+	b = codec_run(codec, in, NULL, (size_t)N << 32, N, 1);
+	TT_CHECK(!codec_same(a.out, b.out, a.len));
+	codec_free_result(&b);
+	codec_free_result(&a);
+	tutti_codec_free(codec);
+	tutti_codec_free(other);
+}
+
+/* onebit: the mean magnitude of the block, with the sign. */
+static void onebit(void)
+{
+	struct tutti_codec *codec = codec_make("onebit:block=128");
+	float in[128], residual[128];
+	size_t n, i;
+	int data;
+
+	for (data = 0; data < SPECIAL; data++)
+		for (n = 1; n <= 128; n++) {
+			struct codec_result r;
+			double mean = 0, tiny = 0x1p-149;
+
+			codec_fill(in, n, (enum codec_data)data, n);
+			codec_fill(residual, n, (enum codec_data)data, n + 200);
+			if (data == GREAT)
+				memset(residual, 0, sizeof(residual));
+			for (i = 0; i < n; i++)
+				mean += fabs((double)p_of(in, residual, i)) / (double)n;
+			r = codec_run(codec, in, residual, 0, n, 0);
+			CU_ASSERT_EQUAL(r.len, 4 + (n + 7) / 8);
+			for (i = 0; i < n; i++) {
+				float p = p_of(in, residual, i);
+
+				TT_CHECK(fabs(fabs((double)r.decoded[i]) - mean) <=
+					 mean * 0x1p-23 + tiny);
+				CU_ASSERT_EQUAL(!signbit(r.decoded[i]), !signbit(p));
+				CU_ASSERT_EQUAL(r.state[i], p - r.decoded[i]);
+			}
+			codec_free_result(&r);
+		}
+	tutti_codec_free(codec);
+}
+
 /* A block with a value that is not finite is NaN as a whole, its neighbours are not. */
 static void blocks_of_nan(void)
 {
-	static const char *const of[] = {"int8:block=16"};
+	static const char *const of[] = {"int8:block=16", "qsgd:block=16", "onebit:block=16"};
 	float in[64], residual[64];
 	size_t i, k;
 
@@ -284,7 +419,7 @@ static void conservation(void)
 {
 	enum { STEPS = 1000, N = 300 };
 	float in[N], d[N], state[TT_CODEC_STATES][N], *of[] = {state[0], state[1]};
-	double given[N], sent[N], all[N];
+	double given[N], sent[N], all[N], lost, total;
 	size_t k, len;
 	int i, t;
 
@@ -309,8 +444,12 @@ static void conservation(void)
 			for (i = 0; i < N; i++)
 				sent[i] += (double)d[i];
 		}
-		for (i = 0; i < N; i++)
-			TT_CHECK(fabs(sent[i] + (double)state[0][i] - given[i]) <= 1e-6 * all[i]);
+		lost = total = 0;
+		for (i = 0; i < N; i++) {
+			lost += fabs(sent[i] + (double)state[0][i] - given[i]);
+			total += all[i];
+		}
+		TT_CHECK(lost <= 1e-6 * total);
 		free(out);
 		tutti_codec_free(codec);
 	}
@@ -386,6 +525,9 @@ int main(int argc, char **argv)
 					       {"casts", casts},
 					       {"codes", codes},
 					       {"int8_errors", int8_errors},
+					       {"qsgd_draws", qsgd_draws},
+					       {"random_bits", random_bits},
+					       {"onebit", onebit},
 					       {"blocks_of_nan", blocks_of_nan},
 					       {"conservation", conservation},
 					       {"parts", parts},

@@ -36,6 +36,20 @@ static void good_names(void)
 		{"int8:block=4096", "int8:block=4096"},
 		{"int8:block=1e3", NULL}, /* 1000 is no multiple of 16 */
 		{"int8:block=1.6e1", "int8:block=16"},
+		{"qsgd", "qsgd:levels=15,block=256,seed=1"},
+		{"qsgd:seed=0,levels=127", "qsgd:levels=127,block=256,seed=0"},
+		{"qsgd:seed=999999999999999", "qsgd:levels=15,block=256,seed=999999999999999"},
+		{"onebit:block=1024", "onebit:block=1024"},
+		{"topk", "topk:1%"},
+		{"topk:0.10%", "topk:0.1%"},
+		{"topk:1e-7%", "topk:0.0000001%"},
+		{"topk:100%", "topk:100%"},
+		{"threshold:1e-3", "threshold:0.001"},
+		{"threshold:2.5e10", "threshold:25e9"},
+		{"threshold:1e-20", "threshold:1e-20"},
+		{"randomk:12.5%", "randomk:12.5%,seed=1"},
+		{"dgc", "dgc:0.1%,momentum=0.9"},
+		{"dgc:momentum=0,5%", "dgc:5%,momentum=0"},
 	};
 	struct tutti_codec *codec, *again;
 	size_t i;
@@ -62,7 +76,7 @@ static void bad_names(void)
 	static const struct {
 		const char *name, *told[3];
 	} bad[] = {
-		{"", {"unknown codec ''", "known: fp16, bf16, fp8, int8"}},
+		{"", {"unknown codec ''", "known: fp16, bf16, fp8, int8, qsgd, onebit, topk"}},
 		{"fp61", {"unknown codec 'fp61'", "did you mean 'fp16'?"}},
 		{"INT8", {"unknown codec 'INT8'"}},
 		{"zstandard", {"unknown codec 'zstandard'", "known: fp16"}},
@@ -88,6 +102,25 @@ static void bad_names(void)
 		{"int8:block=1e400", {"block '1e400'", "multiples of 16"}},
 		{"int8:block=16,block=32", {"block is given twice"}},
 		{"int8:block=16,", {"unknown option ''"}},
+		{"qsgd:levels=0", {"levels '0'", "whole numbers from 1 to 127"}},
+		{"qsgd:levels=128", {"levels '128'", "whole numbers from 1 to 127"}},
+		{"qsgd:seed=1000000000000000", {"seed '1000000000000000'"}},
+		{"qsgd:15", {"'15' is not KEY=VALUE", "qsgd:levels=S,block=N,seed=S"}},
+		{"qsgd:level=15", {"did you mean 'levels'?"}},
+		{"onebit:block=8", {"block '8'", "multiples of 16 from 16 to 4096"}},
+		{"topk:1", {"'1' is not permitted", "more than 0% to 100%", "as in 1%"}},
+		{"topk:0%", {"'0%' is not permitted", "more than 0%"}},
+		{"topk:101%", {"'101%' is not permitted"}},
+		{"topk:1e-8%", {"'1e-8%' is not permitted", "at most 7 decimals"}},
+		{"topk:1e20%", {"'1e20%' is not permitted"}},
+		{"topk:k=5", {"unknown option 'k'", "topk has none with a name"}},
+		{"threshold:0", {"'0' is not permitted", "1e-20 to 1e+20"}},
+		{"threshold:nan", {"'nan' is not permitted"}},
+		{"threshold:-1", {"'-1' is not permitted"}},
+		{"threshold:1e21", {"'1e21' is not permitted"}},
+		{"randomk:seed=x", {"seed 'x' is not permitted"}},
+		{"dgc:0.1%,momentum=1", {"momentum '1'", "0 to 0.9999"}},
+		{"dgc:0.1%,1%", {"the value is given twice"}},
 		{"int8:block=1000000000000000000000", {"block '1000000000000000000000'"}},
 		{"int8:block=000000000000000000000000000000000000000000000000000016",
 		 {"the name has 65 bytes; at most 63"}},
@@ -135,7 +168,7 @@ static void list(void)
 	int n = 0, told = 0;
 
 	tt_codec_each(count_codec, &n);
-	TT_CHECK(n >= 4);
+	TT_CHECK(n >= 10);
 	TT_REQUIRE(!tutti_describe(describe_codec, &told));
 	CU_ASSERT_EQUAL(n, told);
 }

@@ -170,7 +170,7 @@ run kernel_all clean $((125 * levels)) kernel -b 1003 -n 1 -w 0 -d all -o all --
 run kernel_stream clean 2 kernel -b 40001 -e 40003 -i 2 -n 2 -w 0 -d half -o avg --stores stream \
 	--sources 5
 run rules clean $((7 * levels)) rules -b 1003 -n 1 -w 0 -d bfloat16 --level all
-run codec clean 15 codec -b 1004 -e 1012 -i 4 -n 1 -w 0
+run codec clean 33 codec -b 1004 -e 1012 -i 4 -n 1 -w 0
 run codec_named clean 1 codec -b 1004 -n 1 -w 0 --codec int8:block=16
 run codec_unknown says "did you mean 'int8'" perf 1 codec --codec int9
 run rules_float says "are for floats" perf 1 rules -d int32
