@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* qsgd and onebit: blocks of a few bits for each element. Included by codec_vector.c. */
+#include <endian.h>
 
 typedef float half_f32 __attribute__((vector_size(TT_VEC / 2)));
 typedef int32_t half_i32 __attribute__((vector_size(TT_VEC / 2)));
@@ -72,23 +73,19 @@ INLINE uint64_t spread(uint64_t x, int bits)
 							       << 8;
 }
 
-/* The bytes of a word, the lowest first, on every machine. */
-INLINE uint64_t load_bytes(const unsigned char *in, int n)
+/* n <= 8 bytes of a word, the lowest first, on every machine. */
+INLINE uint64_t load_bytes(const unsigned char *in, size_t n)
 {
 	uint64_t x = 0;
-	int k;
 
-	for (k = 0; k < n; k++)
-		x |= (uint64_t)in[k] << 8 * k;
-	return x;
+	memcpy(&x, in, n);
+	return le64toh(x);
 }
 
-INLINE void store_bytes(unsigned char *out, uint64_t x, int n)
+INLINE void store_bytes(unsigned char *out, uint64_t x, size_t n)
 {
-	int k;
-
-	for (k = 0; k < n; k++)
-		out[k] = (unsigned char)(x >> 8 * k);
+	x = htole64(x);
+	memcpy(out, &x, n);
 }
 
 /* The codes of a block, one in a byte; x becomes what they leave out. */
@@ -121,6 +118,7 @@ static void qsgd_block(const struct tt_qsgd *q, uint64_t first, struct block *b,
 	unsigned char codes[TT_CODEC_BLOCK_MAX];
 	double squares = add_lanes(b, true);
 	float step = tt_f32_from_bits(TT_CODEC_NAN), sent;
+	uint64_t squeezed;
 	vec_f32 x[VECS];
 	size_t g, i, left = tt_qsgd_bytes(q, b->n) - sizeof(sent), n;
 
@@ -141,7 +139,11 @@ static void qsgd_block(const struct tt_qsgd *q, uint64_t first, struct block *b,
 	}
 	for (i = 0; left; i += 8, left -= n) {
 		n = left < (size_t)q->bits ? left : (size_t)q->bits;
-		store_bytes(out, squeeze(load_bytes(codes + i, 8), q->bits), (int)n);
+		squeezed = squeeze(load_bytes(codes + i, 8), q->bits);
+		if (left >= 8) /* one store, of which the next one replaces the end */
+			store_bytes(out, squeezed, 8);
+		else
+			store_bytes(out, squeezed, n);
 		out += n;
 	}
 	if (residual)
@@ -171,12 +173,14 @@ INLINE void qsgd_widen(const struct tt_qsgd *q, const unsigned char *in, size_t 
 	vec_i32 code, level, negative;
 	float rest[GROUP] = {0}, *to;
 	size_t g, i, k, bytes;
+	uint64_t word;
 	int v;
 
 	for (g = 0; g < n; g += GROUP) {
 		for (i = 0; i < GROUP; i += 8) {
 			bytes = len < (size_t)q->bits ? len : (size_t)q->bits;
-			store_bytes(codes + i, spread(load_bytes(in, (int)bytes), q->bits), 8);
+			word = len >= 8 ? load_bytes(in, 8) : load_bytes(in, bytes);
+			store_bytes(codes + i, spread(word, q->bits), 8);
 			in += bytes;
 			len -= bytes;
 		}

@@ -37,7 +37,9 @@ static const char *const names[] = {"fp16",
 				    "qsgd:levels=5,block=64,seed=7",
 				    "onebit",
 				    "onebit:block=16",
-				    "onebit:block=48"};
+				    "onebit:block=48",
+				    "threshold:0.5",
+				    "randomk:5%"};
 #define NAMES (sizeof(names) / sizeof(*names))
 
 /* All levels give the bytes of the reference, of encodings, residuals and vectors. */
@@ -258,6 +260,26 @@ static void int8_errors(void)
 			int8_block(in, residual, &r, n);
 			codec_free_result(&r);
 		}
+	tutti_codec_free(codec);
+}
+
+/* So small that a scale is a few units of the least number: rounded down, it would not reach. */
+static void int8_smallest(void)
+{
+	static const int most[] = {1, 2, 50, 63, 64, 127, 128, 178, 200, 317, 500, 2000};
+	struct tutti_codec *codec = codec_make("int8:block=128");
+	float in[128], zero[128] = {0};
+	size_t i, k;
+
+	for (k = 0; k < sizeof(most) / sizeof(*most); k++) {
+		struct codec_result r;
+
+		for (i = 0; i < 128; i++)
+			in[i] = (float)ldexp(most[k] - (int)i * most[k] / 64, -149);
+		r = codec_run(codec, in, zero, 0, 128, 0);
+		int8_block(in, zero, &r, 128);
+		codec_free_result(&r);
+	}
 	tutti_codec_free(codec);
 }
 
@@ -525,6 +547,7 @@ int main(int argc, char **argv)
 					       {"casts", casts},
 					       {"codes", codes},
 					       {"int8_errors", int8_errors},
+					       {"int8_smallest", int8_smallest},
 					       {"qsgd_draws", qsgd_draws},
 					       {"random_bits", random_bits},
 					       {"onebit", onebit},

@@ -63,10 +63,11 @@ static void check_selection(const char *name, const float *p, size_t n, size_t k
 }
 
 /* Vectors of n elements that are hard to select from. */
-enum shape { RANDOM, EQUAL, FEW, RISING, FALLING, LATE, SHAPES };
+enum shape { RANDOM, EQUAL, FEW, RISING, FALLING, LATE, MISLEADING, SHAPES };
 
 static void shape(float *p, size_t n, enum shape which)
 {
+	const size_t part = n / 4096;
 	uint64_t seed = n;
 	size_t i;
 
@@ -86,6 +87,12 @@ static void shape(float *p, size_t n, enum shape which)
 			break;
 		case FALLING:
 			p[i] = 7 - (float)i;
+			break;
+		case MISLEADING: /* great where topk.c takes its sample, so it expects more */
+			p[i] = part && i / part % 20 == 0 && i / part < 4096 &&
+					       i % part == tt_mix64(i / part + 1) % part
+				       ? 1000
+				       : (float)codec_uniform(&seed);
 			break;
 		default: /* all but the last tenth are zero */
 			p[i] = i < n - n / 10 ? 0 : (float)i;
@@ -403,6 +410,9 @@ static void lists(void)
 	l = list_of(2);
 	add_entry(&l, "\x01", 1, 1);
 	add_entry(&l, "\xff\xff\xff\xff\xff\xff\xff\xff\x7f", 9, 1);
+	CU_ASSERT_EQUAL(decode_list(&l, 1000, out), -EPROTO);
+	l = list_of(1);
+	add_entry(&l, "\x80\x80\x80\x80\x80\x80\x80\x80\x80\x80\x00", 11, 1);
 	CU_ASSERT_EQUAL(decode_list(&l, 1000, out), -EPROTO);
 	l = list_of(UINT64_MAX);
 	TT_CHECK(!decode_list(&l, 3, out) && isnan(out[0]) && isnan(out[2]));
