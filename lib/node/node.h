@@ -27,6 +27,8 @@
 #define TT_NODE_RANKS 256	 /* most ranks of a communicator */
 #define TT_NODE_SLOT (32u << 10) /* bytes of a slot */
 #define TT_NODE_SMALL (3u << 10) /* bytes of the slot of a persistent operation */
+#define TT_NODE_COPIED                                                                             \
+	(8u << 10) /* most that one reader finds in a slot, if it can read directly */
 #define TT_NODE_ALL (-1)
 
 struct tt_node;
@@ -106,6 +108,11 @@ enum tt_node_which { TT_NODE_INPUT, TT_NODE_RESULT, TT_NODE_SLOTS, TT_NODE_WHICH
 struct tt_region;
 /* Whether peers can map it. */
 bool tt_node_maps(const struct tt_node_group *g, const struct tt_region *region);
+/*
+ * Whether ordinary memory has one reader, which can read it where it is: a copy that both can map
+ * moves it twice, and its lines from core to core, although the memory itself may not have changed.
+ */
+bool tt_node_direct(const struct tt_node_group *g);
 /*
  * Peers may access len bytes at addr in this turn, once this rank has signalled. region covers
  * them or is NULL. A short input that peers cannot map is copied to the slot (*copied is its

@@ -65,11 +65,17 @@ struct node_buf tt_node_pool_buf(const struct tt_mr *mr, const void *addr, size_
 				 .len = len};
 }
 
+bool tt_node_direct(const struct tt_node_group *g)
+{
+	return g->plain && g->size == 2;
+}
+
 int tt_node_publish(struct tt_node_group *g, uint64_t turn, enum tt_node_which which, void *addr,
 		    size_t len, const struct tt_region *region, size_t *copied)
 {
 	struct node_buf *buf = &g->area->rank[g->rank].buf[turn % 2][which];
 	struct node_buf b = {.kind = NODE_PLAIN, .off = (uint64_t)(uintptr_t)addr, .len = len};
+	size_t most = tt_node_direct(g) && g->slot > TT_NODE_COPIED ? TT_NODE_COPIED : g->slot;
 	const struct tt_mr *mr = tt_node_mr(g, region);
 
 	*copied = 0;
@@ -77,7 +83,7 @@ int tt_node_publish(struct tt_node_group *g, uint64_t turn, enum tt_node_which w
 		b.kind = NODE_NONE;
 	else if (mr)
 		b = tt_node_pool_buf(mr, addr, len);
-	else if (which == TT_NODE_INPUT && len <= g->slot) {
+	else if (which == TT_NODE_INPUT && len <= most) {
 		memcpy(tt_node_slot(g, turn), addr, len);
 		b = (struct node_buf){.kind = NODE_SLOT, .len = len};
 		*copied = len;

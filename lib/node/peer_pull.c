@@ -120,9 +120,27 @@ static void combine_pairs(const struct tt_node_reduce *r, char *acc, const void 
 {
 	int i;
 
-	r->fn(r->arg, acc, src[0], src[1], count);
+	if (n == 1)
+		memcpy(acc, src[0], count * r->elem);
+	else
+		r->fn(r->arg, acc, src[0], src[1], count);
 	for (i = 2; i < n; i++)
 		r->fn(r->arg, acc, acc, src[i], count);
+}
+
+/* One vector that is the result as it is, to or from ordinary memory: needs no piece in between. */
+static bool is_copy(const struct pull *p)
+{
+	return p->nsrc == 1 && p->ndst == 1 && !p->src[0].ptr != !p->dst[0].ptr && !p->r->divide_by;
+}
+
+static int copy_whole(struct pull *p, size_t len)
+{
+	bool write = p->src[0].ptr;
+	const struct part *far = write ? &p->dst[0] : &p->src[0];
+
+	*p->gone = far->rank;
+	return plain_copy(far, 0, write ? p->src[0].ptr : p->dst[0].ptr, len, write);
 }
 
 /* len bytes from off on; each place of tmp has room for so many. tmp is NULL if not needed. */
@@ -176,6 +194,8 @@ static int reduce_all(struct pull *p, size_t len)
 	char *tmp = NULL;
 	int err;
 
+	if (is_copy(p))
+		return copy_whole(p, len);
 	if (places) {
 		room = TMP_BYTES / (size_t)places;
 		room = room < PIECE_MIN ? PIECE_MIN : room > PIECE_MAX ? PIECE_MAX : room;

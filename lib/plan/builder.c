@@ -221,11 +221,11 @@ void tt_pull_reduce(struct tt_builder *b, int peer, struct tt_ref dst, struct tt
 				  .len = len});
 }
 
-void tt_pull_reduce_first(struct tt_builder *b, int ranks, struct tt_ref dst, struct tt_ref a,
-			  size_t len)
+void tt_pull_reduce_first(struct tt_builder *b, int ranks, int peer, struct tt_ref dst,
+			  struct tt_ref a, size_t len)
 {
 	tt_add(b, &(struct tt_op){.kind = TT_OP_PULL_REDUCE,
-				  .peer = b->plan.args.rank,
+				  .peer = peer,
 				  .index = (uint32_t)ranks,
 				  .dst = dst,
 				  .a = a,

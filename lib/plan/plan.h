@@ -247,9 +247,9 @@ void tt_wait(struct tt_builder *b, int peer, unsigned step);
 void tt_pull_copy(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len);
 void tt_pull_reduce(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len,
 		    unsigned flags);
-/* Into dst of this rank, what the first so many ranks have in a; two ranks at least. */
-void tt_pull_reduce_first(struct tt_builder *b, int ranks, struct tt_ref dst, struct tt_ref a,
-			  size_t len);
+/* Into dst of peer, what the first so many ranks have in a, one at least. */
+void tt_pull_reduce_first(struct tt_builder *b, int ranks, int peer, struct tt_ref dst,
+			  struct tt_ref a, size_t len);
 void tt_push(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len);
 /* Add an op made elsewhere; its index is set here. */
 void tt_add(struct tt_builder *b, const struct tt_op *op);

@@ -74,6 +74,15 @@ void tt_cost_scan_node(struct tt_cost *c, const struct tt_plan_args *a)
 	tt_cost_work(c, a->nranks * tt_cost_bytes(a) * IN_CACHE, true, a->nranks);
 }
 
+/* Inputs of the results of ranks 1 to n - 1, of each of which a rank combines a part. */
+void tt_cost_scan_node_pull(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	double n = a->nranks, inputs = a->coll == TT_COLL_SCAN ? (n + 1) / 2 - 1 / n : (n - 1) / 2;
+
+	tt_cost_signals(c, 2);
+	tt_cost_work(c, inputs * tt_cost_bytes(a) * IN_CACHE, true, a->nranks);
+}
+
 void tt_cost_allgather_node_slots(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	tt_cost_signals(c, 1);

@@ -1,10 +1,19 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Scan and exscan in the memory of one host, for short vectors: all ranks copy their vectors into
- * their slots and signal; each combines the slots of the ranks up to itself (exscan: before
- * itself), from the left to the right.
+ * Scan and exscan in the memory of one host.
+ *
+ * node_slots, for short vectors: all ranks copy their vectors into their slots and signal; each
+ * combines the slots of the ranks up to itself (exscan: before itself), from the left to the right.
  *
  *	Cost: N bytes copied by each rank; one wait for all, except at rank 0; rank r reads r N.
+ *
+ * node_pull: every rank combines one part of the vector for all ranks, out of all inputs, and
+ * stores it in their recvbufs: the last rank's result first, as in place it replaces an input that
+ * only this result needs. Rank 0's result is its input, or none.
+ *
+ *	Cost: two waits for all. Rank r's result has r + 1 inputs (exscan: r), and each rank
+ *	combines a part of it, so about (n + 1)/2 N bytes (exscan: (n - 1)/2 N) are read and N
+ *	written by each rank; rank 0 copies its own vector.
  */
 #include "lib/coll/node/coll_node.h"
 
@@ -32,5 +41,26 @@ void tt_scan_node_slots(struct tt_builder *b)
 	if (operands == 1)
 		tt_pull_copy(b, 0, TT_RECVBUF(0), TT_SLOT(0), len);
 	else
-		tt_pull_reduce_first(b, operands, TT_RECVBUF(0), TT_SLOT(0), len);
+		tt_pull_reduce_first(b, operands, a->rank, TT_RECVBUF(0), TT_SLOT(0), len);
+}
+
+void tt_scan_node_pull(struct tt_builder *b)
+{
+	const struct tt_plan_args *a = tt_builder_args(b);
+	struct tt_span part = tt_node_part(a, a->rank);
+	int inclusive = a->coll == TT_COLL_SCAN, r;
+
+	if (!a->count)
+		return;
+	tt_signal(b, 1, tt_input(a), a->rank ? TT_RECVBUF(0) : TT_NONE);
+	if (inclusive && !a->rank && !a->in_place)
+		tt_copy(b, TT_RECVBUF(0), TT_SENDBUF(0), a->count * a->elem);
+	tt_wait(b, TT_ALL_RANKS, 1);
+	for (r = a->nranks - 1; r > 0; r--) {
+		tt_round(b);
+		tt_pull_reduce_first(b, r + inclusive, r, TT_RECVBUF(part.off),
+				     TT_SENDBUF(part.off), part.len);
+	}
+	tt_signal(b, 2, TT_NONE, TT_NONE);
+	tt_wait(b, TT_ALL_RANKS, 2);
 }

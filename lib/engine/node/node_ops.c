@@ -261,7 +261,7 @@ static bool prefers_pool(const struct tt_plan_req *req, const struct tt_region *
 	const struct tutti_comm *comm = req->r.comm;
 
 	if (len <= tt_node_slot_bytes(req->node->group) || len > TT_NODE_POOL_MOST ||
-	    tt_node_maps(req->node->group, region))
+	    tt_node_maps(req->node->group, region) || tt_node_direct(req->node->group))
 		return false;
 	/* not if each peer reads only a part, unless there are many peers */
 	return req->fields.coll != TT_COLL_SCATTER &&

@@ -133,9 +133,9 @@ bool tt_node_start_op(struct tt_op_run *run);
  */
 bool tt_node_unbounce(struct tt_lane_run *lane);
 /*
- * Ordinary memory up to this size goes through the pool even if peers could read it: the kernel
- * takes longer, as it looks up every page. Core time with 2 and 4 ranks, 256 KiB and 1 MiB: 0.5 to
- * 0.9 of direct reads; from 4 MiB on more for some.
+ * Ordinary memory up to this size goes through the pool even if several peers could read it: the
+ * kernel takes longer, as it looks up every page. Core time with 4 ranks, 256 KiB and 1 MiB: 0.5 to
+ * 0.9 of direct reads; from 4 MiB on more for some. With one reader (tt_node_direct) it is slower.
  */
 #define TT_NODE_POOL_MOST ((size_t)1 << 20)
 /* Whether n bytes may be moved now; if so, they must be. */

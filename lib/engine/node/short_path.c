@@ -248,7 +248,7 @@ static bool find_vector(struct short_call *c, enum tt_node_which which, struct t
 	if (tt_node_maps(c->group, region))
 		return true;
 	if (!c->shape->rings) /* a short input is published in the slot */
-		return !result && len - ref.off <= TT_NODE_SLOT;
+		return tt_node_direct(c->group) || (!result && len - ref.off <= TT_NODE_SLOT);
 	*(result ? &c->ring.out : &c->ring.in) = true;
 	c->ring.mem = tt_node_ring_slot(c->group, c->turn, c->shape->ring_bytes);
 	return c->ring.mem;

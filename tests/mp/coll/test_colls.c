@@ -393,7 +393,8 @@ static void node_forced(void)
 	     "allgather:node_slots;allgatherv:node_slots;gather:node_slots",
 	     &some, few_sizes);
 	jobs("TUTTI_ALGO=allreduce:node_pull;bcast:node_pull;reduce:node_pull;"
-	     "allgather:node_pull;allgatherv:node_pull;gather:node_pull",
+	     "allgather:node_pull;allgatherv:node_pull;gather:node_pull;scan:node_pull;"
+	     "exscan:node_pull",
 	     &some, few_sizes);
 }
 

@@ -132,8 +132,33 @@ static int exscans(struct mp_job *job)
 	return 0;
 }
 
+/*
+ * A bcast of ordinary memory to one rank is copied once, by the rank that reads it, as a short call
+ * and as a request.
+ */
+static int read_directly(struct mp_job *job)
+{
+	size_t sizes[] = {64 << 10, 512 << 10}, i;
+	struct tutti_stats a, b;
+	char *buf;
+
+	for (i = 0; i < 2; i++) {
+		buf = malloc(sizes[i]);
+		TT_EXPECT(buf);
+		memset(buf, job->rank ? 0 : 7, sizes[i]);
+		TT_EXPECT(!stats_of(job, &a));
+		MP_OK(tutti_bcast(buf, sizes[i], TUTTI_UINT8, 0, job->world));
+		TT_EXPECT(!stats_of(job, &b));
+		TT_EXPECT(buf[0] == 7 && buf[sizes[i] - 1] == 7);
+		TT_EXPECT(b.copied_bytes - a.copied_bytes == (job->rank ? sizes[i] : 0));
+		free(buf);
+	}
+	return 0;
+}
+
 static void counters(void)
 {
+	TT_CHECK(!MP_RUN(.n = 2, .fn = read_directly, .env = PULLS));
 	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_ALGO=exscan:node_slots", .fn = exscans));
 	TT_CHECK(!MP_RUN(.n = 2, .fn = counted, .env = PULLS));
 	TT_CHECK(!MP_RUN(.n = 4, .fn = counted, .env = PULLS));
