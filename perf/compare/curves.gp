@@ -7,6 +7,9 @@ set logscale x 2
 set logscale y 10
 set format y '%g'
 set xtics ('8' 8, '64' 64, '512' 512, '4K' 4096, '32K' 32768, '256K' 2**18, '2M' 2**21, '16M' 2**24, '64M' 2**26)
+set xtics rotate by -45
+unset mxtics
+unset mytics
 set grid linecolor 'grey85'
 set rmargin 15
 unset key

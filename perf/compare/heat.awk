@@ -39,7 +39,7 @@ END {
 		column[size[i]] = i
 	for (i = 1; i <= n; i++) {
 		at = bytes[i] + 0 ? bytes[i] : size[1]
-		dark = ratio[i] >= 3 || ratio[i] < 0.7
+		dark = verdict[i] == "red" ? ratio[i] < 0.7 : verdict[i] == "good" && ratio[i] >= 3
 		print column[at], row[op[i]], ratio[i], short(at), op[i], colour(ratio[i], verdict[i]),
 			(dark ? "0xFFFFFF" : "0x000000")
 	}
