@@ -1,17 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The CPUs that tutti_run gives to its ranks, on machines that are made up below a folder. */
-#include <ftw.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/test.h"
+#include "tests/unit/made_up.h"
 #include "tools/run/run.h"
-
-static char root[64];
 
 void *must_alloc(size_t size)
 {
@@ -20,31 +17,6 @@ void *must_alloc(size_t size)
 	if (!p)
 		abort();
 	return p;
-}
-
-static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-	return remove(path);
-}
-
-/* Writes text to root/path, making the folders on the way. */
-static void put(const char *path, const char *text)
-{
-	char full[256], *slash;
-	FILE *f;
-
-	snprintf(full, sizeof(full), "%s/%s", root, path);
-	for (slash = full + strlen(root) + 1; (slash = strchr(slash, '/')) != NULL;
-	     *slash++ = '/') {
-		*slash = 0;
-		mkdir(full, 0700);
-	}
-	if (!*text)
-		return;
-	f = fopen(full, "w");
-	TT_REQUIRE(f != NULL);
-	fputs(text, f);
-	fclose(f);
 }
 
 /*
@@ -56,24 +28,18 @@ static void make_machine(int nodes, int cores, int threads)
 	int n = nodes * cores, cpu;
 	char path[96], text[96];
 
-	snprintf(root, sizeof(root), "/tmp/tutti-bind-XXXXXX");
-	TT_REQUIRE(mkdtemp(root) != NULL);
-	put("proc/", "");
+	made_up_start();
+	made_up_put("proc/", "");
 	for (cpu = 0; cpu < n * threads; cpu++) {
 		snprintf(path, sizeof(path), "devices/system/cpu/cpu%d/node%d/", cpu,
 			 cpu % n / cores);
-		put(path, "");
+		made_up_put(path, "");
 		snprintf(path, sizeof(path),
 			 "devices/system/cpu/cpu%d/topology/thread_siblings_list", cpu);
 		snprintf(text, sizeof(text), threads == 2 ? "%d,%d\n" : "%d\n", cpu % n,
 			 cpu % n + n);
-		put(path, text);
+		made_up_put(path, text);
 	}
-}
-
-static void remove_machine(void)
-{
-	TT_CHECK(!nftw(root, remove_entry, 8, FTW_DEPTH | FTW_PHYS));
 }
 
 /* A thread of another program; its name holds what could be taken for the end of it. */
@@ -87,7 +53,7 @@ static void make_thread(int id, char state, int cpu)
 		"%d (a) R (b) %c 1 1 1 0 -1 4194304 1 0 0 0 7 8 0 0 20 0 1 0 5 6 7 8 9 10 11 12 13 "
 		"14 15 16 17 18 0 0 17 %d 0 0 0 0 0\n",
 		id, state, cpu);
-	put(path, text);
+	made_up_put(path, text);
 }
 
 /* The CPUs of all ranks: 0-3,8/4-7 for two ranks. "": not bound. */
@@ -102,8 +68,8 @@ static const char *shares(int ncpus, int count)
 	CPU_ZERO(&may);
 	for (cpu = 0; cpu < ncpus; cpu++)
 		CPU_SET(cpu, &may);
-	snprintf(proc, sizeof(proc), "%s/proc", root);
-	n = bind_shares(root, proc, &may, count, share);
+	snprintf(proc, sizeof(proc), "%s/proc", made_up_root);
+	n = bind_shares(made_up_root, proc, &may, count, share);
 	TT_CHECK(!n || n == count);
 	text[0] = 0;
 	for (i = 0; i < n; i++) {
@@ -140,7 +106,7 @@ static void test_cores(void)
 	expect(8, 5, "0/1/2/3/4");
 	expect(8, 8, "0/1/2/3/4/5/6/7");
 	expect(8, 9, "");
-	remove_machine();
+	made_up_remove();
 }
 
 static void test_threads_of_cores(void)
@@ -151,7 +117,7 @@ static void test_threads_of_cores(void)
 	/* Neighbours share a core only if there are more ranks than cores. */
 	expect(8, 5, "0/4/1/5/2");
 	expect(8, 8, "0/4/1/5/2/6/3/7");
-	remove_machine();
+	made_up_remove();
 }
 
 static void test_nodes(void)
@@ -161,12 +127,12 @@ static void test_nodes(void)
 	expect(8, 3, "0-1/2-3/4-5"); /* not 2-3 and 4 together */
 	expect(8, 4, "0-1/2-3/4-5/6-7");
 	expect(8, 6, "0/1/2/3/4/5");
-	remove_machine();
+	made_up_remove();
 	make_machine(4, 2, 1);
 	expect(8, 2, "0-3/4-7");
 	expect(8, 3, "0-1/2-3/4-5");
 	expect(7, 7, "0/1/2/3/4/5/6"); /* not all of the machine */
-	remove_machine();
+	made_up_remove();
 }
 
 static void test_busy(void)
@@ -183,13 +149,19 @@ static void test_busy(void)
 	make_thread(6, 'R', 3);
 	expect(8, 7, "0/1/2/4/5/6/7");
 	expect(8, 8, "0/1/2/3/4/5/6/7");
-	remove_machine();
+	made_up_remove();
+	/* Pieces of two, as none of three would cross a node: two of the six stay free. */
+	make_machine(3, 4, 1);
+	expect(12, 4, "0-1/2-3/4-5/6-7");
+	make_thread(7, 'R', 2);
+	expect(12, 4, "0-1/4-5/6-7/8-9");
+	made_up_remove();
 }
 
 /* Without /sys and /proc each CPU is a core. */
 static void test_hidden(void)
 {
-	snprintf(root, sizeof(root), "/tmp/tutti-bind-none");
+	snprintf(made_up_root, sizeof(made_up_root), "/tmp/tutti-bind-none");
 	expect(4, 2, "0-1/2-3");
 	expect(4, 3, "0/1/2");
 }

@@ -1,57 +1,18 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* NUMA, CPUs and memory of this process, a made-up sysfs tree, and what counts as the same host. */
 #include <errno.h>
-#include <ftw.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/topo/topo.h"
 #include "tests/test.h"
-
-static char root[64];
-
-static int remove_entry(const char *path, const struct stat *st, int flag, struct FTW *ftw)
-{
-	return remove(path);
-}
-
-static void make_root(void)
-{
-	snprintf(root, sizeof(root), "/tmp/tutti-topo-XXXXXX");
-	TT_CHECK(mkdtemp(root) != NULL);
-}
-
-static void remove_root(void)
-{
-	TT_CHECK(!nftw(root, remove_entry, 8, FTW_DEPTH | FTW_PHYS));
-}
-
-/* Write text to root/path, making the folders on the way. */
-static void put(const char *path, const char *text)
-{
-	char full[256], *slash;
-	FILE *f;
-
-	snprintf(full, sizeof(full), "%s/%s", root, path);
-	for (slash = full + strlen(root) + 1; (slash = strchr(slash, '/')) != NULL;
-	     *slash++ = '/') {
-		*slash = 0;
-		mkdir(full, 0700);
-	}
-	if (!*text)
-		return;
-	f = fopen(full, "w");
-	TT_REQUIRE(f != NULL);
-	fputs(text, f);
-	fclose(f);
-}
+#include "tests/unit/made_up.h"
 
 /* Without descriptors, in a process that has not used libnuma yet: nothing is written. */
 static void test_no_files(void)
@@ -79,17 +40,20 @@ static void test_no_files(void)
 
 static void test_cgroup(void)
 {
-	make_root();
-	TT_CHECK(tt_topo_cgroup_cpus(root) == 0 && tt_topo_cgroup_memory(root) == 0);
-	put("cpu.max", "max 100000\n");
-	put("memory.max", "max\n");
-	TT_CHECK(tt_topo_cgroup_cpus(root) == 0 && tt_topo_cgroup_memory(root) == 0);
-	put("cpu.max", "250000 100000\n");
-	put("memory.max", "1073741824\n");
-	TT_CHECK(tt_topo_cgroup_cpus(root) == 3 && tt_topo_cgroup_memory(root) == 1 << 30);
-	put("cpu.max", "5000 100000\n");
-	TT_CHECK(tt_topo_cgroup_cpus(root) == 1);
-	remove_root();
+	made_up_start();
+	TT_CHECK(tt_topo_cgroup_cpus(made_up_root) == 0 &&
+		 tt_topo_cgroup_memory(made_up_root) == 0);
+	made_up_put("cpu.max", "max 100000\n");
+	made_up_put("memory.max", "max\n");
+	TT_CHECK(tt_topo_cgroup_cpus(made_up_root) == 0 &&
+		 tt_topo_cgroup_memory(made_up_root) == 0);
+	made_up_put("cpu.max", "250000 100000\n");
+	made_up_put("memory.max", "1073741824\n");
+	TT_CHECK(tt_topo_cgroup_cpus(made_up_root) == 3 &&
+		 tt_topo_cgroup_memory(made_up_root) == 1 << 30);
+	made_up_put("cpu.max", "5000 100000\n");
+	TT_CHECK(tt_topo_cgroup_cpus(made_up_root) == 1);
+	made_up_remove();
 }
 
 static void put_cache(int index, const char *level, const char *type, const char *size,
@@ -103,7 +67,7 @@ static void put_cache(int index, const char *level, const char *type, const char
 	for (i = 0; i < 4; i++) {
 		snprintf(path, sizeof(path), "devices/system/cpu/cpu%d/cache/index%d/%s",
 			 sched_getcpu(), index, file[i]);
-		put(path, text[i]);
+		made_up_put(path, text[i]);
 	}
 }
 
@@ -116,15 +80,15 @@ static void test_cache(void)
 	CPU_ZERO(&one);
 	CPU_SET(sched_getcpu(), &one);
 	TT_REQUIRE(!sched_setaffinity(0, sizeof(one), &one));
-	make_root();
-	TT_CHECK(tt_topo_cache(root, &cpus) == 0 && cpus == 1);
+	made_up_start();
+	TT_CHECK(tt_topo_cache(made_up_root, &cpus) == 0 && cpus == 1);
 	put_cache(0, "1\n", "Data\n", "48K\n", "0\n");
 	put_cache(1, "1\n", "Instruction\n", "64K\n", "0\n");
-	TT_CHECK(tt_topo_cache(root, &cpus) == 48 << 10 && cpus == 1);
+	TT_CHECK(tt_topo_cache(made_up_root, &cpus) == 48 << 10 && cpus == 1);
 	put_cache(2, "3\n", "Unified\n", "30M\n", "0-3,8-11,40\n");
 	put_cache(3, "2\n", "Unified\n", "2048K\n", "0,8\n");
-	TT_CHECK(tt_topo_cache(root, &cpus) == 30 << 20 && cpus == 9);
-	remove_root();
+	TT_CHECK(tt_topo_cache(made_up_root, &cpus) == 30 << 20 && cpus == 9);
+	made_up_remove();
 	TT_CHECK(!sched_setaffinity(0, sizeof(before), &before));
 }
 

@@ -252,6 +252,15 @@ static int cut_all(const struct units *u, int count, struct span *piece)
 	return n;
 }
 
+static int units_in(const struct span *piece, int count)
+{
+	int i, n = 0;
+
+	for (i = 0; i < count; i++)
+		n += piece[i].n;
+	return n;
+}
+
 int bind_shares(const char *sysfs, const char *proc, const cpu_set_t *may, int count,
 		cpu_set_t *share)
 {
@@ -263,10 +272,12 @@ int bind_shares(const char *sysfs, const char *proc, const cpu_set_t *may, int c
 		return 0;
 	u = read_cpus(sysfs, may);
 	join_threads(&u, count);
-	if (u.n % count)
-		count_busy(proc, &u);
 	piece = must_alloc((size_t)u.n * sizeof(*piece));
 	n = cut_all(&u, count, piece);
+	if (units_in(piece, count) < u.n) { /* some stay free */
+		count_busy(proc, &u);
+		n = cut_all(&u, count, piece);
+	}
 	drop_busiest(&u, piece, n, count);
 	for (i = 0; i < count; i++) {
 		CPU_ZERO(&share[i]);
