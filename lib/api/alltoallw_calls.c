@@ -108,7 +108,7 @@ static int check_call(const struct tutti_comm *comm, const struct side *send,
 static int start(struct tutti_comm *comm, const struct side *send, const struct side *recv,
 		 struct tutti_request **out)
 {
-	struct tutti_request *req;
+	struct tutti_request *req = NULL;
 	struct tt_w_block *block;
 	struct tt_w_req *w;
 	int err = tt_check_comm(comm);
@@ -130,14 +130,7 @@ static int start(struct tutti_comm *comm, const struct side *send, const struct 
 		tt_alltoallw_put(w);
 	else
 		err = tt_alltoallw_new(w, &req);
-	if (!err)
-		err = tt_request_launch(req);
-	tt_wire_unlock(comm->ctx->wire);
-	if (!err)
-		*out = req;
-	else
-		tt_record_due(comm->ctx);
-	return err;
+	return tt_launch_new(comm->ctx, err, true, req, out);
 }
 
 int tutti_alltoallw(const void *sendbuf, const size_t *sendcounts, const ptrdiff_t *sdispls,

@@ -20,10 +20,8 @@ int tt_check_call(const struct tutti_comm *comm, struct tt_call *call);
 int tt_displs_shift(const struct tutti_comm *comm, struct tt_call *call, size_t **memory);
 /*
  * coll_calls.c: checks a call, then runs it to its end, starts it, or makes a persistent request
- * of it
+ * of it.
  */
-/* The same without checks, also on a communicator that has been freed. Not in a group. */
-int tt_call_unchecked(struct tutti_comm *comm, const struct tt_call *call);
 int tt_call_run(struct tutti_comm *comm, struct tt_call *call);
 /* Inline, so that the struct is built in place and not copied. */
 static inline int tt_coll_run(struct tutti_comm *comm, struct tt_call call)
@@ -36,6 +34,14 @@ int tt_coll_init(struct tutti_comm *comm, struct tt_call call, struct tutti_requ
 int tt_coll_with(struct tutti_comm *comm, struct tt_call call,
 		 const struct tt_call_options *options, bool persistent,
 		 struct tutti_request **request);
+/* Without checks, also on a communicator that has been freed. Not in a group. */
+int tt_call_unchecked(struct tutti_comm *comm, const struct tt_call *call);
+/*
+ * The end of a call that made req under the wire lock, or failed with err: starts req if it should,
+ * leaves the lock, and gives req to the caller.
+ */
+int tt_launch_new(struct tutti_context *ctx, int err, bool start, struct tutti_request *req,
+		  struct tutti_request **out);
 /* A buffer of count elements; name is the call, for the text. */
 int tt_check_data(const char *name, const void *buf, size_t count, enum tutti_datatype datatype);
 

@@ -9,11 +9,24 @@
 #include "lib/api/api.h"
 #include "lib/engine/node/node_ops.h"
 
+int tt_launch_new(struct tutti_context *ctx, int err, bool start, struct tutti_request *req,
+		  struct tutti_request **out)
+{
+	if (!err && start)
+		err = tt_request_launch(req);
+	tt_wire_unlock(ctx->wire);
+	if (!err)
+		*out = req;
+	else
+		tt_record_due(ctx);
+	return err;
+}
+
 /* A call that has been checked; options: NULL, none. */
 static int launch_checked(struct tutti_comm *comm, const struct tt_call *call, bool persistent,
 			  const struct tt_call_options *options, struct tutti_request **out)
 {
-	struct tutti_request *req;
+	struct tutti_request *req = NULL;
 	int err;
 
 	if (!out)
@@ -24,14 +37,7 @@ static int launch_checked(struct tutti_comm *comm, const struct tt_call *call, b
 		err = tt_request_new(comm, call, persistent, &req);
 	if (!err && options)
 		tt_request_set_options(req, options);
-	if (!err && !persistent)
-		err = tt_request_launch(req);
-	tt_wire_unlock(comm->ctx->wire);
-	if (!err)
-		*out = req;
-	else
-		tt_record_due(comm->ctx);
-	return err;
+	return tt_launch_new(comm->ctx, err, !persistent, req, out);
 }
 
 static int launch(struct tutti_comm *comm, struct tt_call *call, bool persistent,

@@ -155,33 +155,15 @@ static uint64_t plan_where(struct tutti_request *r, char *phase, size_t size)
 	return tt_run_where(plan_req(r), phase, size);
 }
 
-static const struct tt_request_ops plan_ops = {.list = TT_ACTIVE_COLL,
-					       .plan = true,
-					       .call = plan_call,
-					       .start = plan_start,
-					       .cancel = plan_cancel,
-					       .fence = plan_fence,
-					       .abandon = plan_abandon,
-					       .ended = plan_ended,
-					       .free = plan_free,
-					       .late = plan_late,
-					       .text = plan_text,
-					       .waits = tt_call_waits,
-					       .where = plan_where};
-
-static const struct tt_request_ops persistent_ops = {.list = TT_ACTIVE_PERSISTENT,
-						     .plan = true,
-						     .call = plan_call,
-						     .start = plan_start,
-						     .cancel = plan_cancel,
-						     .fence = plan_fence,
-						     .abandon = plan_abandon,
-						     .ended = plan_ended,
-						     .free = plan_free,
-						     .late = plan_late,
-						     .text = plan_text,
-						     .waits = tt_call_waits,
-						     .where = plan_where};
+#define PLAN_OPS(active)                                                                           \
+	{                                                                                          \
+		.list = active, .plan = true, .call = plan_call, .start = plan_start,              \
+		.cancel = plan_cancel, .fence = plan_fence, .abandon = plan_abandon,               \
+		.ended = plan_ended, .free = plan_free, .late = plan_late, .text = plan_text,      \
+		.waits = tt_call_waits, .where = plan_where                                        \
+	}
+static const struct tt_request_ops plan_ops = PLAN_OPS(TT_ACTIVE_COLL);
+static const struct tt_request_ops persistent_ops = PLAN_OPS(TT_ACTIVE_PERSISTENT);
 
 static int bind_buffer(struct tt_plan_req *req, enum tt_buf which, const void *buf, size_t len)
 {
