@@ -8,6 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct tutti_layout mp_layout_vector(enum tutti_datatype datatype, size_t count, size_t block,
+				     ptrdiff_t stride)
+{
+	return (struct tutti_layout){.size = sizeof(struct tutti_layout),
+				     .datatype = datatype,
+				     .count = count,
+				     .block = block,
+				     .stride = stride};
+}
+
 /* The block size of count equal blocks of elems elements in all. */
 static size_t draw_block(unsigned *seed, size_t elems)
 {

@@ -14,6 +14,9 @@ struct mp_layout {
 	ptrdiff_t displs[MP_LAYOUT_BLOCKS];
 };
 
+struct tutti_layout mp_layout_vector(enum tutti_datatype datatype, size_t count, size_t block,
+				     ptrdiff_t stride);
+
 /*
  * elems elements without overlap in a room of so many bytes, which has at least twice the bytes of
  * the elements. l points into *out, which must stay where it is.

@@ -36,16 +36,6 @@ static uint64_t copied(struct mp_job *job)
 	return tutti_stats_get(job->ctx, &s) ? 0 : s.copied_bytes;
 }
 
-static struct tutti_layout vector(enum tutti_datatype type, size_t count, size_t block,
-				  ptrdiff_t stride)
-{
-	return (struct tutti_layout){.size = sizeof(struct tutti_layout),
-				     .datatype = type,
-				     .count = count,
-				     .block = block,
-				     .stride = stride};
-}
-
 /* ---- random calls ---- */
 
 /* One end of a block: a layout that is repeated, at `at` bytes in the memory of its rank. */
@@ -242,7 +232,7 @@ static void random_(void)
 static int long_body(struct mp_job *job)
 {
 	enum { N = 3000000 };
-	struct tutti_layout odd = vector(TUTTI_FLOAT64, N, 1, 2);
+	struct tutti_layout odd = mp_layout_vector(TUTTI_FLOAT64, N, 1, 2);
 	const struct tutti_layout *layouts[2] = {&odd, &odd};
 	const ptrdiff_t to[2] = {0, 8}, from[2] = {8, 0}; /* bytes */
 	double *v = malloc(2ul * N * sizeof(*v)), *w = malloc(2ul * N * sizeof(*w));
@@ -271,8 +261,8 @@ static int long_body(struct mp_job *job)
 static int steady_body(struct mp_job *job)
 {
 	enum { N = 200000 };
-	struct tutti_layout whole = vector(TUTTI_FLOAT64, 1, N, 0);
-	struct tutti_layout odd = vector(TUTTI_INT32, 9, 1, 2);
+	struct tutti_layout whole = mp_layout_vector(TUTTI_FLOAT64, 1, N, 0);
+	struct tutti_layout odd = mp_layout_vector(TUTTI_INT32, 9, 1, 2);
 	const struct tutti_layout *all[2] = {&whole, &whole}, *gaps[2] = {&odd, &odd};
 	const ptrdiff_t at[2] = {0, N * sizeof(double)};
 	struct tutti_stats s[3] = {
@@ -363,9 +353,9 @@ static int bad_body(struct mp_job *job)
 {
 	static const size_t huge[2] = {1, SIZE_MAX / 64}, two[2] = {2, 2}, none[2] = {0, 0};
 	static const ptrdiff_t far[2] = {0, PTRDIFF_MAX - 7}, at[2] = {0, 400};
-	struct tutti_layout l = vector(TUTTI_FLOAT64, 3, 2, 4),
-			    over = vector(TUTTI_FLOAT64, 3, 2, 1);
-	struct tutti_layout ints = vector(TUTTI_INT64, 3, 2, 4), bad = l;
+	struct tutti_layout l = mp_layout_vector(TUTTI_FLOAT64, 3, 2, 4),
+			    over = mp_layout_vector(TUTTI_FLOAT64, 3, 2, 1);
+	struct tutti_layout ints = mp_layout_vector(TUTTI_INT64, 3, 2, 4), bad = l;
 	const struct tutti_layout *fine[2] = {&l, &l}, *hole[2] = {&l, NULL},
 				  *wrong[2] = {&l, &bad}, *overlap[2] = {&l, &over},
 				  *other[2] = {&ints, &ints};
@@ -432,7 +422,8 @@ static const struct disagreement disagreements[] = {
 
 static int disagree(struct mp_job *job, const struct disagreement *d)
 {
-	struct tutti_layout one = vector(TUTTI_UINT16, 1, 1, 0), sends = one, expects = one;
+	struct tutti_layout one = mp_layout_vector(TUTTI_UINT16, 1, 1, 0), sends = one,
+			    expects = one;
 	const struct tutti_layout *to[3] = {&one, &one, &one}, *from[3] = {&one, &one, &one};
 	size_t scounts[3] = {0}, rcounts[3] = {0};
 	const ptrdiff_t at[3] = {0, 4000000, 8000000};
@@ -472,7 +463,7 @@ static int disagree(struct mp_job *job, const struct disagreement *d)
 /* Rank 1 calls alltoallv instead. */
 static int another_call(struct mp_job *job)
 {
-	struct tutti_layout one = vector(TUTTI_UINT16, 4, 1, 2);
+	struct tutti_layout one = mp_layout_vector(TUTTI_UINT16, 4, 1, 2);
 	const struct tutti_layout *layouts[3] = {&one, &one, &one};
 	static const size_t counts[3] = {4, 4, 4}, few[3] = {0, 1, 0};
 	static const ptrdiff_t at[3] = {0, 100, 200};
@@ -500,7 +491,8 @@ static int another_call(struct mp_job *job)
 /* The verdict may reach rank 1 before it has made the communicator. */
 static int early_verdict(struct mp_job *job)
 {
-	struct tutti_layout one = vector(job->rank ? TUTTI_INT32 : TUTTI_FLOAT32, 1, 1, 0);
+	struct tutti_layout one =
+		mp_layout_vector(job->rank ? TUTTI_INT32 : TUTTI_FLOAT32, 1, 1, 0);
 	const struct tutti_layout *layouts[3] = {&one, &one, &one};
 	const size_t counts[3] = {job->rank == 2, 0, job->rank == 0};
 	int32_t v = 0, w = 0;
@@ -548,7 +540,7 @@ static void errors(void)
 static int dead_body(struct mp_job *job)
 {
 	enum { N = 400000 };
-	struct tutti_layout l = vector(TUTTI_FLOAT64, N, 1, 2);
+	struct tutti_layout l = mp_layout_vector(TUTTI_FLOAT64, N, 1, 2);
 	const struct tutti_layout *layouts[3] = {&l, &l, &l};
 	const ptrdiff_t at[3] = {0, 16 * N, 32 * N};
 	double *v = calloc(6 * N, sizeof(*v)), *w = calloc(6 * N, sizeof(*w)), begin;

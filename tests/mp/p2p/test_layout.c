@@ -194,16 +194,6 @@ static void random_(void)
 
 /* ---- copies ---- */
 
-static struct tutti_layout vector(enum tutti_datatype type, size_t count, size_t block,
-				  ptrdiff_t stride)
-{
-	return (struct tutti_layout){.size = sizeof(struct tutti_layout),
-				     .datatype = type,
-				     .count = count,
-				     .block = block,
-				     .stride = stride};
-}
-
 static uint64_t copied(struct mp_job *job)
 {
 	struct tutti_stats s = {.size = sizeof(s)};
@@ -215,7 +205,7 @@ static uint64_t copied(struct mp_job *job)
 static int long_body(struct mp_job *job)
 {
 	enum { N = 6000000, LITTLE = 200000 };
-	struct tutti_layout odd = vector(TUTTI_FLOAT64, N, 1, 2), even = odd, all = odd;
+	struct tutti_layout odd = mp_layout_vector(TUTTI_FLOAT64, N, 1, 2), even = odd, all = odd;
 	double *v = malloc(2ul * N * sizeof(*v));
 	uint64_t before;
 	int i;
@@ -267,7 +257,7 @@ static int bad_fields(struct mp_job *job, double *v)
 {
 	static const size_t blocks[] = {2, 2}, huge[] = {SIZE_MAX / 4, 1};
 	static const ptrdiff_t displs[] = {0, 1}, apart[] = {0, 4}, far[] = {PTRDIFF_MIN / 8, 4};
-	struct tutti_layout l = vector(TUTTI_FLOAT64, 3, 2, 4), bad;
+	struct tutti_layout l = mp_layout_vector(TUTTI_FLOAT64, 3, 2, 4), bad;
 	struct tutti_comm *w = job->world;
 	struct tutti_request *req;
 
@@ -316,8 +306,8 @@ static int bad_fields(struct mp_job *job, double *v)
 /* The other arguments are those of tutti_send. Senders' blocks may overlap. */
 static int bad_body(struct mp_job *job)
 {
-	struct tutti_layout l = vector(TUTTI_FLOAT64, 3, 2, 4),
-			    same = vector(TUTTI_FLOAT64, 3, 2, 1);
+	struct tutti_layout l = mp_layout_vector(TUTTI_FLOAT64, 3, 2, 4),
+			    same = mp_layout_vector(TUTTI_FLOAT64, 3, 2, 1);
 	struct tutti_request *req = NULL;
 	double v[12] = {1, 2, 3, 4}, got[6] = {0};
 
@@ -338,7 +328,7 @@ static int bad_body(struct mp_job *job)
 /* Messages that are too long or of another type are dropped; what follows them is received. */
 static int dropped(struct mp_job *job, size_t count)
 {
-	struct tutti_layout l = vector(TUTTI_INT32, count, 1, 2), less = l, other = l;
+	struct tutti_layout l = mp_layout_vector(TUTTI_INT32, count, 1, 2), less = l, other = l;
 	int32_t *v = calloc(2 * count, sizeof(*v));
 	struct tutti_status status = {0};
 	size_t i;
@@ -370,8 +360,8 @@ static int dropped(struct mp_job *job, size_t count)
 /* Persistent requests: what the buffer has at each start is sent. */
 static int again(struct mp_job *job, size_t count)
 {
-	struct tutti_layout out = vector(TUTTI_INT32, count, 1, 2),
-			    in = vector(TUTTI_INT32, count, 1, 3);
+	struct tutti_layout out = mp_layout_vector(TUTTI_INT32, count, 1, 2),
+			    in = mp_layout_vector(TUTTI_INT32, count, 1, 3);
 	int32_t *v = calloc(5 * count, sizeof(*v)), *to = v + 2 * count;
 	struct tutti_request *req[2];
 	int peer = !job->rank, step;
@@ -397,7 +387,7 @@ static int again(struct mp_job *job, size_t count)
 static int cancel_body(struct mp_job *job)
 {
 	enum { N = 40000 };
-	struct tutti_layout l = vector(TUTTI_INT32, N, 1, 2);
+	struct tutti_layout l = mp_layout_vector(TUTTI_INT32, N, 1, 2);
 	int32_t *v = calloc(4 * N, sizeof(*v));
 	struct tutti_request *req = NULL;
 	int peer = !job->rank, i;
@@ -427,7 +417,7 @@ static int cancel_body(struct mp_job *job)
  */
 static int matched(struct mp_job *job, size_t count)
 {
-	struct tutti_layout l = vector(TUTTI_INT32, count, 1, 2), less = l;
+	struct tutti_layout l = mp_layout_vector(TUTTI_INT32, count, 1, 2), less = l;
 	int32_t *v = calloc(2 * count, sizeof(*v));
 	struct tutti_request *req[2] = {NULL};
 	struct tutti_message *msg = NULL;
@@ -484,7 +474,7 @@ static int matched_body(struct mp_job *job)
 static int dead_body(struct mp_job *job)
 {
 	enum { N = 400000 };
-	struct tutti_layout l = vector(TUTTI_FLOAT64, N, 1, 2);
+	struct tutti_layout l = mp_layout_vector(TUTTI_FLOAT64, N, 1, 2);
 	double *v = calloc(4 * N, sizeof(*v)), begin;
 	struct tutti_request *req[2] = {NULL};
 	int err;

@@ -133,23 +133,13 @@ static int random_body(struct mp_job *job)
 	return 0;
 }
 
-static struct tutti_layout vector(enum tutti_datatype type, size_t count, size_t block,
-				  ptrdiff_t stride)
-{
-	return (struct tutti_layout){.size = sizeof(struct tutti_layout),
-				     .datatype = type,
-				     .count = count,
-				     .block = block,
-				     .stride = stride};
-}
-
 /* A column goes around the ring into a row; the notification comes after all of it. */
 static int notify_body(struct mp_job *job)
 {
 	enum { ROWS = 900, COLS = 8, STEPS = 20 };
 	double(*out)[COLS] = malloc(ROWS * sizeof(*out)), *mine;
 	int right = (job->rank + 1) % job->n, left = (job->rank + job->n - 1) % job->n, step, i;
-	struct tutti_layout column = vector(TUTTI_FLOAT64, ROWS, 1, COLS);
+	struct tutti_layout column = mp_layout_vector(TUTTI_FLOAT64, ROWS, 1, COLS);
 	struct tutti_win *win;
 
 	MP_OK(tutti_win_allocate(job->world, 2 * ROWS * sizeof(double), 0, (void **)&mine, &win));
@@ -179,8 +169,8 @@ static int notify_body(struct mp_job *job)
 static int copies_body(struct mp_job *job)
 {
 	enum { N = 50000, BLOCKS = 5, LONG = 100000 };
-	struct tutti_layout odd = vector(TUTTI_FLOAT64, N, 1, 2);
-	struct tutti_layout rows = vector(TUTTI_UINT8, BLOCKS, LONG, 2 * LONG);
+	struct tutti_layout odd = mp_layout_vector(TUTTI_FLOAT64, N, 1, 2);
+	struct tutti_layout rows = mp_layout_vector(TUTTI_UINT8, BLOCKS, LONG, 2 * LONG);
 	struct tutti_stats a = {.size = sizeof(a)}, b = a;
 	struct tutti_win *win;
 	double *local;
@@ -206,7 +196,7 @@ static int copies_body(struct mp_job *job)
 static int errors_body(struct mp_job *job)
 {
 	static const ptrdiff_t displs[] = {9, 0, 4}, both[] = {0, 1, 4};
-	struct tutti_layout l = vector(TUTTI_FLOAT64, 3, 1, 2), bad = l, indexed = l;
+	struct tutti_layout l = mp_layout_vector(TUTTI_FLOAT64, 3, 1, 2), bad = l, indexed = l;
 	struct tutti_request *req = NULL;
 	double local[12] = {0}, *mine;
 	struct tutti_win *win;
@@ -262,7 +252,7 @@ static int errors_body(struct mp_job *job)
 /* Rank 0 dies while others put and get: each request ends with the error. */
 static int dead_body(struct mp_job *job)
 {
-	struct tutti_layout l = vector(TUTTI_UINT8, 700, 100, 250);
+	struct tutti_layout l = mp_layout_vector(TUTTI_UINT8, 700, 100, 250);
 	struct tutti_request *req[2] = {NULL};
 	struct tutti_win *win;
 	char *mine, *local = calloc(1, ROOM);
