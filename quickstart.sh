@@ -2,9 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 #
 # sh quickstart.sh		install what is needed, build, run the main job
-# sh quickstart.sh check	the same set-up, then the tests of every feature; the last line
-# counts them sh quickstart.sh check full	all tests: long fault runs, sanitizers, valgrind,
-# fuzzers, distcheck, arm64
+# sh quickstart.sh check	the same, then the tests of every feature; the last line counts them
+# sh quickstart.sh check full	all tests: long fault runs, sanitizers, fuzzers, distcheck, arm64
 #
 # For Debian 12, as root or with sudo. Everything made is in build/: the programs and the library in
 # build/install, data in build/data, logs in build/log.

@@ -43,7 +43,7 @@ wide()
 # Tables and pictures in Markdown, and long words and quoted texts in scripts, cannot be wrapped.
 test_columns()
 {
-	tracked '*.[ch]' '*.md' '*.[1-9]' '*.def' | wide |
+	tracked '*.[ch]' '*.md' '*.[1-9]' '*.def' NEWS | wide |
 		grep -vE '[.]md:[0-9]+:([|]|    )' | cut -c 1-120 >"$tmp/wide"
 	tracked '*.sh' '*.mk' '*.am' '*.ac' | wide |
 		grep -vE "[	 =][\"'][^\"']{60,}|[^ :]{60,}" | cut -c 1-120 >>"$tmp/wide"
