@@ -189,7 +189,7 @@ struct tutti_comm {
 		*flight; /* the recorder's entry, valid while its uid matches; or NULL */
 
 	/* the engine's, until the communicator fails */
-	int suspect;		/* world rank whose connection broke; -1: none */
+	atomic_int suspect;	/* world rank whose connection broke; -1: none */
 	uint64_t suspect_until; /* the time by which the control tree should have said more */
 	int suspect_code;	/* -TUTTI_EPEER: the rank has failed; else the code to fail with */
 	char suspect_why[400];

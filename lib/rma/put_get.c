@@ -367,6 +367,34 @@ static int start_later(struct tt_win_op *op, int err)
 				  rank, (long long)ctx->env.timeout.number);
 }
 
+/*
+ * Makes a put or a get that ends within the call, without an operation that the window remembers.
+ * false: it is not one, or it failed. It can be made again.
+ */
+static inline bool move_at_once(struct tutti_win *win, const struct tt_win_access *a)
+{
+	struct tt_wire *wire = win->comm->ctx->wire;
+	const struct tt_win_part *part = &win->part[a->rank];
+	int peer = win->comm->world[a->rank];
+	const struct tt_way *way;
+	struct tt_rma rma;
+
+	if (a->note || a->head_len || !a->len ||
+	    atomic_load_explicit(&win->comm->failed, memory_order_relaxed) ||
+	    tt_wire_reach(wire, peer, &way) || !way->at_once || a->len > way->most ||
+	    !(part->has_key >> way->place & 1))
+		return false;
+	rma = (struct tt_rma){.remote = part->base + a->offset,
+			      .rkey = &part->rkey[way->place],
+			      .local = a->local,
+			      .len = a->len,
+			      .flags = a->away ? TT_RMA_AWAY : 0};
+	if (tt_wire_move(wire, peer, &rma, a->get))
+		return false;
+	win->comm->ctx->moves++;
+	return true;
+}
+
 int tt_win_op(struct tutti_win *win, const struct tt_win_access *access)
 {
 	struct tt_wire *wire = win->comm->ctx->wire;
@@ -374,6 +402,10 @@ int tt_win_op(struct tutti_win *win, const struct tt_win_access *access)
 	int err;
 
 	tt_wire_lock(wire);
+	if (move_at_once(win, access)) {
+		tt_wire_unlock(wire);
+		return 0;
+	}
 	op = op_new(win, access, NULL);
 	err = op ? issue(op) : -ENOMEM;
 	if (err && op)

@@ -51,12 +51,16 @@ struct tutti_win {
 	struct tt_win_bell *bell; /* by origin, then by notification id */
 	int nbells;
 	uint32_t token;
-	int *pending; /* operations of this rank under way, by target: tt_win_begin */
+	/*
+	 * By target: operations of this rank under way (tt_win_begin), and the first status of one
+	 * that failed without a request. Written under the lock; a flush reads them without it.
+	 */
+	atomic_int *pending, *status;
 	uint32_t age; /* number of flush requests so far; an operation has the age at which it began
 		       */
-	struct tt_list flushing; /* flush requests that wait */
-	int *status;   /* by target: of the first operation that failed without a request */
-	int requests;  /* not collected yet */
+	struct tt_list flushing;  /* flush requests that wait */
+	atomic_uint idle_flushes; /* that found nothing to flush */
+	int requests;		  /* not collected yet */
 	int amo_place; /* place of the transport whose devices execute atomics, as agreed; -1: CPUs
 			  do */
 	uint64_t *amo_word; /* for the results of devices' atomics */
@@ -129,7 +133,10 @@ struct tt_win_amo {
  */
 static inline uint32_t tt_win_begin(struct tutti_win *win, int rank)
 {
-	win->pending[rank]++;
+	atomic_int *n = &win->pending[rank];
+
+	atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + 1,
+			      memory_order_relaxed);
 	return win->age;
 }
 void tt_win_end(struct tutti_win *win, int rank, uint32_t age);

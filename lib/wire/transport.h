@@ -47,7 +47,8 @@ enum tt_tp_caps {
 	TT_CAP_GET_HEAD =
 		256, /* a get's first bytes can land elsewhere than the rest: tt_rma.head */
 	TT_CAP_TIMED_WAKE =
-		512 /* arm()'s descriptor becomes readable after a while, event or not */
+		512,	      /* arm()'s descriptor becomes readable after a while, event or not */
+	TT_CAP_AT_ONCE = 1024 /* put and get without a note end within the call */
 };
 
 /* A device, or the transport itself, as shown by tutti_info. */

@@ -315,6 +315,17 @@ int tt_wire_get(struct tt_wire *wire, int peer, struct tt_rma *rma, struct tt_re
 	return one_sided(wire, peer, rma, region, wr, true);
 }
 
+int tt_wire_move(struct tt_wire *wire, int peer, const struct tt_rma *rma, bool get)
+{
+	struct tt_ep *ep = wire->chan[peer]->ep;
+	int rc = get ? ep->ops->get(ep, rma) : ep->ops->put(ep, rma);
+
+	if (rc != TT_FINISHED)
+		return rc;
+	*(get ? &wire->stats.got_bytes : &wire->stats.put_bytes) += rma->len;
+	return 0;
+}
+
 int tt_wire_at_place(struct tt_wire *wire, int place)
 {
 	int i;

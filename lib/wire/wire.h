@@ -165,6 +165,7 @@ struct tt_way {
 	size_t most;		   /* longest put or get */
 	size_t bare_put, bare_get; /* longest one whose near side needs no registration */
 	bool get_head;		   /* TT_CAP_GET_HEAD */
+	bool at_once;		   /* TT_CAP_AT_ONCE */
 };
 
 /*
@@ -344,6 +345,8 @@ int tt_wire_put(struct tt_wire *wire, int peer, struct tt_rma *rma, struct tt_re
 		struct tt_wr *wr);
 int tt_wire_get(struct tt_wire *wire, int peer, struct tt_rma *rma, struct tt_region *region,
 		struct tt_wr *wr);
+/* The same without a note over a way that has at_once. 0: it has ended; else it failed. */
+int tt_wire_move(struct tt_wire *wire, int peer, const struct tt_rma *rma, bool get);
 /* The same for an atomic; at must stay valid until done has run. */
 int tt_wire_atomic(struct tt_wire *wire, int peer, struct tt_atomic *at);
 /*

@@ -385,6 +385,7 @@ int tt_fault_open(const struct tt_tp_ops *inner, const char *spec,
 	f->tp.ops = &f->ops;
 	if (f->spec.max_put && (!f->tp.max_put || f->spec.max_put < f->tp.max_put))
 		f->tp.max_put = f->spec.max_put;
+	f->tp.caps &= ~(unsigned)TT_CAP_AT_ONCE;
 	if (f->spec.one_place)
 		f->tp.caps &= ~(unsigned)TT_CAP_GET_HEAD;
 	snprintf(f->tp.detail, sizeof(f->tp.detail), "fault over %.80s", f->inner->detail);

@@ -95,7 +95,7 @@ static int self_open(const struct tt_tp_params *params, struct tt_tp **tpp)
 	}
 	tp->tp.ops = &tt_self_tp;
 	tp->tp.caps = TT_CAP_LOCAL_ANY | TT_CAP_AUTO_PROGRESS | TT_CAP_AMO | TT_CAP_MAP |
-		      TT_CAP_REG_ANY | TT_CAP_GET_HEAD;
+		      TT_CAP_REG_ANY | TT_CAP_GET_HEAD | TT_CAP_AT_ONCE;
 	snprintf(tp->tp.detail, sizeof(tp->tp.detail), "self");
 	memcpy(tp->cookie, params->cookie, sizeof(tp->cookie));
 	tt_list_init(&tp->eps);
