@@ -17,6 +17,9 @@
  */
 #include "lib/coll/node/coll_node.h"
 
+/* Up to here slots are faster where results are in ordinary memory, which takes system calls. */
+#define PULL_MORE_THAN 4096
+
 bool tt_can_scan_node_slots(const struct tt_plan_args *a)
 {
 	return tt_can_node_ranks(a) && a->count * a->elem <= tt_slot_bytes(a);
@@ -42,6 +45,12 @@ void tt_scan_node_slots(struct tt_builder *b)
 		tt_pull_copy(b, 0, TT_RECVBUF(0), TT_SLOT(0), len);
 	else
 		tt_pull_reduce_first(b, operands, a->rank, TT_RECVBUF(0), TT_SLOT(0), len);
+}
+
+bool tt_can_scan_node_pull(const struct tt_plan_args *a)
+{
+	return tt_can_node_ranks(a) &&
+	       (a->count * a->elem > PULL_MORE_THAN || !tt_can_scan_node_slots(a));
 }
 
 void tt_scan_node_pull(struct tt_builder *b)
