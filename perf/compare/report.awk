@@ -92,13 +92,15 @@ function times(w, o, s,    p, t, r, gbs)
 		if (!((w, peer[p]) in seen))
 			continue
 		if (!((w, 1, o, peer[p], s) in all)) {
-			line = line sprintf(" %12s", "-")
+			line = line sprintf(" %12s%s", "-", w !~ /^host/ && peer[p] != "tutti" ? "        " : "")
 			continue
 		}
 		t = median(all[w, 1, o, peer[p], s])
 		r = peer[p] == "tutti" ? 1 : ratio(w, 1, o, s, "tutti", peer[p])
 		gbs = t > 0 ? s / t / 1000 : 0
 		line = line sprintf(" %12.2f", t)
+		if (w !~ /^host/ && peer[p] != "tutti")
+			line = line sprintf(" (%5s)", printable(r))
 		printf "%s,%s,%d,%s,%.4f,%.4f,%s\n", w, o, s, peer[p], t, gbs, r >csv
 		printf "%s\n  {\"where\": \"%s\", \"operation\": \"%s\", \"bytes\": %d, \"peer\": \"%s\", \"us\": %.4f, \"gb_s\": %.4f, \"ratio\": %s}",
 			results++ ? "," : "", w, o, s, peer[p], t, gbs, r == "" ? "null" : r >json
@@ -129,7 +131,7 @@ function row(w, o, s,    k, r)
 {
 	line = sprintf("%10d", s)
 	times(w, o, s)
-	for (k = 1; k <= 2; k++) {
+	for (k = 1; k <= 2 && w ~ /^host/; k++) {
 		if (k == 2 && (!((w, "tutti-malloc") in seen) || !has_memory(o)))
 			continue
 		r = cell(w, 1, o, s, ours_name[k])
@@ -145,8 +147,8 @@ function table(w, o,    p, i, head)
 	head = sprintf("%10s", "bytes")
 	for (p = 1; p <= npeers; p++)
 		if ((w, peer[p]) in seen)
-			head = head sprintf(" %12s", peer[p])
-	if ((w, "openmpi") in seen || (w, "mpich") in seen)
+			head = head sprintf(" %12s%s", peer[p], w !~ /^host/ && peer[p] != "tutti" ? " (ratio)" : "")
+	if (w ~ /^host/ && ((w, "openmpi") in seen || (w, "mpich") in seen))
 		head = head sprintf(" %7s  %7s", "ratio", has_memory(o) ? "malloc" : "")
 	print head
 	for (i = 1; i <= nsizes; i++)
@@ -239,7 +241,7 @@ END {
 			if ((where[w], op[i]) in known_at)
 				table(where[w], op[i])
 	for (w = 1; w <= nwhere; w++)
-		if (((where[w], "openmpi") in seen) || ((where[w], "mpich") in seen))
+		if (where[w] ~ /^host/ && (((where[w], "openmpi") in seen) || ((where[w], "mpich") in seen)))
 			means(where[w])
 	printf "\n ]\n}\n" >json
 	if (errors != "")
