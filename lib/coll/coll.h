@@ -77,6 +77,16 @@ static inline struct tt_op tt_op_copy(struct tt_ref dst, struct tt_ref a, size_t
 	return (struct tt_op){.kind = TT_OP_COPY, .peer = -1, .dst = dst, .a = a, .len = len};
 }
 
+/*
+ * allreduce_codec_direct.c: the vector in units that a codec encodes together, and how many of
+ * them a slice has at most.
+ */
+static inline size_t tt_codec_units(const struct tt_plan_args *a)
+{
+	return tt_num_pieces(a->count, 1, a->codec->align);
+}
+size_t tt_codec_slice_units(const struct tt_plan_args *a);
+
 /* allreduce_radix.c: the largest factor of n that is not more than its radix. */
 int tt_radix_factor(int n);
 /* The largest number up to n that is a product of such factors. */

@@ -61,11 +61,6 @@ void tt_chooser_free(struct tt_chooser *chooser)
 	free(chooser);
 }
 
-static bool can(const struct tt_alg *alg, const struct tt_plan_args *args)
-{
-	return !alg->can || alg->can(args);
-}
-
 static size_t div_up(size_t a, size_t b)
 {
 	return a / b + (a % b > 0);
@@ -95,7 +90,7 @@ static struct tt_plan_args uniform(const struct tt_chooser *c, const struct tt_p
 	a.count = tt_coll_own_counts(a.coll) ? div_up(OWN_COUNTS_BLOCK, a.elem) : count_of(args);
 	a.rank = 0;
 	a.scounts = a.sdispls = a.rcounts = a.rdispls = NULL;
-	a.in_place = false; /* each rank's own business */
+	a.in_place = a.feedback = false; /* each rank's own business */
 	a.chunk = c->chunk - c->chunk % a.elem;
 	a.chunk = a.chunk < a.elem ? a.elem : a.chunk;
 	a.lanes = 1;
@@ -255,7 +250,7 @@ static const struct tt_rule *ruled(const struct tt_chooser *c, const struct tt_p
 		return NULL; /* "single", as nothing is cheaper */
 	for (rule = c->rules; rule < c->rules + c->nrules; rule++)
 		if (rule->alg->coll == args->coll && rule->lo <= bytes &&
-		    (bytes < rule->hi || rule->hi == SIZE_MAX) && can(rule->alg, args))
+		    (bytes < rule->hi || rule->hi == SIZE_MAX) && tt_alg_can(rule->alg, args))
 			return rule;
 	return NULL;
 }
@@ -268,7 +263,7 @@ int tt_candidates(const struct tt_chooser *c, const struct tt_plan_args *args,
 	int n = 0;
 
 	for (alg = tt_algs; alg->name && n < max; alg++) {
-		if (alg->coll != args->coll || !can(alg, args))
+		if (alg->coll != args->coll || !tt_alg_can(alg, args))
 			continue;
 		list[n].alg = alg;
 		judge(c, &list[n++], &a);

@@ -319,6 +319,11 @@ void tt_cost_work(struct tt_cost *c, double bytes, bool reduces, double ranks)
 	spend(c, bytes * (reduces ? c->model->gamma : c->model->copy), ranks);
 }
 
+void tt_cost_code(struct tt_cost *c, double encoded, double decoded, double ranks)
+{
+	spend(c, encoded * c->model->encode + decoded * c->model->decode, ranks);
+}
+
 /* A put, without the notes and offers for each chunk. */
 void tt_cost_pull(struct tt_cost *c, double bytes, double ranks)
 {

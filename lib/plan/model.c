@@ -23,6 +23,8 @@ void tt_model_default(struct tt_model *model)
 			 [TT_LEVEL_FAR] = {3000, 1 / 12.5}},
 		.gamma = 1 / 10.0,
 		.copy = 1 / 10.0,
+		.encode = 1 / 4.0,
+		.decode = 1 / 6.0,
 		.overhead = 100,
 		.eager = 8192,
 		.ranks_per_host = 1,
@@ -115,6 +117,8 @@ void tt_model_numa(struct tt_model *model, const struct tt_layout *layout, struc
 	near->beta *= dearer;
 	model->gamma *= dearer;
 	model->copy *= dearer;
+	model->encode *= dearer;
+	model->decode *= dearer;
 }
 
 /* A line of cache changes hands, where a message takes several, and the work at both ends. */

@@ -20,15 +20,16 @@ struct tt_hop {
 
 struct tt_model {
 	struct tt_hop link[TT_LEVELS];
-	double gamma;	      /* ns per byte reduced */
-	double copy;	      /* ns per byte copied */
-	double overhead;      /* ns of processor per message, at either end; */
-	double host_overhead; /* of one inside a host, where that is another way; 0: as much */
-	size_t eager;	      /* longer messages wait for their receive; SIZE_MAX: none does */
-	int ranks_per_host;   /* at least 1; the most, where they differ */
-	int hosts;	      /* 0: as many as the ranks fill, one host after the other */
-	const int *host;      /* host of each rank, if they do not follow one another; else NULL */
-	int hosts_per_leaf;   /* 0: all hosts are on one leaf */
+	double gamma;	       /* ns per byte reduced */
+	double copy;	       /* ns per byte copied */
+	double encode, decode; /* ns per byte of a vector that is encoded, or decoded */
+	double overhead;       /* ns of processor per message, at either end; */
+	double host_overhead;  /* of one inside a host, where that is another way; 0: as much */
+	size_t eager;	       /* longer messages wait for their receive; SIZE_MAX: none does */
+	int ranks_per_host;    /* at least 1; the most, where they differ */
+	int hosts;	       /* 0: as many as the ranks fill, one host after the other */
+	const int *host;       /* host of each rank, if they do not follow one another; else NULL */
+	int hosts_per_leaf;    /* 0: all hosts are on one leaf */
 	int rails; /* ports of a host, at least 1; lane l of a rank uses port (rank + l) % rails */
 	/*
 	 * Processors that the ranks of a host share, which also move the bytes of messages inside

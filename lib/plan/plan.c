@@ -59,6 +59,17 @@ const struct tt_alg *tt_alg_find(enum tt_coll coll, const char *name)
 	return NULL;
 }
 
+/* By their names: lib/coll/algs.def. */
+static bool codes(const struct tt_alg *alg)
+{
+	return strstr(alg->name, "codec") != NULL;
+}
+
+bool tt_alg_can(const struct tt_alg *alg, const struct tt_plan_args *args)
+{
+	return codes(alg) == (args->codec != NULL) && (!alg->can || alg->can(args));
+}
+
 int tt_plan_rounds(const struct tt_plan *plan, int lane)
 {
 	return plan->gen ? plan->gen_rounds : plan->lane[lane].nrounds;
@@ -201,7 +212,7 @@ int tt_plan_build(const struct tt_alg *alg, const struct tt_plan_args *args, str
 	err = check_args(&a);
 	if (err)
 		return err;
-	if (alg->coll != a.coll || (alg->can && !alg->can(&a)))
+	if (alg->coll != a.coll || !tt_alg_can(alg, &a))
 		return tt_fail(-EINVAL, "algorithm %s of %s cannot do this %s of %d ranks",
 			       alg->name, tt_coll_name(alg->coll), tt_coll_name(a.coll), a.nranks);
 	b = tt_builder_new(&a, alg->name);

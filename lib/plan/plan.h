@@ -21,6 +21,13 @@ enum tt_op_kind {
 	TT_OP_REDUCE,	   /* dst = a (+) b */
 	TT_OP_COPY,	   /* dst = a */
 	/*
+	 * By args->codec. len is that of the vector, tt_coded of it that of the encoding; b.off is
+	 * the place of these bytes in the vector.
+	 */
+	TT_OP_ENCODE,	  /* p = a + b, dst = C(p), b = p - D(dst); b.buf TT_BUF_NONE: dst = C(a) */
+	TT_OP_DECODE,	  /* dst = D(a), which is peer's */
+	TT_OP_DECODE_ADD, /* dst = dst (+) D(a), which is peer's */
+	/*
 	 * On mapped memory of one host, lib/coll/node/coll_node.h; peers, and all ranks, are those
 	 * of this rank's host. Refs name places in other ranks' buffers. A rank publishes buffers
 	 * in a SIGNAL; a rank that accesses them has waited for it.
@@ -49,7 +56,8 @@ enum tt_buf {
 	TT_BUF_SCRATCH, /* plan->scratch bytes of registered memory, this rank's own */
 	TT_BUF_SLOT, /* node plans: TT_SLOT_BYTES of this rank that all ranks may read once it has
 			signalled */
-	TT_BUF_NET   /* the bytes arriving in this op */
+	TT_BUF_RESIDUAL, /* what encodings have left out so far, of the whole vector */
+	TT_BUF_NET	 /* the bytes arriving in this op */
 };
 
 struct tt_ref {
@@ -118,9 +126,17 @@ int tt_hosts_new(const uint64_t *by, int nranks, struct tt_hosts **hosts);
 int tt_hosts_sized(int nranks, const int *sizes, int n, struct tt_hosts **hosts);
 int tt_hosts_blocks(int nranks, int each, struct tt_hosts **hosts);
 
+/* A codec with encodings of fixed length, as plans see it: lib/codec/codec.h. */
+struct tutti_codec;
+struct tt_plan_codec {
+	struct tutti_codec *codec;
+	size_t (*bound)(const struct tutti_codec *codec, size_t count); /* bytes of an encoding */
+	size_t align; /* elements: parts that are encoded begin at multiples of it */
+};
+
 /*
- * Arguments of a plan: equal on all ranks except rank itself, in_place of rooted collectives, and
- * the counts of v forms that only some ranks know:
+ * Arguments of a plan: equal on all ranks except rank itself, in_place of rooted collectives,
+ * feedback, and the counts of v forms that only some ranks know:
  *
  *	reduce_scatter	rcounts, on all ranks
  *	allgatherv	rcounts, on all ranks; rdispls, each rank's own, or NULL: in sequence
@@ -135,14 +151,16 @@ int tt_hosts_blocks(int nranks, int each, struct tt_hosts **hosts);
 struct tt_plan_args {
 	enum tt_coll coll;
 	int rank, nranks, root;
-	size_t count;		      /* elements */
-	size_t elem;		      /* bytes of one */
-	bool in_place;		      /* MPI_IN_PLACE on this rank; see tt_input */
-	bool divide;		      /* op is avg */
-	bool ordered;		      /* op does not commute: operands combine in rank order */
-	bool node;		      /* all ranks share a host and its memory */
-	bool persistent;	      /* its slot has TT_SLOT_SMALL bytes */
-	const struct tt_hosts *hosts; /* NULL: no plans in two levels */
+	size_t count;			   /* elements */
+	size_t elem;			   /* bytes of one */
+	bool in_place;			   /* MPI_IN_PLACE on this rank; see tt_input */
+	bool divide;			   /* op is avg */
+	bool ordered;			   /* op does not commute: operands combine in rank order */
+	bool node;			   /* all ranks share a host and its memory */
+	bool persistent;		   /* its slot has TT_SLOT_SMALL bytes */
+	bool feedback;			   /* this rank has TT_BUF_RESIDUAL */
+	const struct tt_plan_codec *codec; /* vectors travel encoded; NULL: as they are */
+	const struct tt_hosts *hosts;	   /* NULL: no plans in two levels */
 	size_t chunk; /* longest message in bytes, a multiple of elem (at least one element) */
 	int lanes;    /* maximum number of lanes */
 	const size_t *scounts, *sdispls, *rcounts, *rdispls;
@@ -151,6 +169,14 @@ struct tt_plan_args {
 static inline size_t tt_slot_bytes(const struct tt_plan_args *args)
 {
 	return args->persistent ? TT_SLOT_SMALL : TT_SLOT_BYTES;
+}
+
+/* Bytes that the encoding of len bytes of a vector takes, in whole elements. */
+static inline size_t tt_coded(const struct tt_plan_args *args, size_t len)
+{
+	size_t n = args->codec->bound(args->codec->codec, len / args->elem);
+
+	return (n + args->elem - 1) / args->elem * args->elem;
 }
 
 struct tt_plan;
@@ -272,6 +298,7 @@ int tt_plan_finish(struct tt_builder *b, struct tt_plan **plan);
 #define TT_SCRATCH(o) ((struct tt_ref){TT_BUF_SCRATCH, (o)})
 #define TT_SLOT(o) ((struct tt_ref){TT_BUF_SLOT, (o)})
 #define TT_NET ((struct tt_ref){TT_BUF_NET, 0})
+#define TT_RESIDUAL(o) ((struct tt_ref){TT_BUF_RESIDUAL, (o)})
 #define TT_NONE ((struct tt_ref){TT_BUF_NONE, 0})
 
 /* An algorithm: emits the plan of args->rank. One line in lib/coll/algs.def each. */
@@ -285,7 +312,10 @@ struct tt_alg {
 	enum tt_coll coll;
 	const char *name;
 	tt_alg_fn *emit;
-	/* Whether it can do this call at all (size, rank count); NULL: always. */
+	/*
+	 * Whether it can do this call at all (size, rank count), if that has no codec or the
+	 * algorithm is one for codecs; NULL: always. See tt_alg_can.
+	 */
 	bool (*can)(const struct tt_plan_args *args);
 	tt_cost_fn *cost;
 };
@@ -296,6 +326,8 @@ extern const struct tt_alg tt_algs[]; /* ends with name NULL */
 	void cost(struct tt_cost *c, const struct tt_plan_args *args);
 #include "lib/coll/algs.def"
 #undef TT_ALG
+/* Whether alg can do this call. */
+bool tt_alg_can(const struct tt_alg *alg, const struct tt_plan_args *args);
 const struct tt_alg *tt_alg_find(enum tt_coll coll, const char *name);
 const char *tt_coll_name(enum tt_coll coll); /* "allreduce" */
 /*
@@ -361,6 +393,8 @@ void tt_cost_queue(struct tt_cost *c, double messages, double len, bool reduces,
 void tt_cost_once(struct tt_cost *c, double bytes);
 /* Bytes combined, or copied, by a number of ranks at the same time; nothing is sent meanwhile. */
 void tt_cost_work(struct tt_cost *c, double bytes, bool reduces, double ranks);
+/* Bytes of a vector that are encoded and decoded by so many ranks at the same time. */
+void tt_cost_code(struct tt_cost *c, double encoded, double decoded, double ranks);
 /*
  * The cost of another algorithm across hosts, with a number of slices for each of a number of
  * places on a host, all at once. across: arguments as for tt_plan_build, of a slice, with one rank

@@ -11,17 +11,18 @@
 
 const char *tt_ck_buf_name(enum tt_buf buf)
 {
-	static const char *const names[] = {"nothing", "sendbuf", "recvbuf",
-					    "scratch", "slot",	  "the network"};
+	static const char *const names[] = {"nothing", "sendbuf",  "recvbuf",	 "scratch",
+					    "slot",    "residual", "the network"};
 
 	return (unsigned)buf < sizeof(names) / sizeof(names[0]) ? names[buf] : "an unknown buffer";
 }
 
 static const char *kind_name(enum tt_op_kind kind)
 {
-	static const char *const names[] = {"?",      "send",	"receive",     "receive-reduce",
-					    "reduce", "copy",	"pull-reduce", "pull-copy",
-					    "push",   "signal", "wait"};
+	static const char *const names[] = {
+		"?",	  "send",   "receive",	  "receive-reduce", "reduce",	 "copy",
+		"encode", "decode", "decode-add", "pull-reduce",    "pull-copy", "push",
+		"signal", "wait"};
 
 	return (unsigned)kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "?";
 }

@@ -22,8 +22,9 @@ struct tt_check_opts {
 /* The cost of a plan for one rank. */
 struct tt_plan_cost {
 	uint64_t bytes_sent, bytes_received, bytes_reduced, messages_sent;
-	int steps;  /* rounds with communication in the longest lane */
-	int fan_in; /* most distinct sources in one round of one lane */
+	uint64_t bytes_encoded, bytes_decoded; /* of the vector */
+	int steps;			       /* rounds with communication in the longest lane */
+	int fan_in;			       /* most distinct sources in one round of one lane */
 };
 
 void tt_plan_count(const struct tt_plan *plan, struct tt_plan_cost *cost);

@@ -6,6 +6,7 @@
  *	check_args.c	the arguments: those of each rank, and that they agree
  *	check_static.c	what can be said without running: bounds, messages pair up, no hazards
  *	check_value.c	symbolic values: initial contents, what ops do to them
+ *	check_code.c	what encodings are, and decode to
  *	check_verdict.c	whether they are right in the end
  *	check_run.c	the channel in small: credits, offers, rounds, deadlock
  *	check_node.c	node ops: who touches whose buffer when
@@ -19,12 +20,15 @@
  * A symbolic element. tree is a hash of the expression it was computed by, operand order included;
  * sum adds up a random number of each contribution, so it is right only if each is in it once. lo
  * and hi: it combines the contributions of the ranks lo up to hi - 1 in this order; hi 0: in
- * another one.
+ * another one. quantized: how often, at most. A cell of an encoding has its number in coded, from
+ * 1 on, and the cell's in cell.
  */
 struct ck_val {
 	uint64_t tree, sum;
 	uint32_t divided; /* times */
 	int lo, hi;
+	uint32_t quantized, coded;
+	size_t cell;
 	bool set;     /* has a value */
 	bool written; /* by an op */
 };
@@ -66,6 +70,12 @@ struct ck_buf {
 	size_t n; /* elements */
 };
 
+/* An encoding: the values that it decodes to. */
+struct ck_coded {
+	struct ck_val *val;
+	size_t place, len; /* of these bytes in the vector */
+};
+
 struct ck_node; /* check_node.c */
 
 struct tt_checker {
@@ -84,6 +94,9 @@ struct tt_checker {
 	struct ck_buf *bufs; /* by rank and enum tt_buf */
 	struct ck_val *vals; /* all of them */
 	struct ck_val *tmp;  /* the longest op's worth */
+	/* check_code.c */
+	struct ck_coded *coded;
+	uint32_t ncoded, room;
 	/*
 	 * barrier: which ranks' starts a lane (at the start of its round, and at its end) and a
 	 * message know of
@@ -109,6 +122,11 @@ static inline bool ck_is_recv(const struct tt_op *op)
 static inline bool ck_is_message(const struct tt_op *op)
 {
 	return op->kind == TT_OP_SEND || ck_is_recv(op);
+}
+
+static inline bool ck_is_code(const struct tt_op *op)
+{
+	return op->kind >= TT_OP_ENCODE && op->kind <= TT_OP_DECODE_ADD;
 }
 
 static inline const struct ck_lane *ck_lane_of(const struct tt_checker *c, const struct ck_op *op)
@@ -153,6 +171,15 @@ int tt_ck_apply(struct tt_checker *c, const struct ck_op *op, const struct ck_va
 /* a (+) b; v divided by the number of ranks. */
 struct ck_val tt_ck_combine(const struct ck_val *a, const struct ck_val *b);
 void tt_ck_divide(struct ck_val *v);
+
+/* check_code.c: bytes of dst and a; bounds; ops that encode and decode. */
+size_t tt_ck_dst_len(const struct tt_checker *c, const struct tt_op *op);
+size_t tt_ck_a_len(const struct tt_checker *c, const struct tt_op *op);
+int tt_ck_check_code(const struct tt_checker *c, const struct ck_op *op);
+int tt_ck_code(struct tt_checker *c, const struct ck_op *op);
+void tt_ck_coded_free(struct tt_checker *c);
+/* The initial value of element e of a rank's residual, from earlier calls. */
+struct ck_val tt_ck_residual(int rank, size_t e);
 
 int tt_ck_run(struct tt_checker *c);
 /*

@@ -157,9 +157,15 @@ static int touch(struct tt_checker *c, int lane, const struct place *p, size_t l
 	return err;
 }
 
+static int touch_len(struct tt_checker *c, const struct place *p, size_t len, bool write,
+		     const struct ck_op *op)
+{
+	return touch(c, op->lane, p, len, write, op, clock_of(c, op->lane));
+}
+
 static int touch_op(struct tt_checker *c, const struct place *p, bool write, const struct ck_op *op)
 {
-	return touch(c, op->lane, p, op->op.len, write, op, clock_of(c, op->lane));
+	return touch_len(c, p, op->op.len, write, op);
 }
 
 /* The place of ref of rank, for op; of other ranks only published buffers. */
@@ -378,11 +384,12 @@ bool tt_ck_near(const struct tt_checker *c, int a, int b)
 	return near(c, a, b);
 }
 
-static int touch_own(struct tt_checker *c, const struct ck_op *op, struct tt_ref ref, bool write)
+static int touch_own(struct tt_checker *c, const struct ck_op *op, struct tt_ref ref, size_t len,
+		     bool write)
 {
 	struct place p = {ck_lane_of(c, op)->rank, ref.buf, ref.off};
 
-	return ref.buf && ref.buf != TT_BUF_NET ? touch_op(c, &p, write, op) : 0;
+	return ref.buf && ref.buf != TT_BUF_NET ? touch_len(c, &p, len, write, op) : 0;
 }
 
 int tt_ck_node_touch(struct tt_checker *c, const struct ck_op *op)
@@ -392,11 +399,13 @@ int tt_ck_node_touch(struct tt_checker *c, const struct ck_op *op)
 	if (!c->node)
 		return 0;
 	if (op->op.kind != TT_OP_SEND)
-		err = touch_own(c, op, op->op.dst, true);
+		err = touch_own(c, op, op->op.dst, tt_ck_dst_len(c, &op->op), true);
 	if (!err && op->op.kind != TT_OP_RECV)
-		err = touch_own(c, op, op->op.a, false);
+		err = touch_own(c, op, op->op.a, tt_ck_a_len(c, &op->op), false);
 	if (!err && (op->op.kind == TT_OP_RECV_REDUCE || op->op.kind == TT_OP_REDUCE))
-		err = touch_own(c, op, op->op.b, false);
+		err = touch_own(c, op, op->op.b, op->op.len, false);
+	if (!err && op->op.kind == TT_OP_ENCODE)
+		err = touch_own(c, op, op->op.b, op->op.len, true);
 	return err;
 }
 

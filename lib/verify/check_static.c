@@ -28,27 +28,35 @@ size_t tt_ck_buf_bytes(const struct tt_checker *c, int rank, enum tt_buf buf)
 		return size / elem * elem;
 	case TT_BUF_SCRATCH:
 		return (c->plans[rank]->scratch + elem - 1) / elem * elem;
+	case TT_BUF_RESIDUAL:
+		return a->codec && a->feedback ? a->count * elem : 0;
 	default:
 		return 0;
 	}
 }
 
-static int check_ref(const struct tt_checker *c, const struct ck_op *op, struct tt_ref ref,
-		     bool write)
+static int check_ref_len(const struct tt_checker *c, const struct ck_op *op, struct tt_ref ref,
+			 size_t len, bool write)
 {
 	int rank = ck_lane_of(c, op)->rank;
 	size_t size = tt_ck_buf_bytes(c, rank, ref.buf);
 
-	if (ref.off > size || op->op.len > size - ref.off)
+	if (ref.off > size || len > size - ref.off)
 		return tt_fail(-EINVAL, "%s: bytes %zu to %zu are outside of %s, which has %zu",
-			       tt_ck_where(c, op), ref.off, ref.off + op->op.len,
-			       tt_ck_buf_name(ref.buf), size);
+			       tt_ck_where(c, op), ref.off, ref.off + len, tt_ck_buf_name(ref.buf),
+			       size);
 	if (ref.off % c->args.elem)
 		return tt_fail(-EINVAL, "%s: offset %zu is inside an element", tt_ck_where(c, op),
 			       ref.off);
 	if (write && ck_real(c, rank, ref.buf) == TT_BUF_SEND)
 		return tt_fail(-EINVAL, "%s: writes to the caller's sendbuf", tt_ck_where(c, op));
 	return 0;
+}
+
+static int check_ref(const struct tt_checker *c, const struct ck_op *op, struct tt_ref ref,
+		     bool write)
+{
+	return check_ref_len(c, op, ref, op->op.len, write);
 }
 
 /* An operand of a receive-reduce may be what arrives. */
@@ -59,6 +67,27 @@ static int check_operand(const struct tt_checker *c, const struct ck_op *op, str
 	return net ? 0 : check_ref(c, op, ref, false);
 }
 
+static int check_code_op(const struct tt_checker *c, const struct ck_op *op)
+{
+	const struct tt_op *o = &op->op;
+	int err = tt_ck_check_code(c, op);
+
+	if (!err)
+		err = check_ref_len(c, op, o->dst, tt_ck_dst_len(c, o), true);
+	if (!err)
+		err = check_ref_len(c, op, o->a, tt_ck_a_len(c, o), false);
+	return err || !o->b.buf ? err : check_ref(c, op, o->b, true);
+}
+
+/* The longest message: a chunk, or the shortest part that can be encoded. */
+static size_t longest_message(const struct tt_checker *c)
+{
+	const struct tt_plan_args *a = &c->args;
+	size_t unit = a->codec ? tt_coded(a, a->codec->align * a->elem) : 0;
+
+	return unit > a->chunk ? unit : a->chunk;
+}
+
 static int check_op(const struct tt_checker *c, const struct ck_op *op)
 {
 	const struct tt_op *o = &op->op;
@@ -66,17 +95,19 @@ static int check_op(const struct tt_checker *c, const struct ck_op *op)
 
 	if (o->kind >= TT_OP_PULL_REDUCE && o->kind <= TT_OP_WAIT)
 		return 0; /* check_node.c */
-	if (o->kind < TT_OP_SEND || o->kind > TT_OP_COPY)
+	if (o->kind < TT_OP_SEND || o->kind > TT_OP_DECODE_ADD)
 		return tt_fail(-EINVAL, "%s: the checker does not know this kind of op",
 			       tt_ck_where(c, op));
 	if (!o->len || o->len % c->args.elem)
 		return tt_fail(-EINVAL, "%s: not made of whole elements", tt_ck_where(c, op));
+	if (ck_is_code(o))
+		return check_code_op(c, op);
 	if (ck_is_message(o) &&
 	    (o->peer < 0 || o->peer >= c->n || o->peer == ck_lane_of(c, op)->rank))
 		return tt_fail(-EINVAL, "%s: no such peer", tt_ck_where(c, op));
-	if (ck_is_message(o) && o->len > c->args.chunk)
+	if (ck_is_message(o) && o->len > longest_message(c))
 		return tt_fail(-EINVAL, "%s: longer than the chunk of %zu", tt_ck_where(c, op),
-			       c->args.chunk);
+			       longest_message(c));
 	if (o->kind == TT_OP_RECV_REDUCE && (o->a.buf == TT_BUF_NET) == (o->b.buf == TT_BUF_NET))
 		return tt_fail(-EINVAL, "%s: exactly one operand must be what arrives",
 			       tt_ck_where(c, op));
@@ -226,6 +257,8 @@ static struct touched touched_by(const struct tt_checker *c, const struct touche
 		own.a = own.b = TT_NONE;
 		return own;
 	case TT_OP_COPY:
+	case TT_OP_DECODE:
+	case TT_OP_DECODE_ADD:
 		own.b = TT_NONE;
 		return own;
 	case TT_OP_SEND:
@@ -271,10 +304,10 @@ static uint32_t conflict(const struct tt_checker *c, const struct touch *t, cons
 }
 
 static int check_touch(const struct tt_checker *c, const struct touches *t, const struct ck_op *op,
-		       struct tt_ref ref, bool write)
+		       struct tt_ref ref, size_t len, bool write)
 {
 	const struct touch *e;
-	size_t i, n = op->op.len / c->args.elem;
+	size_t i, n = len / c->args.elem;
 	uint32_t other;
 
 	if (ref.buf == TT_BUF_NET || !ref.buf)
@@ -292,11 +325,11 @@ static int check_touch(const struct tt_checker *c, const struct touches *t, cons
 }
 
 static void record_touch(const struct tt_checker *c, struct touches *t, uint32_t i,
-			 struct tt_ref ref, bool write)
+			 struct tt_ref ref, size_t len, bool write)
 {
 	const struct ck_op *op = &c->ops[i];
 	struct touch *e;
-	size_t k, n = op->op.len / c->args.elem;
+	size_t k, n = len / c->args.elem;
 
 	if (ref.buf == TT_BUF_NET || !ref.buf)
 		return;
@@ -313,22 +346,29 @@ static void record_touch(const struct tt_checker *c, struct touches *t, uint32_t
 	}
 }
 
-/* Within an op, dst may be an operand, but not overlap it shifted. */
+/*
+ * Within an op, dst may be an operand, but not overlap it shifted; an encoding overlaps nothing.
+ */
 static bool shifted(const struct tt_checker *c, const struct ck_op *op, struct tt_ref dst,
 		    struct tt_ref a)
 {
 	int rank = ck_lane_of(c, op)->rank;
 	size_t lo = a.off < dst.off ? a.off : dst.off, hi = a.off < dst.off ? dst.off : a.off;
+	bool code = ck_is_code(&op->op);
 
 	return a.buf && dst.buf && a.buf != TT_BUF_NET &&
-	       ck_real(c, rank, a.buf) == ck_real(c, rank, dst.buf) && lo != hi &&
-	       hi - lo < op->op.len;
+	       ck_real(c, rank, a.buf) == ck_real(c, rank, dst.buf) && (lo != hi || code) &&
+	       hi - lo < (!code		    ? op->op.len
+			  : a.off < dst.off ? tt_ck_a_len(c, &op->op)
+					    : tt_ck_dst_len(c, &op->op));
 }
 
 static int check_op_hazards(const struct tt_checker *c, struct touches *t, uint32_t i)
 {
 	const struct ck_op *op = &c->ops[i];
 	struct touched own = touched_by(c, t, op);
+	size_t dst = tt_ck_dst_len(c, &op->op), a = tt_ck_a_len(c, &op->op);
+	bool updates = op->op.kind == TT_OP_ENCODE; /* its b */
 	int err;
 
 	if (op->op.kind == TT_OP_SIGNAL && op->op.a.buf)
@@ -342,16 +382,16 @@ static int check_op_hazards(const struct tt_checker *c, struct touches *t, uint3
 	if (shifted(c, op, own.dst, own.a) || shifted(c, op, own.dst, own.b))
 		return tt_fail(-EINVAL, "hazard: %s: its operand overlaps its result",
 			       tt_ck_where(c, op));
-	err = check_touch(c, t, op, own.dst, true);
+	err = check_touch(c, t, op, own.dst, dst, true);
 	if (!err)
-		err = check_touch(c, t, op, own.a, false);
+		err = check_touch(c, t, op, own.a, a, false);
 	if (!err)
-		err = check_touch(c, t, op, own.b, false);
+		err = check_touch(c, t, op, own.b, op->op.len, updates);
 	if (err)
 		return err;
-	record_touch(c, t, i, own.dst, true);
-	record_touch(c, t, i, own.a, false);
-	record_touch(c, t, i, own.b, false);
+	record_touch(c, t, i, own.dst, dst, true);
+	record_touch(c, t, i, own.a, a, false);
+	record_touch(c, t, i, own.b, op->op.len, updates);
 	return 0;
 }
 

@@ -94,7 +94,7 @@ static int alloc_knowledge(struct tt_checker *c)
 
 int tt_ck_values_init(struct tt_checker *c)
 {
-	size_t total = 0, used = 0;
+	size_t total = 0, used = 0, e;
 	struct ck_buf *b;
 	int r, k;
 
@@ -115,13 +115,18 @@ int tt_ck_values_init(struct tt_checker *c)
 		c->bufs[r].val = c->vals + used;
 		used += c->bufs[r].n;
 	}
-	for (r = 0; r < c->n; r++)
+	for (r = 0; r < c->n; r++) {
 		fill_input(c, r);
+		b = tt_ck_buf(c, r, TT_BUF_RESIDUAL);
+		for (e = 0; e < b->n; e++)
+			b->val[e] = tt_ck_residual(r, e);
+	}
 	return alloc_knowledge(c);
 }
 
 void tt_ck_values_free(struct tt_checker *c)
 {
+	tt_ck_coded_free(c);
 	free(c->bufs);
 	free(c->vals);
 	free(c->tmp);
@@ -161,6 +166,8 @@ struct ck_val tt_ck_combine(const struct ck_val *a, const struct ck_val *b)
 			       .sum = a->sum + b->sum,
 			       .lo = next ? a->lo : 0,
 			       .hi = next ? b->hi : 0,
+			       .quantized =
+				       a->quantized > b->quantized ? a->quantized : b->quantized,
 			       /* a quotient is no operand: make it show in the verdict */
 			       .divided = a->divided + b->divided ? 99 : 0,
 			       .set = true};
@@ -187,8 +194,8 @@ static int apply_reduce(struct tt_checker *c, const struct ck_op *op, const stru
 	size_t e, n = op->op.len / c->args.elem;
 
 	for (e = 0; e < n; e++) {
-		if (!a[e].set || !b[e].set)
-			return fail_unset(c, op, a[e].set ? op->op.b : op->op.a, e);
+		if (!a[e].set || a[e].coded || !b[e].set || b[e].coded)
+			return fail_unset(c, op, a[e].set && !a[e].coded ? op->op.b : op->op.a, e);
 		dst[e] = tt_ck_combine(&a[e], &b[e]);
 	}
 	return 0;
@@ -201,6 +208,8 @@ int tt_ck_apply(struct tt_checker *c, const struct ck_op *op, const struct ck_va
 	size_t e, n = op->op.len / c->args.elem;
 	int err = 0;
 
+	if (ck_is_code(&op->op))
+		return tt_ck_code(c, op);
 	switch (op->op.kind) {
 	case TT_OP_RECV:
 		memcpy(dst, net, n * sizeof(*dst));

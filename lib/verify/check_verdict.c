@@ -87,15 +87,33 @@ static struct want want_at(const struct tt_checker *c, int rank, int i)
 	return w;
 }
 
+/* The sum of what all ranks keep of an element for later calls, beyond what they had. */
+static uint64_t kept(const struct tt_checker *c, size_t e)
+{
+	uint64_t sum = 0;
+	int r;
+
+	for (r = 0; r < c->n; r++)
+		if (tt_ck_buf(c, r, TT_BUF_RESIDUAL)->n)
+			sum += tt_ck_buf(c, r, TT_BUF_RESIDUAL)->val[e].sum -
+			       tt_ck_residual(r, e).sum;
+	return sum;
+}
+
 /* A combination: each contribution once, divided as told, in an order that is right. */
 static int judge_reduced(const struct verdict *v, int rank, size_t e, size_t from,
 			 const struct ck_val *val)
 {
 	const struct tt_checker *c = v->c;
 	/* Dividing by one rank changes nothing, so it may be left out. */
-	uint32_t divided = c->args.divide && c->n > 1;
+	uint32_t divided = c->args.divide && (c->n > 1 || c->args.codec);
+	uint32_t quantized = !c->args.codec ? 0 : c->n > 1 ? 2 : 1;
 
-	if (val->sum != v->sum[from])
+	if (val->coded || val->quantized != quantized)
+		return tt_fail(-EINVAL,
+			       "rank %d: element %zu of the result is quantized %u times, not %u",
+			       rank, e, val->quantized, quantized);
+	if (val->sum + kept(c, e) != v->sum[from])
 		return tt_fail(-EINVAL,
 			       "rank %d: element %zu of the result does not contain every "
 			       "rank's contribution exactly once",

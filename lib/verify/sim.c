@@ -207,6 +207,26 @@ static void start_node_op(struct sim *s, uint32_t l, const struct tt_op *op, dou
 
 /* ---- lanes ---- */
 
+/* ns per byte of a vector that a local op works on. */
+static double local_work(const struct tt_model *model, const struct tt_op *op)
+{
+	switch (op->kind) {
+	case TT_OP_COPY:
+		return model->copy;
+	case TT_OP_REDUCE:
+		return model->gamma;
+	case TT_OP_ENCODE:
+		return model->encode;
+	default:
+		return model->decode;
+	}
+}
+
+static bool is_local(const struct tt_op *op)
+{
+	return op->kind >= TT_OP_REDUCE && op->kind <= TT_OP_DECODE_ADD;
+}
+
 static void start_round(struct sim *s, uint32_t l, double now)
 {
 	struct sim_lane *lane = &s->lanes[l];
@@ -221,9 +241,8 @@ static void start_round(struct sim *s, uint32_t l, double now)
 	if (!n)
 		later(s, now, SIM_START, l);
 	for (i = 0; i < n && !s->err; i++) {
-		if (ops[i].kind == TT_OP_COPY || ops[i].kind == TT_OP_REDUCE) {
-			busy = (ops[i].kind == TT_OP_COPY ? s->model->copy : s->model->gamma) *
-			       (double)ops[i].len;
+		if (is_local(&ops[i])) {
+			busy = local_work(s->model, &ops[i]) * (double)ops[i].len;
 			later(s, tt_sim_compute(&s->net, lane->rank, now, busy), SIM_OP, l);
 		} else if (ops[i].kind >= TT_OP_PULL_REDUCE) {
 			start_node_op(s, l, &ops[i], now);
@@ -395,7 +414,7 @@ static bool all_alike(const struct tt_plan *plan, struct tt_op *tmp)
 		for (round = 0; round < tt_plan_rounds(plan, lane); round++) {
 			n = tt_plan_ops(plan, lane, round, tmp, &ops);
 			for (i = 0, balance = 0, lo = SIZE_MAX, hi = 0; i < n; i++) {
-				if (ops[i].kind == TT_OP_COPY || ops[i].kind == TT_OP_REDUCE)
+				if (is_local(&ops[i]))
 					continue;
 				balance += ops[i].kind == TT_OP_SEND ? 1 : -1;
 				lo = ops[i].len < lo ? ops[i].len : lo;

@@ -197,7 +197,7 @@ static int one_call(const struct options *opt, const struct tt_plan_args *args, 
 {
 	int err;
 
-	if (p->alg->can && !p->alg->can(args)) {
+	if (!tt_alg_can(p->alg, args)) {
 		if (opt->algorithms)
 			cli_fail("%s cannot do %s of %d ranks and %zu bytes: skipped", p->alg->name,
 				 tt_coll_name(opt->coll), p->nranks, p->bytes);

@@ -75,7 +75,7 @@ static int follow(const struct tt_alg *alg, const struct tt_plan_args *args, int
 
 	tt_model_default(&unit);
 	unit.link[TT_LEVEL_LEAF] = (struct tt_hop){1, 0};
-	unit.gamma = unit.copy = unit.overhead = 0;
+	unit.gamma = unit.copy = unit.overhead = unit.encode = unit.decode = 0;
 	unit.eager = SIZE_MAX;
 	err = tt_sim(alg, args, &unit, &r);
 	if (err)
@@ -156,7 +156,7 @@ static int print_alg(const struct options *opt, int i, int n, size_t bytes)
 
 	if (!alg)
 		return cli_fail("there is no algorithm %s", rows[i].algo);
-	if (alg->can && !alg->can(&args)) {
+	if (!tt_alg_can(alg, &args)) {
 		printf("  %-22s %-18s cannot do it\n", rows[i].name, rows[i].algo);
 		return 0;
 	}

@@ -68,7 +68,7 @@ static int list_algs(const struct job *job, enum tt_coll coll, size_t bytes, str
 
 	tt_comm_place(job->comm, &args);
 	for (alg = tt_algs; alg->name && n < MOST; alg++)
-		if (alg->coll == coll && (!alg->can || alg->can(&args)))
+		if (alg->coll == coll && tt_alg_can(alg, &args))
 			list[n++] = (struct contender){.alg = alg, .near = true};
 	return n;
 }

@@ -47,6 +47,29 @@ void tt_cost_ps(struct tt_cost *c, const struct tt_plan_args *a)
 	tt_cost_rounds(c, all_to_all);
 }
 
+void tt_cost_codec_direct(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	size_t n = (size_t)a->nranks, units = tt_codec_units(a), longest, slices, len;
+	double others = (double)n - 1, blocks = (double)(units < n ? units : n);
+	struct tt_rounds all_to_all = {.n = 1, .out = others, .in = others, .all = blocks * others};
+
+	longest = tt_num_pieces(units, 1, n);
+	slices = tt_num_pieces(longest, 1, tt_codec_slice_units(a));
+	tt_cost_slices(c, slices, a->lanes);
+	if (!slices)
+		return;
+	len = tt_num_pieces(longest, 1, slices) * a->codec->align * a->elem;
+	len = len < a->count * a->elem ? len : a->count * a->elem;
+	all_to_all.len = (double)tt_coded(a, len);
+	tt_cost_code(c, others * (double)len, 0, (double)n);
+	if (n > 1)
+		tt_cost_rounds(c, all_to_all);
+	tt_cost_code(c, (double)len, others * (double)len, (double)n);
+	if (n > 1)
+		tt_cost_rounds(c, all_to_all);
+	tt_cost_code(c, 0, (double)n * (double)len, (double)n);
+}
+
 void tt_cost_recursive_doubling(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	int core = tt_fold_pow2(a->nranks), bit;

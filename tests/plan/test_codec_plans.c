@@ -1,0 +1,428 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * All-reduces with codecs: proved by the checker, which follows what is quantized and what is left
+ * over; bytes, steps and fan-in by formulas; both forms of the plans; costs against the simulator;
+ * planted faults. The codecs here are lengths only.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/error.h"
+#include "lib/plan/choose.h"
+#include "lib/plan/cost.h"
+#include "lib/verify/check.h"
+#include "lib/verify/sim.h"
+#include "tests/plan/whole.h"
+#include "tests/test.h"
+
+#define MAX_N 33
+#define ELEM 4
+
+/* As casts to 16 bits, */
+static size_t half(const struct tutti_codec *codec, size_t count)
+{
+	return 2 * count;
+}
+
+/* bytes with a scale for every 8 elements, */
+static size_t scaled(const struct tutti_codec *codec, size_t count)
+{
+	return count + 4 * ((count + 7) / 8);
+}
+
+/* bits with a scale for every 64, */
+static size_t bits(const struct tutti_codec *codec, size_t count)
+{
+	return (count + 7) / 8 + 4 * ((count + 63) / 64);
+}
+
+/* and an encoding that is longer than the vector. */
+static size_t longer(const struct tutti_codec *codec, size_t count)
+{
+	return count ? 6 * count + 3 : 0;
+}
+
+static const struct tt_plan_codec codecs[] = {
+	{NULL, half, 1}, {NULL, scaled, 8}, {NULL, bits, 64}, {NULL, longer, 3}};
+#define CODECS (sizeof(codecs) / sizeof(codecs[0]))
+
+static const struct tt_alg *direct(void)
+{
+	return tt_alg_find(TT_COLL_ALLREDUCE, "codec_direct");
+}
+
+static struct tt_plan_args args_of(int n, size_t count, const struct tt_plan_codec *codec)
+{
+	return (struct tt_plan_args){.coll = TT_COLL_ALLREDUCE,
+				     .nranks = n,
+				     .count = count,
+				     .elem = ELEM,
+				     .chunk = 1 << 20,
+				     .lanes = 1,
+				     .codec = codec};
+}
+
+/* Feedback and in place: on all ranks, on none, or on every other one. */
+enum { NONE, ALL, SOME };
+
+static int build_all(struct tt_plan_args a, int feedback, int in_place, struct tt_plan **plans)
+{
+	int err = 0;
+
+	for (a.rank = 0; !err && a.rank < a.nranks; a.rank++) {
+		a.feedback = feedback == ALL || (feedback == SOME && a.rank % 2);
+		a.in_place = in_place == ALL || (in_place == SOME && a.rank % 2);
+		err = tt_plan_build(direct(), &a, &plans[a.rank]);
+	}
+	return err;
+}
+
+static void free_all(struct tt_plan **plans, int n)
+{
+	int r;
+
+	for (r = 0; r < n; r++)
+		tt_plan_free(plans[r]);
+	memset(plans, 0, (size_t)n * sizeof(*plans));
+}
+
+static unsigned turn; /* goes through the channel limits */
+
+static bool proved(const struct tt_plan_args *a, int feedback, int in_place)
+{
+	struct tt_check_opts o = tt_whole_opts(turn++ * 37 % TT_WHOLE_OPTS, ELEM);
+	struct tt_plan *plans[MAX_N] = {0};
+	int err = build_all(*a, feedback, in_place, plans);
+
+	if (!err)
+		err = tt_plan_check_plans(plans, a->nranks, &o);
+	if (err) {
+		tt_whole_describe(direct(), a, &o);
+		printf("  feedback %d, in place %d, align %zu\n", feedback, in_place,
+		       a->codec->align);
+	}
+	free_all(plans, a->nranks);
+	return !err;
+}
+
+static bool proved_cuts(struct tt_plan_args a)
+{
+	static const size_t chunks[] = {ELEM, 40 * ELEM, 1 << 20};
+	int i;
+
+	for (i = 0; i < 3; i++)
+		for (a.lanes = 1; a.lanes <= 4; a.lanes += a.lanes == 2 ? 2 : 1) {
+			a.chunk = chunks[i];
+			a.divide = a.lanes % 2;
+			if (!proved(&a, (int)turn % 3, (int)(turn / 3) % 3))
+				return false;
+		}
+	return true;
+}
+
+static void test_proof(void)
+{
+	size_t c, i;
+	int n;
+
+	for (c = 0; c < CODECS; c++)
+		for (n = 1; n <= MAX_N; n += n < 9 ? 1 : n == 9 ? 7 : 17) {
+			size_t u = codecs[c].align, all = u * (size_t)n;
+			size_t counts[] = {0,	1,	 u - 1,	  u,	       u + 1,	2 * u + 1,
+					   all, all - 1, all + 1, 3 * all - 1, 3 * all, 500};
+
+			for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+				TT_REQUIRE(proved_cuts(args_of(n, counts[i], &codecs[c])));
+		}
+}
+
+/* Whole units for each rank: all ranks do the same. */
+static void test_counts(void)
+{
+	const uint64_t each = 128 * 5;
+	struct tt_plan_cost cost;
+	struct tt_plan *plan;
+	struct tt_plan_args a;
+	size_t c;
+	int n;
+
+	for (c = 0; c < CODECS - 1; c++)
+		for (n = 1; n <= MAX_N; n++) {
+			uint64_t others = (uint64_t)n - 1, block = each * ELEM;
+
+			a = args_of(n, (size_t)(each * (uint64_t)n), &codecs[c]);
+			a.rank = n / 2;
+			a.feedback = n % 2;
+			TT_REQUIRE(!tt_plan_build(direct(), &a, &plan));
+			tt_plan_count(plan, &cost);
+			tt_plan_free(plan);
+			TT_CHECK(cost.bytes_sent == 2 * others * tt_coded(&a, block));
+			TT_CHECK(cost.bytes_received == cost.bytes_sent);
+			TT_CHECK(cost.bytes_encoded == (others + 1) * block);
+			TT_CHECK(cost.bytes_decoded == (2 * others + 1) * block);
+			TT_CHECK(cost.bytes_reduced == others * block);
+			TT_CHECK(cost.steps == (n > 1 ? 2 : 0) && cost.fan_in == n - 1);
+			TT_CHECK(cost.messages_sent == 2 * others);
+		}
+}
+
+static bool same_ref(struct tt_ref a, struct tt_ref b)
+{
+	return a.buf == b.buf && a.off == b.off;
+}
+
+static bool same_op(const struct tt_op *a, const struct tt_op *b)
+{
+	return a->kind == b->kind && a->flags == b->flags && a->peer == b->peer &&
+	       a->index == b->index && a->len == b->len && same_ref(a->dst, b->dst) &&
+	       same_ref(a->a, b->a) && same_ref(a->b, b->b);
+}
+
+/* The generated form may have rounds without ops. */
+static bool same_lane(const struct tt_plan *s, const struct tt_plan *g, int lane)
+{
+	struct tt_op tmp[2 * MAX_N], tmp2[2 * MAX_N];
+	const struct tt_op *a, *b;
+	int r, i, n, m, k = 0;
+
+	for (r = 0; r < tt_plan_rounds(g, lane); r++) {
+		m = tt_plan_ops(g, lane, r, tmp2, &b);
+		if (!m)
+			continue;
+		n = k < tt_plan_rounds(s, lane) ? tt_plan_ops(s, lane, k++, tmp, &a) : 0;
+		for (i = 0; n == m && i < n; i++)
+			if (!same_op(&a[i], &b[i]))
+				return false;
+		if (n != m)
+			return false;
+	}
+	return k == tt_plan_rounds(s, lane);
+}
+
+static void test_forms(void)
+{
+	size_t max = tt_plan_store_max;
+	struct tt_plan *stored, *generated;
+	struct tt_plan_args a;
+	int n, lane, used = 0;
+
+	for (n = 2; n <= 17; n += 5)
+		for (a = args_of(n, 4001, &codecs[1]); a.lanes <= 4; a.lanes++) {
+			a.chunk = 20 * ELEM;
+			a.feedback = a.lanes % 2;
+			a.rank = n - 1;
+			tt_plan_store_max = SIZE_MAX;
+			TT_REQUIRE(!tt_plan_build(direct(), &a, &stored));
+			tt_plan_store_max = 0;
+			TT_REQUIRE(!tt_plan_build(direct(), &a, &generated));
+			tt_plan_store_max = max;
+			used += generated->gen != NULL;
+			TT_CHECK(!stored->gen && stored->nlanes == generated->nlanes &&
+				 stored->scratch == generated->scratch);
+			for (lane = 0; lane < stored->nlanes; lane++)
+				TT_CHECK(same_lane(stored, generated, lane));
+			tt_plan_free(stored);
+			tt_plan_free(generated);
+		}
+	TT_CHECK(used == 16);
+}
+
+/* Every place in the vector is encoded alike, whatever the chunks and lanes. */
+static void test_cut_at_units(void)
+{
+	struct tt_op tmp[2 * MAX_N];
+	const struct tt_op *ops;
+	struct tt_plan_args a = args_of(3, 1000, &codecs[2]);
+	struct tt_plan *plan;
+	int r, i, n, lane, encoded = 0;
+
+	for (a.lanes = 1; a.lanes <= 4; a.lanes++) {
+		a.chunk = 100 * ELEM;
+		TT_REQUIRE(!tt_plan_build(direct(), &a, &plan));
+		for (lane = 0; lane < plan->nlanes; lane++)
+			for (r = 0; r < tt_plan_rounds(plan, lane); r++) {
+				n = tt_plan_ops(plan, lane, r, tmp, &ops);
+				for (i = 0; i < n; i++) {
+					if (ops[i].kind != TT_OP_ENCODE)
+						continue;
+					TT_CHECK(ops[i].b.off % (64 * ELEM) == 0);
+					encoded++;
+				}
+			}
+		tt_plan_free(plan);
+	}
+	TT_CHECK(encoded > 40);
+}
+
+/* Changes the first op of a kind in rank 1's plan; the checker must say this. */
+static bool found(enum tt_op_kind kind, void (*spoil)(struct tt_op *op), int which,
+		  const char *says)
+{
+	struct tt_plan_args a = args_of(3, 96, &codecs[1]);
+	struct tt_plan *plans[3] = {0};
+	struct tt_op tmp[6], *op = NULL;
+	const struct tt_op *ops;
+	int r, i, n, err;
+
+	if (build_all(a, ALL, NONE, plans))
+		return false;
+	for (r = 0; !op && r < tt_plan_rounds(plans[1], 0); r++) {
+		n = tt_plan_ops(plans[1], 0, r, tmp, &ops);
+		for (i = 0; !op && i < n; i++)
+			if (ops[i].kind == kind && !which--)
+				op = (struct tt_op *)&ops[i];
+	}
+	if (!op)
+		return false;
+	spoil(op);
+	err = tt_plan_check_plans(plans, 3, NULL);
+	if (err && !strstr(tt_fail_text(err), says))
+		printf("  %s\n", tt_fail_text(err));
+	free_all(plans, 3);
+	return err == -EINVAL && strstr(tt_fail_text(err), says);
+}
+
+static void forget_residual(struct tt_op *op)
+{
+	op->b.buf = TT_BUF_NONE;
+}
+
+static void move_place(struct tt_op *op)
+{
+	op->b.off = op->b.off ? 0 : 8 * ELEM;
+}
+
+static void move_inside_unit(struct tt_op *op)
+{
+	op->b.off += ELEM;
+}
+
+static void divide(struct tt_op *op)
+{
+	op->flags |= TT_OPF_DIVIDE;
+}
+
+static void read_elsewhere(struct tt_op *op)
+{
+	op->a.off += 64;
+}
+
+static void only_decode(struct tt_op *op)
+{
+	op->kind = TT_OP_DECODE;
+}
+
+static void overlap(struct tt_op *op)
+{
+	op->a = op->dst;
+}
+
+static void test_faults(void)
+{
+	/* the encoding then has the whole, which is as good */
+	TT_CHECK(!found(TT_OP_ENCODE, forget_residual, 0, "anything"));
+	TT_CHECK(found(TT_OP_ENCODE, move_place, 0, "hazard at byte 0 of residual"));
+	TT_CHECK(found(TT_OP_ENCODE, move_inside_unit, 0, "units of 32"));
+	TT_CHECK(found(TT_OP_DECODE, move_place, 0, "is not an encoding"));
+	TT_CHECK(found(TT_OP_DECODE, read_elsewhere, 0, "is not an encoding"));
+	TT_CHECK(found(TT_OP_DECODE, divide, 1, "is divided too often"));
+	TT_CHECK(found(TT_OP_DECODE_ADD, only_decode, 0, "exactly once"));
+	TT_CHECK(found(TT_OP_ENCODE, overlap, 1, "overlaps its result"));
+}
+
+/* Only algorithms with codecs do calls with one, and no other. */
+static void test_choice(void)
+{
+	struct tt_plan_args a = args_of(4, 1 << 20, &codecs[1]);
+	const struct tt_alg *alg;
+	struct tt_chooser *c;
+	struct tt_model m;
+
+	tt_model_default(&m);
+	TT_REQUIRE(!tt_chooser_new("allreduce:ring:0-inf", 1 << 20, 4, &m, &c));
+	TT_CHECK(!strcmp(tt_choose(c, &a)->name, "codec_direct"));
+	a.nranks = 1;
+	TT_CHECK(!strcmp(tt_choose(c, &a)->name, "codec_direct"));
+	a.codec = NULL;
+	TT_CHECK(!strcmp(tt_choose(c, &a)->name, "single"));
+	a.nranks = 4;
+	TT_CHECK(!strcmp(tt_choose(c, &a)->name, "ring"));
+	for (alg = tt_algs; alg->name; alg++)
+		if (strstr(alg->name, "codec"))
+			TT_CHECK(!tt_alg_can(alg, &a) && !alg->can(&a));
+	tt_chooser_free(c);
+}
+
+static void compare(const struct tt_plan_args *a, const struct tt_model *m)
+{
+	struct tt_sim_result r;
+	struct tt_cost cost;
+	double ratio;
+
+	TT_REQUIRE(!tt_sim(direct(), a, m, &r));
+	tt_cost(direct(), a, m, &cost);
+	ratio = cost.time / r.last;
+	if (ratio < 0.5 || ratio > 2)
+		printf("  n=%d count=%zu align=%zu lanes=%d: %.1f us, simulated %.1f\n", a->nranks,
+		       a->count, a->codec->align, a->lanes, cost.time / 1e3, r.last / 1e3);
+	TT_CHECK(ratio >= 0.5 && ratio <= 2);
+}
+
+static void test_costs(void)
+{
+	struct tt_plan_args a;
+	struct tt_model m;
+	size_t c, count;
+	int n, slow;
+
+	for (slow = 0; slow < 2; slow++)
+		for (c = 0; c < CODECS - 1; c++)
+			for (n = 1; n <= 16; n *= 2)
+				for (count = 1 << 10; count <= 4 << 20; count *= 16) {
+					tt_model_default(&m);
+					if (slow)
+						m.link[TT_LEVEL_LEAF] =
+							(struct tt_hop){15000, 1 / 0.0125};
+					a = args_of(n, count, &codecs[c]);
+					compare(&a, &m);
+					a.lanes = 4;
+					compare(&a, &m);
+				}
+}
+
+/* Messages are shorter, so a call over a slow network is faster by about as much. */
+static void test_gain(void)
+{
+	struct tt_plan_args a = args_of(4, 4 << 20, &codecs[2]);
+	struct tt_sim_result coded, plain;
+	struct tt_model m;
+
+	tt_model_default(&m);
+	m.link[TT_LEVEL_LEAF] = (struct tt_hop){15000, 1 / 0.0125}; /* 100 Mbit/s */
+	a.lanes = 4;
+	TT_REQUIRE(!tt_sim(direct(), &a, &m, &coded));
+	a.codec = NULL;
+	TT_REQUIRE(!tt_sim(tt_alg_find(TT_COLL_ALLREDUCE, "ring"), &a, &m, &plain));
+	printf("  16 MiB at 100 Mbit/s: plain %.0f ms, 1.5 bits per element %.0f ms\n",
+	       plain.last / 1e6, coded.last / 1e6);
+	TT_CHECK(plain.last / coded.last > 15);
+}
+
+static const struct tt_test tests[] = {
+	{"proof", test_proof},
+	{"counts", test_counts},
+	{"forms", test_forms},
+	{"cut_at_units", test_cut_at_units},
+	{"faults", test_faults},
+	{"choice", test_choice},
+	{"costs", test_costs},
+	{"gain", test_gain},
+	{NULL, NULL},
+};
+
+int main(int argc, char **argv)
+{
+	return tt_test_main("codec_plans", tests, argc, argv);
+}
