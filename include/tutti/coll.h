@@ -315,6 +315,9 @@ enum tutti_coll {
 	TUTTI_COLL_EXSCAN
 };
 
+struct tutti_codec;    /* tutti/codec.h */
+struct tutti_feedback; /* tutti/feedback.h */
+
 #define TUTTI_CALL_PERSISTENT 1u /* flags: as the _init form */
 
 /*
@@ -338,7 +341,13 @@ struct tutti_call {
 	int quorum;
 	int cutoff_ms;
 	int pad;
-	void *codec;
+	/*
+	 * All-reduce of float32 by sum or avg: the vector travels encoded. All ranks pass codecs of
+	 * the same name. NULL: as it is.
+	 */
+	struct tutti_codec *codec;
+	/* With codec: what encodings leave out is added in the next call. NULL: it is lost. */
+	struct tutti_feedback *feedback;
 };
 
 /**

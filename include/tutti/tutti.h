@@ -16,6 +16,7 @@
 #include <tutti/layout.h>
 #include <tutti/ps.h>
 #include <tutti/codec.h>
+#include <tutti/feedback.h>
 #include <tutti/info.h>
 
 #endif

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 #include <stddef.h>
+#include <string.h>
 
 #include "lib/api/api.h"
 
@@ -27,7 +28,7 @@ static const struct field {
 	}
 	FIELD(sendbuf),	   FIELD(recvbuf),    FIELD(count),    FIELD(sendcounts), FIELD(senddispls),
 	FIELD(recvcounts), FIELD(recvdispls), FIELD(datatype), FIELD(op),	  FIELD(root),
-	FIELD(quorum),	   FIELD(cutoff_ms),  FIELD(pad),      FIELD(codec),
+	FIELD(quorum),	   FIELD(cutoff_ms),  FIELD(pad),      FIELD(codec),	  FIELD(feedback),
 #undef FIELD
 };
 #define FIELDS (sizeof(fields) / sizeof(fields[0]))
@@ -41,13 +42,14 @@ enum {
 	TYPE = 1 << 7,
 	OP = 1 << 8,
 	ROOT = 1 << 9,
+	CODEC = 3 << 13, /* with feedback */
 	BOTH = SEND | RECV | TYPE,
 };
 
 static unsigned fields_of(enum tt_coll coll)
 {
 	static const unsigned has[TT_NUM_COLLS] = {
-		[TT_COLL_ALLREDUCE] = BOTH | COUNT | OP,
+		[TT_COLL_ALLREDUCE] = BOTH | COUNT | OP | CODEC,
 		[TT_COLL_BCAST] = RECV | TYPE | COUNT | ROOT,
 		[TT_COLL_BARRIER] = 0,
 		[TT_COLL_REDUCE] = BOTH | COUNT | OP | ROOT,
@@ -89,7 +91,8 @@ static int check_unused(const struct tutti_call *c)
 
 		if (has & 1u << i || is_zero((const char *)c + f->offset, f->size))
 			continue;
-		if (f->offset >= offsetof(struct tutti_call, quorum))
+		if (f->offset >= offsetof(struct tutti_call, quorum) &&
+		    f->offset < offsetof(struct tutti_call, codec))
 			return tt_fail(-EINVAL,
 				       "tutti_call: %s is not 0, but this version does not support "
 				       "it",
@@ -117,11 +120,39 @@ static int check_struct(const struct tutti_call *c, const struct tutti_request *
 	return check_unused(c);
 }
 
+static int check_codec(const struct tutti_comm *comm, const struct tutti_call *c)
+{
+	if (!c->codec)
+		return c->feedback ? tt_fail(-EINVAL, "tutti_call: feedback is not NULL, but codec "
+						      "is")
+				   : 0;
+	if (c->datatype != TUTTI_FLOAT32)
+		return tt_fail(-EINVAL, "tutti_call: a codec encodes float32, not %s",
+			       tutti_datatype_size(c->datatype) ? tt_datatype_name(c->datatype)
+								: "an unknown type");
+	if (c->op != TUTTI_SUM && c->op != TUTTI_AVG)
+		return tt_fail(-EINVAL, "tutti_call: with a codec, op must be sum or avg");
+	if (!tt_codec_fixed(c->codec) || !tt_codec_align(c->codec))
+		return tt_fail(-EOPNOTSUPP,
+			       "tutti_call: codec %s: this version combines encodings of fixed "
+			       "length only; tutti_codec(7) lists them",
+			       tt_codec_name(c->codec));
+	if (c->feedback)
+		return tt_feedback_check(c->feedback, comm, c->codec, c->count);
+	if (!strncmp(tt_codec_name(c->codec), "randomk", 7))
+		return tt_fail(-EINVAL,
+			       "tutti_call: codec %s needs feedback: without it the sum "
+			       "is biased",
+			       tt_codec_name(c->codec));
+	return 0;
+}
+
 int tutti_call(struct tutti_comm *comm, const struct tutti_call *c, struct tutti_request **request)
 {
 	static const struct tt_sized sized = TT_SIZED("call", tutti_call, root);
 	struct tutti_call own;
 	bool persistent;
+	struct tt_plan_codec codec;
 	struct tt_call call;
 	int err;
 
@@ -144,7 +175,17 @@ int tutti_call(struct tutti_comm *comm, const struct tutti_call *c, struct tutti
 				.rcounts = c->recvcounts,
 				.rdispls = c->recvdispls};
 	persistent = c->flags & TUTTI_CALL_PERSISTENT;
-	if (c->timeout_ms || c->priority)
+	if (c->codec || c->feedback) {
+		err = tt_check_comm(comm);
+		if (!err)
+			err = check_codec(comm, c);
+		if (err)
+			return err;
+		codec = (struct tt_plan_codec){c->codec, tt_codec_bound, tt_codec_align(c->codec)};
+		call.codec = &codec;
+		call.feedback = c->feedback;
+	}
+	if (c->timeout_ms || c->priority || c->codec)
 		return tt_coll_with(comm, call,
 				    &(struct tt_call_options){.timeout_ms = c->timeout_ms,
 							      .priority = c->priority},

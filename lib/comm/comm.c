@@ -182,6 +182,8 @@ uint64_t tt_comm_mix(const struct tutti_comm *comm, const struct tt_fields *f)
 		h = tt_hash_add(h, f->counts);
 	if (f->in_place | f->init)
 		h = tt_hash_add(h, (uint64_t)f->init << 32 | f->in_place);
+	if (f->codec)
+		h = tt_hash_add(h, f->codec);
 	return h;
 }
 
@@ -189,7 +191,7 @@ static bool same_fields(const struct tt_fields *a, const struct tt_fields *b)
 {
 	return a->coll == b->coll && a->datatype == b->datatype && a->op == b->op &&
 	       a->root == b->root && a->count == b->count && a->counts == b->counts &&
-	       a->in_place == b->in_place;
+	       a->in_place == b->in_place && a->codec == b->codec;
 }
 
 uint64_t tt_comm_called(struct tutti_comm *comm, const struct tt_fields *fields,

@@ -41,6 +41,7 @@ struct tt_fields {
 	uint32_t in_place; /* 1: in place; 0 without data and where a root alone has the choice;
 			      fused calls: a hash */
 	uint32_t init;	   /* of a persistent operation: number of its _init call, from 1; else 0 */
+	uint64_t codec;	   /* hash of its name, codec_names.c; 0: none */
 };
 
 /* The arrays of a v form, copied; shared by its plan and the history. Guarded by the wire lock. */
@@ -365,6 +366,14 @@ struct tutti_comm *tt_comm_find(struct tutti_context *ctx, uint64_t uid);
 struct tutti_comm *tt_comm_find_any(struct tutti_context *ctx, uint64_t uid);
 /* The rank in comm of a rank of the world, or -1. */
 int tt_comm_rank_of(const struct tutti_comm *comm, int world);
+
+/*
+ * codec_names.c: the last names of codecs in calls of this process and of other ranks, for texts.
+ * Any thread. The text is "" for hash 0 and "an unknown codec" for a name that was forgotten.
+ */
+#define TT_CODEC_NAME 64 /* bytes, with the NUL */
+void tt_codec_name_add(uint64_t hash, const char *name);
+const char *tt_codec_name_text(uint64_t hash, char name[TT_CODEC_NAME]);
 
 /* polled.c */
 

@@ -41,14 +41,16 @@ static bool collects(struct tutti_context *ctx)
 
 /*
  * Layout of all four messages. rank, fields: the call of this rank. other, ...: the differing
- * rank; in STUCK: minus the size of the communicator, and DIFFERS or 0.
+ * rank; in STUCK: minus the size of the communicator, and DIFFERS or 0. The names of codecs are
+ * known to the ranks that pass them, and from STUCK on to rank 0.
  */
 struct stuck_msg {
 	uint64_t uid, seq;
 	int32_t rank, other;
 	struct tt_fields fields, other_fields;
+	char codec[TT_CODEC_NAME], other_codec[TT_CODEC_NAME];
 };
-_Static_assert(sizeof(struct stuck_msg) == 104, "doc/WIRE.md");
+_Static_assert(sizeof(struct stuck_msg) == 248, "doc/WIRE.md");
 
 /* A call that some ranks made, with the lowest of them. */
 struct kind {
@@ -96,6 +98,8 @@ const char *tt_fields_differ(const struct tt_fields *a, const struct tt_fields *
 		return "op";
 	if (a->in_place != b->in_place)
 		return "in place";
+	if (a->codec != b->codec)
+		return "codec";
 	return a->root != b->root ? "root" : NULL;
 }
 
@@ -115,7 +119,7 @@ const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, s
 	static const char *const user[] = {"user", "user, ordered", "premul_sum"};
 	enum tt_coll coll = (enum tt_coll)f->coll;
 	const char *place = f->in_place ? ", in place" : "";
-	char count[40] = "", op[32] = "", root[32] = "", type[32], number[48];
+	char count[40] = "", op[32] = "", root[32] = "", type[32], number[48], codec[TT_CODEC_NAME];
 	uint32_t own = f->op - TUTTI_NUM_OPS;
 
 	if (f->coll == FORGOTTEN) {
@@ -137,8 +141,9 @@ const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, s
 	if (coll == TT_COLL_BARRIER || coll == TT_COLL_ALLTOALLW)
 		snprintf(buf, size, "%s %s", tt_coll_name(coll), number);
 	else
-		snprintf(buf, size, "%s %s (%s%s%s%s%s)", tt_coll_name(coll), number, count, type,
-			 op, root, place);
+		snprintf(buf, size, "%s %s (%s%s%s%s%s%s%s)", tt_coll_name(coll), number, count,
+			 type, op, root, place, f->codec ? ", codec " : "",
+			 tt_codec_name_text(f->codec, codec));
 	return buf;
 }
 
@@ -152,6 +157,7 @@ static void say(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *f
 				.fields = *fields,
 				.other_fields.coll = differs};
 
+	tt_codec_name_text(fields->codec, msg.codec);
 	tt_ctl_send(comm->ctx->boot, tt_boot_lowest(comm->ctx->boot), TT_CTL_STUCK, &msg,
 		    sizeof(msg));
 }
@@ -198,6 +204,9 @@ static bool read_msg(const void *data, size_t len, struct stuck_msg *msg)
 	if (len != sizeof(*msg))
 		return false;
 	memcpy(msg, data, sizeof(*msg));
+	msg->codec[TT_CODEC_NAME - 1] = msg->other_codec[TT_CODEC_NAME - 1] = 0;
+	tt_codec_name_add(msg->fields.codec, msg->codec);
+	tt_codec_name_add(msg->other_fields.codec, msg->other_codec);
 	return true;
 }
 
@@ -262,6 +271,8 @@ static void decide(struct tutti_context *ctx, struct tt_stuck_entry *e)
 		msg.other = e->forgetful;
 		msg.other_fields = (struct tt_fields){.coll = FORGOTTEN};
 	}
+	tt_codec_name_text(msg.fields.codec, msg.codec);
+	tt_codec_name_text(msg.other_fields.codec, msg.other_codec);
 	announce(ctx, e, &msg);
 }
 
@@ -495,7 +506,7 @@ static void note_mismatch(struct tutti_context *ctx, const struct stuck_msg *msg
 	const char *field = tt_fields_differ(&msg->fields, &msg->other_fields);
 	const char *call = tt_coll_name((enum tt_coll)msg->fields.coll), *in = "a communicator";
 	struct tutti_comm *comm = tt_comm_find_any(ctx, msg->uid);
-	char a[160], b[160], name[TT_COMM_NAME], text[480];
+	char a[224], b[224], name[TT_COMM_NAME], text[640];
 
 	if (!field)
 		return;

@@ -33,6 +33,8 @@ static void plan_ended(struct tutti_request *r)
 
 	if (req->plan->node)
 		tt_node_ended(req);
+	if (req->feedback)
+		tt_feedback_end(req->feedback);
 	for (i = TT_BUF_SEND; i <= TT_BUF_RECV; i++)
 		if (req->region[i] && req->region[i]->cached) {
 			tt_mem_return(req->region[i]);
@@ -50,7 +52,12 @@ static int plan_start(struct tutti_request *r)
 		tt_combine_scale(req);
 		tt_wire_lock(r->comm->ctx->wire);
 	}
+	err = req->feedback ? tt_feedback_begin(req->feedback, r->ops->call(r)) : 0;
+	if (err)
+		return err;
 	err = tt_request_begin(r);
+	if (err && req->feedback)
+		tt_feedback_end(req->feedback);
 	if (err)
 		return err;
 	borrow_regions(req);
@@ -110,6 +117,8 @@ static void plan_free(struct tutti_request *r)
 
 	if (req->user)
 		tt_userop_put(req->user);
+	if (req->feedback)
+		tt_feedback_put(req->feedback);
 	if (req->fields.init) {
 		tt_series_free(r->comm, &req->series);
 		if (req->plan->node)
@@ -222,6 +231,8 @@ static int bind(struct tt_plan_req *req, const struct tt_call *call)
 	req->base[TT_BUF_SCRATCH] = req->scratch;
 	req->extent[TT_BUF_SCRATCH] = req->plan->scratch;
 	req->unscaled = NULL;
+	if (call->feedback)
+		req->base[TT_BUF_RESIDUAL] = (char *)call->feedback->state;
 	if (premultiplies(req))
 		req->unscaled = call->in_place ? call->recvbuf : call->sendbuf;
 	err = bind_buffer(req, TT_BUF_RECV, call->recvbuf, tt_recv_bytes(a));
@@ -261,7 +272,8 @@ struct tt_fields tt_call_fields(const struct tutti_comm *comm, const struct tt_c
 			      .datatype = call->datatype,
 			      .op = user ? TUTTI_NUM_OPS + user->kind : call->op,
 			      .root = call->root,
-			      .count = tt_coll_own_counts(call->coll) ? 0 : call->count};
+			      .count = tt_coll_own_counts(call->coll) ? 0 : call->count,
+			      .codec = call->codec ? tt_codec_hash(call->codec->codec) : 0};
 	bool sums = call->coll == TT_COLL_REDUCE_SCATTER || call->coll == TT_COLL_ALLGATHERV;
 	int i;
 
@@ -306,7 +318,10 @@ int tt_request_new(struct tutti_comm *comm, const struct tt_call *call, bool per
 	req->blocking = call->blocking;
 	req->user = user;
 	req->op = user ? TUTTI_SUM : call->op;
+	req->feedback = call->feedback;
 	req->fields = tt_call_fields(comm, call, user);
+	if (call->codec)
+		tt_codec_name_add(req->fields.codec, tt_codec_name(call->codec->codec));
 	err = bind(req, call);
 	if (!err && persistent)
 		err = make_series(req);
@@ -316,6 +331,8 @@ int tt_request_new(struct tutti_comm *comm, const struct tt_call *call, bool per
 	}
 	if (user)
 		user->users++;
+	if (req->feedback)
+		atomic_fetch_add(&req->feedback->refs, 1);
 	tt_request_init(&req->r, persistent ? &persistent_ops : &plan_ops, comm, persistent);
 	*out = &req->r;
 	return 0;

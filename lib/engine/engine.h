@@ -8,6 +8,9 @@
 #ifndef TT_ENGINE_H
 #define TT_ENGINE_H
 
+#include <tutti/feedback.h>
+
+#include "lib/codec/codec.h"
 #include "lib/comm/comm.h"
 #include "lib/node/node.h"
 #include "lib/plan/choose.h"
@@ -163,6 +166,18 @@ struct tt_ring_run {
 	bool made;    /* short_path.c has published the buffers, and filled the ring, if any */
 };
 
+/* Residuals of encodings. Any thread; one call at a time reads and writes state. */
+struct tutti_feedback {
+	uint64_t magic;
+	atomic_int refs; /* the caller's, and requests */
+	atomic_bool busy;
+	uint64_t comm; /* its uid */
+	struct tutti_codec *codec;
+	size_t count; /* elements of one of the vectors in state */
+	float *state; /* tt_codec_states of them */
+};
+#define TT_FEEDBACK_MAGIC 0x74756665656462ull
+
 /* A plan bound to buffers. */
 struct tt_plan_req {
 	struct tutti_request r; /* r.link: in entry->idle while unused */
@@ -183,9 +198,10 @@ struct tt_plan_req {
 	const void *unscaled;	/* input of a premultiplied sum; base[TT_BUF_SEND]: scaled */
 	void *scaled;		/* for the scaled input, unless in recvbuf; kept like scratch */
 	struct tt_region *scaled_region;
-	bool blocking;		  /* as in struct tt_call */
-	struct tt_series series;  /* of a persistent request: fields.init is set */
-	struct tt_counts *counts; /* a v form where ranks have their own counts */
+	struct tutti_feedback *feedback; /* of a call with a codec; NULL: none */
+	bool blocking;			 /* as in struct tt_call */
+	struct tt_series series;	 /* of a persistent request: fields.init is set */
+	struct tt_counts *counts;	 /* a v form where ranks have their own counts */
 
 	/* this run */
 	uint64_t fprint;
@@ -218,7 +234,9 @@ struct tt_call {
 	enum tutti_op op;
 	int root;
 	const size_t *scounts, *sdispls, *rcounts,
-		*rdispls; /* as in struct tt_plan_args; the caller's */
+		*rdispls;		   /* as in struct tt_plan_args; the caller's */
+	const struct tt_plan_codec *codec; /* NULL: none */
+	struct tutti_feedback *feedback;
 };
 
 /* Where the ranks are, for a plan. */
@@ -307,6 +325,23 @@ void tt_combine(struct tt_plan_req *req, void *dst, const void *a, const void *b
 		int divide_by);
 /* Writes the request's scaled input to where the plan reads it. */
 void tt_combine_scale(struct tt_plan_req *req);
+
+/*
+ * code.c: an op that encodes or decodes. False: it has failed, and so has the communicator, whose
+ * sweep ends the request.
+ */
+bool tt_code_op(struct tt_plan_req *req, const struct tt_op *op);
+
+/* feedback.c: any thread */
+int tt_feedback_new(struct tutti_comm *comm, struct tutti_codec *codec, size_t count,
+		    struct tutti_feedback **feedback);
+void tt_feedback_put(struct tutti_feedback *feedback);
+/* Whether a call of count elements with codec on comm may use it: 0 or -EINVAL. */
+int tt_feedback_check(const struct tutti_feedback *feedback, const struct tutti_comm *comm,
+		      const struct tutti_codec *codec, size_t count);
+/* From here until tt_feedback_end no other call uses it; -EBUSY: one does. */
+int tt_feedback_begin(struct tutti_feedback *feedback, const char *call);
+void tt_feedback_end(struct tutti_feedback *feedback);
 
 /*
  * fuse.c: a group holds first, and rest follow it there. Starts together all that can be fused

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 libtt_la_SOURCES += \
-	lib/engine/alltoallw.c lib/engine/alltoallw.h lib/engine/call.c lib/engine/combine.c \
-	lib/engine/crowding.c lib/engine/doing.c \
+	lib/engine/alltoallw.c lib/engine/alltoallw.h lib/engine/call.c lib/engine/code.c \
+	lib/engine/combine.c \
+	lib/engine/crowding.c lib/engine/doing.c lib/engine/feedback.c \
 	lib/engine/engine.h lib/engine/fuse.c lib/engine/kin.c lib/engine/launch.c \
 	lib/engine/launch.h \
 	lib/engine/node/node_comm.c lib/engine/node/node_ops.c lib/engine/node/node_ops.h \

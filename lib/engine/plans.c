@@ -19,7 +19,8 @@ struct tt_plan_entry {
 	struct tt_list idle; /* requests */
 	int users;	     /* requests in use */
 	struct tt_plan_args key;
-	struct tt_counts *counts; /* of a v form: has the arrays of key and plan */
+	struct tt_counts *counts;   /* of a v form: has the arrays of key and plan */
+	struct tt_plan_codec codec; /* if the key has one: that of key and plan */
 	struct tt_plan *plan;
 };
 
@@ -45,6 +46,8 @@ static uint64_t hash_key(const struct tt_plan_args *k)
 	h = tt_hash_add(h, k->elem << 4 | (uint64_t)k->persistent << 3 |
 				   (uint64_t)k->in_place << 2 | (uint64_t)k->divide << 1 |
 				   k->ordered);
+	if (k->codec)
+		h = tt_hash_add(h, (uint64_t)(uintptr_t)k->codec->codec + k->feedback);
 	h = hash_array(h, k->scounts, k->nranks);
 	h = hash_array(h, k->sdispls, k->nranks);
 	h = hash_array(h, k->rcounts, k->nranks);
@@ -56,11 +59,17 @@ static bool same_array(const size_t *a, const size_t *b, int n)
 	return a == b || (a && b && !memcmp(a, b, (size_t)n * sizeof(*a)));
 }
 
+static bool same_codec(const struct tt_plan_args *a, const struct tt_plan_args *b)
+{
+	return a->codec == b->codec || (a->codec && b->codec && a->feedback == b->feedback &&
+					a->codec->codec == b->codec->codec);
+}
+
 static bool same_key(const struct tt_plan_args *a, const struct tt_plan_args *b)
 {
 	return a->coll == b->coll && a->root == b->root && a->count == b->count &&
 	       a->elem == b->elem && a->in_place == b->in_place && a->divide == b->divide &&
-	       a->ordered == b->ordered && a->persistent == b->persistent &&
+	       a->ordered == b->ordered && a->persistent == b->persistent && same_codec(a, b) &&
 	       same_array(a->scounts, b->scounts, a->nranks) &&
 	       same_array(a->sdispls, b->sdispls, a->nranks) &&
 	       same_array(a->rcounts, b->rcounts, a->nranks) &&
@@ -105,6 +114,8 @@ static void free_entry(struct tt_plan_cache *cache, struct tt_plan_entry *entry)
 	tt_list_del(&entry->lru);
 	tt_plan_free(entry->plan);
 	tt_counts_put(entry->counts);
+	if (entry->key.codec)
+		tt_codec_release(entry->codec.codec);
 	free(entry);
 	cache->n--;
 }
@@ -167,6 +178,10 @@ static int new_entry(struct tutti_comm *comm, const struct tt_plan_args *key,
 		return tt_fail(-ENOMEM, "no memory for a plan");
 	}
 	args = entry->counts ? entry->counts->args : *key;
+	if (key->codec) {
+		entry->codec = *key->codec;
+		args.codec = &entry->codec;
+	}
 	entry->key = args;
 	if (!key->sdispls) /* as looked up */
 		entry->key.sdispls = NULL;
@@ -178,6 +193,8 @@ static int new_entry(struct tutti_comm *comm, const struct tt_plan_args *key,
 		free(entry);
 		return err;
 	}
+	if (key->codec) /* its address is in the key */
+		tt_codec_hold(entry->codec.codec);
 	tt_list_init(&entry->bucket);
 	tt_list_init(&entry->lru);
 	tt_list_init(&entry->idle);
@@ -257,7 +274,9 @@ struct tt_plan_args tt_call_args(const struct tutti_comm *comm, const struct tt_
 				    .scounts = call->scounts,
 				    .sdispls = call->sdispls,
 				    .rcounts = call->rcounts,
-				    .rdispls = call->rdispls};
+				    .rdispls = call->rdispls,
+				    .feedback = call->feedback != NULL,
+				    .codec = call->codec};
 
 	tt_comm_place(comm, &args);
 	return args;

@@ -128,6 +128,8 @@ static void start_op(struct tt_op_run *run)
 /* Returns whether the op is over. */
 static bool start_local(struct tt_op_run *run)
 {
+	if (run->op->kind >= TT_OP_ENCODE && run->op->kind <= TT_OP_DECODE_ADD)
+		return tt_code_op(run->lane->req, run->op);
 	if (run->op->kind != TT_OP_REDUCE)
 		return tt_node_start_op(run);
 	combine(run->lane->req, run->op, NULL);

@@ -122,7 +122,9 @@ static int refused(struct mp_job *job)
 	WRONG("quorum", c.quorum = 2);
 	WRONG("cutoff_ms", c.cutoff_ms = 2);
 	WRONG("pad", c.pad = 2);
-	WRONG("codec is not 0, but this version", c.codec = out);
+	WRONG("feedback is not NULL, but codec is", c.feedback = (void *)out);
+	WRONG("feedback is not 0, but bcast", c.coll = TUTTI_COLL_BCAST; c.sendbuf = NULL;
+	      c.op = TUTTI_SUM; c.feedback = (void *)out);
 	/* as the plain call */
 	WRONG("allreduce: 77 is not a datatype", c.datatype = (enum tutti_datatype)77);
 	WRONG("operator", c.op = (enum tutti_op)99);

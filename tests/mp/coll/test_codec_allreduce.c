@@ -1,0 +1,765 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * All-reduces whose vectors travel encoded: the bits of a serial oracle on any number of ranks,
+ * lanes and chunks, with and without feedback; conservation over 1,000 steps; values that are not
+ * finite; all forms of the call; refused arguments, codecs that differ, damaged encodings, deaths;
+ * bytes and allocations by the counters.
+ */
+#include "config.h"
+
+#include "tests/mp/job.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "lib/base/hash.h"
+#include "lib/codec/codec.h"
+#include "lib/comm/comm.h"
+#include "lib/plan/plan.h"
+
+#define SHM "TUTTI_TRANSPORT=shm "
+#define OFI "TUTTI_TRANSPORT=ofi TUTTI_IF=lo "
+#define FAULT                                                                                      \
+	"TUTTI_TRANSPORT=fault:shm "                                                               \
+	"TUTTI_FAULT=seed=5,delay=0.1:100,reorder=0.3,again=0.2,max_put=70001"
+#define MAX_N 8
+#define MAX_COUNT 5000
+
+static const char *const codecs[] = {"fp16", "bf16",   "fp8:e4m3",	"int8:block=64",
+				     "int8", "onebit", "qsgd:levels=7", "randomk:5%"};
+#define CODECS (sizeof(codecs) / sizeof(codecs[0]))
+
+static float value(unsigned seed, int rank, size_t i)
+{
+	uint32_t h = seed * 2654435761u + (uint32_t)rank * 40503u + (uint32_t)i * 2246822519u;
+
+	h ^= h >> 15;
+	h *= 2246822519u;
+	h ^= h >> 13;
+	return ((float)(h % 20001) - 10000) / (h % 7 ? 1000.0f : 30.0f);
+}
+
+static void fill(float *v, unsigned seed, int rank, size_t count)
+{
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		v[i] = value(seed, rank, i);
+}
+
+/* ---- the oracle ---- */
+
+/* All ranks' inputs and residuals; NULL: no feedback. */
+struct world {
+	int n;
+	size_t count;
+	float *in[MAX_N], *left[MAX_N], *out;
+};
+
+static int world_new(struct world *w, int n, size_t count, bool feedback)
+{
+	int r;
+
+	*w = (struct world){.n = n, .count = count, .out = calloc(count + 1, 4)};
+	TT_EXPECT(w->out != NULL);
+	for (r = 0; r < n; r++) {
+		w->in[r] = calloc(count + 1, 4);
+		w->left[r] = feedback ? calloc(count + 1, 4) : NULL;
+		TT_EXPECT(w->in[r] && (w->left[r] || !feedback));
+	}
+	return 0;
+}
+
+static void world_free(struct world *w)
+{
+	int r;
+
+	for (r = 0; r < w->n; r++) {
+		free(w->in[r]);
+		free(w->left[r]);
+	}
+	free(w->out);
+}
+
+/* The rank that encodes, and where; the number of the call. */
+struct place {
+	int rank;
+	size_t first, count;
+	uint64_t call;
+};
+
+/* v becomes what its encoding, with this residual, decodes to. */
+static int through(const struct tutti_codec *codec, float *v, float *left, const struct place *p)
+{
+	static unsigned char coded[8 * MAX_COUNT + 64];
+	bool same = !strncmp(tutti_codec_name(codec), "randomk", 7);
+	uint64_t call = same ? p->call : tt_hash_add(p->call, (uint64_t)p->rank);
+	float *state = left ? left + p->first : NULL;
+	size_t len;
+
+	TT_EXPECT(tutti_codec_bound(codec, p->count) <= sizeof(coded));
+	TT_EXPECT(!tt_codec_encode(codec, v, left ? &state : NULL, p->first, p->count, call, coded,
+				   &len));
+	TT_EXPECT(len == tutti_codec_bound(codec, p->count));
+	TT_EXPECT(!tt_codec_decode(codec, coded, len, p->first, p->count, v));
+	return 0;
+}
+
+/* The block of a rank: whole units of the codec. */
+static int combine_block(struct world *w, const struct tutti_codec *codec, int owner, bool avg,
+			 uint64_t call)
+{
+	size_t unit = tt_codec_align(codec), units = (w->count + unit - 1) / unit, i, n;
+	size_t from = tt_part_begin(units, w->n, owner) * unit;
+	size_t to = tt_part_begin(units, w->n, owner + 1) * unit;
+	static float sum[MAX_COUNT], part[MAX_COUNT];
+	struct place p = {.first = from, .call = call};
+
+	to = to < w->count ? to : w->count;
+	p.count = n = from < to ? to - from : 0;
+	for (; n && p.rank < w->n; p.rank++) {
+		memcpy(part, w->in[p.rank] + from, n * 4);
+		if (p.rank != owner)
+			TT_EXPECT(!through(codec, part, w->left[p.rank], &p));
+		for (i = 0; i < n; i++)
+			sum[i] = p.rank ? sum[i] + part[i] : part[i];
+	}
+	p.rank = owner;
+	if (n)
+		TT_EXPECT(!through(codec, sum, w->left[owner], &p));
+	for (i = 0; i < n; i++)
+		w->out[from + i] = avg ? sum[i] / (float)w->n : sum[i];
+	return 0;
+}
+
+static int oracle(struct world *w, const struct tutti_codec *codec, bool avg, uint64_t call)
+{
+	int r;
+
+	for (r = 0; r < w->n; r++)
+		TT_EXPECT(!combine_block(w, codec, r, avg, call));
+	return 0;
+}
+
+/* ---- bits ---- */
+
+static struct tutti_call call_of(const void *in, void *out, size_t count, struct tutti_codec *codec,
+				 struct tutti_feedback *feedback)
+{
+	return (struct tutti_call){.size = sizeof(struct tutti_call),
+				   .coll = TUTTI_COLL_ALLREDUCE,
+				   .sendbuf = in,
+				   .recvbuf = out,
+				   .count = count,
+				   .datatype = TUTTI_FLOAT32,
+				   .op = TUTTI_SUM,
+				   .codec = codec,
+				   .feedback = feedback};
+}
+
+/* Steps of one vector: results and residuals have the oracle's bits. */
+static int steps(struct mp_job *job, struct tutti_codec *codec, size_t count, bool feedback)
+{
+	struct tutti_feedback *fb = NULL;
+	static float out[MAX_COUNT], left[MAX_COUNT];
+	struct tutti_call call;
+	struct world w;
+	int t, r;
+
+	TT_EXPECT(!world_new(&w, job->n, count, feedback));
+	if (feedback)
+		MP_OK(tutti_feedback_create(job->world, codec, count, &fb));
+	for (t = 0; t < 4; t++) {
+		for (r = 0; r < job->n; r++)
+			fill(w.in[r], (unsigned)t, r, count);
+		memcpy(out, w.in[job->rank], count * 4);
+		call = call_of(t % 2 ? TUTTI_IN_PLACE : w.in[job->rank], out, count, codec, fb);
+		call.op = t % 3 ? TUTTI_SUM : TUTTI_AVG;
+		MP_OK(tutti_call(job->world, &call, NULL));
+		TT_EXPECT(!oracle(&w, codec, call.op == TUTTI_AVG, job->world->seq));
+		TT_EXPECT(!memcmp(out, w.out, count * 4));
+		if (!feedback)
+			continue;
+		MP_OK(tutti_feedback_save(fb, left, count));
+		TT_EXPECT(!memcmp(left, w.left[job->rank], count * 4));
+	}
+	MP_OK(tutti_feedback_free(fb));
+	world_free(&w);
+	return 0;
+}
+
+static int bits_body(struct mp_job *job)
+{
+	static const size_t counts[] = {0, 1, 2, 63, 64, 65, 300, 1025, MAX_COUNT};
+	struct tutti_codec *codec;
+	bool needs;
+	size_t c, i;
+
+	for (c = 0; c < CODECS; c++) {
+		needs = !strncmp(codecs[c], "randomk", 7);
+		MP_OK(tutti_codec_create(codecs[c], &codec));
+		for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+			TT_EXPECT(!steps(job, codec, counts[i], i % 2 || needs));
+			TT_EXPECT(!steps(job, codec, counts[i], !(i % 2) || needs));
+		}
+		MP_OK(tutti_codec_free(codec));
+	}
+	return 0;
+}
+
+static void bits_shm(void)
+{
+	int n;
+
+	for (n = 1; n <= MAX_N; n += n < 5 ? 1 : 3)
+		TT_CHECK(!MP_RUN(.n = n, .env = SHM, .fn = bits_body));
+}
+
+/* Neither the plan's cut nor the kind of network changes a bit. */
+static void bits_cuts(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_CHUNK=4K TUTTI_LANES=1", .fn = bits_body));
+	TT_CHECK(!MP_RUN(.n = 4, .env = SHM "TUTTI_CHUNK=4K TUTTI_LANES=3", .fn = bits_body));
+	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_HOST_ID=h%h", .fn = bits_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_CHECKSUM=1 TUTTI_THREAD=on", .fn = bits_body));
+}
+
+static void bits_fault(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = FAULT, .fn = bits_body));
+}
+
+static void bits_ofi(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	TT_CHECK(!MP_RUN(.n = 3, .env = OFI, .fn = bits_body));
+	TT_CHECK(!MP_RUN(.n = 4, .env = OFI "TUTTI_CHUNK=4K TUTTI_LANES=4", .fn = bits_body));
+}
+
+/* ---- conservation ---- */
+
+#define KEPT 777
+#define STEPS 500 /* of each of two jobs */
+
+/* Both jobs': what every rank has put in and got out, and what is left for the next job. */
+struct kept {
+	const char *codec;
+	bool whole; /* integers, so that all is exact */
+	int first;  /* step */
+	double in[KEPT], out[KEPT], size[KEPT];
+	float left[MAX_N][KEPT];
+};
+
+static void keep_input(struct kept *k, float *v, int rank, int t)
+{
+	size_t i;
+
+	for (i = 0; i < KEPT; i++) {
+		v[i] = value((unsigned)t, rank, i);
+		v[i] = k->whole ? rintf(v[i] * 20) : v[i];
+	}
+}
+
+static int conserve_body(struct mp_job *job)
+{
+	static float v[KEPT], g[KEPT];
+	struct kept *k = job->arg;
+	struct tutti_codec *codec;
+	struct tutti_feedback *fb;
+	struct tutti_call call;
+	int t, r;
+	size_t i;
+
+	MP_OK(tutti_codec_create(k->codec, &codec));
+	MP_OK(tutti_feedback_create(job->world, codec, KEPT, &fb));
+	MP_OK(tutti_feedback_restore(fb, k->left[job->rank], KEPT));
+	MP_OK(tutti_codec_free(codec)); /* the state keeps it */
+	MP_OK(tutti_codec_create(k->codec, &codec));
+	for (t = k->first; t < k->first + STEPS; t++) {
+		keep_input(k, v, job->rank, t);
+		call = call_of(TUTTI_IN_PLACE, v, KEPT, codec, fb);
+		MP_OK(tutti_call(job->world, &call, NULL));
+		for (r = 0; job->rank == 0 && r < job->n; r++) {
+			keep_input(k, g, r, t);
+			for (i = 0; i < KEPT; i++) {
+				k->in[i] += (double)g[i];
+				k->size[i] += fabs((double)g[i]);
+			}
+		}
+		for (i = 0; job->rank == 0 && i < KEPT; i++)
+			k->out[i] += (double)v[i];
+	}
+	MP_OK(tutti_feedback_save(fb, k->left[job->rank], KEPT));
+	MP_OK(tutti_feedback_free(fb));
+	return tutti_codec_free(codec);
+}
+
+/* How many elements are not conserved. */
+static int lost(const struct kept *k)
+{
+	double all, worst = 0;
+	int r, bad = 0;
+	size_t i;
+
+	for (i = 0; i < KEPT; i++) {
+		for (all = k->out[i], r = 0; r < MAX_N; r++)
+			all += (double)k->left[r][i];
+		worst = fmax(worst, fabs(all - k->in[i]) / k->size[i]);
+		bad += fabs(all - k->in[i]) > (k->whole ? 0 : 1e-6 * k->size[i]);
+	}
+	if (bad)
+		printf("  %s: %d elements, worst %g\n", k->codec, bad, worst);
+	return bad;
+}
+
+/* 4 ranks for 500 steps; then 3, of which rank 0 takes over what the fourth has left. */
+static void conserve(const char *name, bool whole)
+{
+	struct kept *k = mp_shared_mem(sizeof(*k));
+	size_t i;
+
+	TT_REQUIRE(k != NULL);
+	k->codec = name;
+	k->whole = whole;
+	TT_CHECK(!MP_RUN(.n = 4, .env = SHM "TUTTI_LANES=1", .fn = conserve_body, .arg = k));
+	TT_CHECK(!lost(k));
+	for (i = 0; i < KEPT; i++) {
+		k->left[0][i] += k->left[3][i];
+		k->left[3][i] = 0;
+	}
+	k->first = STEPS;
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_LANES=4 TUTTI_CHUNK=4K", .fn = conserve_body,
+			 .arg = k));
+	TT_CHECK(!lost(k));
+	munmap(k, sizeof(*k));
+}
+
+static void conservation(void)
+{
+	conserve("fp16", true);
+	conserve("bf16", true);
+	conserve("fp16", false);
+	conserve("int8", false);
+	conserve("int8:block=64", false);
+	conserve("onebit", false);
+	conserve("qsgd", false);
+	conserve("randomk:5%", false);
+	conserve("randomk:5%", true);
+}
+
+/* ---- values that are not finite ---- */
+
+static int not_finite_body(struct mp_job *job)
+{
+	const float odd[] = {NAN, INFINITY, -INFINITY};
+	static float v[512], left[512], before[512];
+	struct tutti_codec *codec;
+	struct tutti_feedback *fb;
+	struct tutti_call call;
+	int k, i;
+
+	MP_OK(tutti_codec_create("int8:block=64", &codec));
+	MP_OK(tutti_feedback_create(job->world, codec, 512, &fb));
+	call = call_of(TUTTI_IN_PLACE, v, 512, codec, fb);
+	fill(v, 1, job->rank, 512);
+	MP_OK(tutti_call(job->world, &call, NULL));
+	for (k = 0; k < 3 * 8; k++) { /* every block has its turn, so every rank's own has */
+		MP_OK(tutti_feedback_save(fb, before, 512));
+		fill(v, 2 + (unsigned)k, job->rank, 512);
+		if (job->rank == 1)
+			v[k % 8 * 64 + 10] = odd[k / 8];
+		MP_OK(tutti_call(job->world, &call, NULL));
+		for (i = 0; i < 512; i++)
+			TT_EXPECT(!isnan(v[i]) == (i / 64 != k % 8) && !isinf(v[i]));
+		MP_OK(tutti_feedback_save(fb, left, 512));
+		for (i = 0; i < 512; i++)
+			TT_EXPECT(isfinite(left[i]));
+		if (job->rank == 1)
+			TT_EXPECT(!memcmp(left + k % 8 * 64, before + k % 8 * 64, 64 * 4));
+	}
+	MP_OK(tutti_feedback_free(fb));
+	return tutti_codec_free(codec);
+}
+
+static void not_finite(void)
+{
+	TT_CHECK(!MP_RUN(.n = 4, .env = SHM, .fn = not_finite_body));
+}
+
+/* ---- forms ---- */
+
+#define LONG 100000
+
+static int forms_body(struct mp_job *job)
+{
+	float *a = calloc(LONG, 4), *b = calloc(LONG, 4), *c = calloc(LONG, 4);
+	struct tutti_feedback *fa, *fb, *fc;
+	struct tutti_request *req, *persistent;
+	struct tutti_call call;
+	struct tutti_codec *codec;
+	int t;
+
+	TT_EXPECT(a && b && c);
+	MP_OK(tutti_codec_create("int8", &codec));
+	MP_OK(tutti_feedback_create(job->world, codec, LONG, &fa));
+	MP_OK(tutti_feedback_create(job->world, codec, LONG, &fb));
+	MP_OK(tutti_feedback_create(job->world, codec, LONG, &fc));
+	call = call_of(TUTTI_IN_PLACE, c, LONG, codec, fc);
+	call.flags = TUTTI_CALL_PERSISTENT;
+	MP_OK(tutti_call(job->world, &call, &persistent));
+	MP_OK(tutti_feedback_free(fc)); /* the request keeps it */
+	for (t = 0; t < 10; t++) {
+		fill(a, (unsigned)t, job->rank, LONG);
+		memcpy(b, a, LONG * 4);
+		memcpy(c, a, LONG * 4);
+		call = call_of(TUTTI_IN_PLACE, a, LONG, codec, fa);
+		MP_OK(tutti_call(job->world, &call, NULL));
+		call = call_of(TUTTI_IN_PLACE, b, LONG, codec, fb);
+		MP_OK(tutti_call(job->world, &call, &req));
+		MP_OK(tutti_start(persistent));
+		MP_OK(tutti_wait(&req));
+		MP_OK(tutti_wait(&persistent));
+		TT_EXPECT(!memcmp(a, b, LONG * 4) && !memcmp(a, c, LONG * 4));
+	}
+	MP_OK(tutti_codec_free(codec));
+	MP_OK(tutti_request_free(persistent));
+	MP_OK(tutti_feedback_free(fa));
+	MP_OK(tutti_feedback_free(fb));
+	free(a);
+	free(b);
+	free(c);
+	return 0;
+}
+
+static void forms(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = forms_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM "TUTTI_THREAD=on", .fn = forms_body));
+}
+
+/* ---- counters ---- */
+
+/* Bytes that rank puts in one call: C of each other block, and its own to each other rank. */
+static int counted_body(struct mp_job *job)
+{
+	const size_t count = 256 * 64 * (size_t)job->n, block = count / (size_t)job->n;
+	float *v = calloc(count, 4);
+	struct tutti_stats a = {.size = sizeof(a)}, b = {.size = sizeof(b)};
+	struct tutti_codec *codec;
+	struct tutti_feedback *fb;
+	struct tutti_call call;
+	uint64_t expect;
+	int i;
+
+	TT_EXPECT(v != NULL);
+	MP_OK(tutti_codec_create("int8:block=256", &codec));
+	MP_OK(tutti_feedback_create(job->world, codec, count, &fb));
+	expect = 2 * (uint64_t)(job->n - 1) * tutti_codec_bound(codec, block);
+	call = call_of(TUTTI_IN_PLACE, v, count, codec, fb);
+	fill(v, 1, job->rank, count);
+	for (i = 0; i < 100; i++)
+		MP_OK(tutti_call(job->world, &call, NULL));
+	MP_OK(tutti_stats_get(job->ctx, &a));
+	for (i = 0; i < 200; i++)
+		MP_OK(tutti_call(job->world, &call, NULL));
+	MP_OK(tutti_stats_get(job->ctx, &b));
+	/* pools for reuse may still grow when ranks drift further apart than before */
+	TT_EXPECT(b.allocations - a.allocations <= 8 && b.registrations == a.registrations);
+	mp_meet(job);
+	mp_sleep_ms(100);
+	MP_OK(tutti_stats_get(job->ctx, &a));
+	MP_OK(tutti_call(job->world, &call, NULL));
+	for (i = 0; i < 2000; i++) {
+		MP_OK(tutti_stats_get(job->ctx, &b));
+		if (b.put_bytes - a.put_bytes >= expect)
+			break;
+		mp_sleep_ms(1);
+	}
+	if (b.put_bytes - a.put_bytes != expect)
+		fprintf(stderr, "rank %d of %d put %llu bytes, not %llu\n", job->rank, job->n,
+			(unsigned long long)(b.put_bytes - a.put_bytes),
+			(unsigned long long)expect);
+	TT_EXPECT(b.put_bytes - a.put_bytes == expect);
+	MP_OK(tutti_feedback_free(fb));
+	MP_OK(tutti_codec_free(codec));
+	free(v);
+	return 0;
+}
+
+static void counted(void)
+{
+	int n;
+
+	for (n = 2; n <= 4; n++)
+		TT_CHECK(!MP_RUN(.n = n, .env = SHM "TUTTI_LANES=2", .fn = counted_body));
+}
+
+/* ---- refusals ---- */
+
+static int refused(struct mp_job *job, struct tutti_call *call, int code, const char *word)
+{
+	int err = tutti_call(job->world, call, NULL);
+
+	if (err != code || !mp_said(word)) {
+		mp_failed(job, word, err, __FILE__, __LINE__);
+		return 1;
+	}
+	return 0;
+}
+
+static int refusals_body(struct mp_job *job)
+{
+	struct tutti_codec *codec, *other, *varies;
+	struct tutti_feedback *fb, *fo;
+	struct tutti_comm *dup;
+	struct tutti_call call, bad;
+	float v[100] = {0};
+
+	MP_OK(tutti_codec_create("int8", &codec));
+	MP_OK(tutti_codec_create("fp16", &other));
+	MP_OK(tutti_comm_dup(job->world, &dup));
+	MP_OK(tutti_feedback_create(job->world, codec, 100, &fb));
+	MP_OK(tutti_feedback_create(dup, codec, 100, &fo));
+	call = call_of(TUTTI_IN_PLACE, v, 100, codec, fb);
+	bad = call, bad.datatype = TUTTI_FLOAT64;
+	TT_EXPECT(!refused(job, &bad, -EINVAL, "float64"));
+	bad = call, bad.op = TUTTI_MAX;
+	TT_EXPECT(!refused(job, &bad, -EINVAL, "sum or avg"));
+	bad = call, bad.codec = NULL;
+	TT_EXPECT(!refused(job, &bad, -EINVAL, "feedback is not NULL"));
+	bad = call, bad.codec = other;
+	TT_EXPECT(!refused(job, &bad, -EINVAL, "was made for codec int8"));
+	bad = call, bad.count = 99;
+	TT_EXPECT(!refused(job, &bad, -EINVAL, "100 elements, not 99"));
+	bad = call, bad.feedback = fo;
+	TT_EXPECT(!refused(job, &bad, -EINVAL, "another communicator"));
+	bad = call, bad.coll = TUTTI_COLL_REDUCE;
+	TT_EXPECT(!refused(job, &bad, -EINVAL, "reduce does not have it"));
+	bad = call, bad.quorum = 1;
+	TT_EXPECT(!refused(job, &bad, -EINVAL, "quorum"));
+	MP_OK(tutti_codec_create("randomk:10%", &varies));
+	bad = call, bad.codec = varies, bad.feedback = NULL;
+	TT_EXPECT(!refused(job, &bad, -EINVAL, "needs feedback"));
+	MP_OK(tutti_codec_free(varies));
+	MP_OK(tutti_codec_create("topk:10%", &varies));
+	bad.codec = varies;
+	TT_EXPECT(!refused(job, &bad, -EOPNOTSUPP, "fixed length only"));
+	MP_OK(tutti_codec_free(varies));
+	MP_OK(tutti_call(job->world, &call, NULL)); /* none of these was a call */
+	MP_ERR(tutti_feedback_create(job->world, NULL, 1, &fo), -EINVAL);
+	MP_ERR(tutti_feedback_create(job->world, codec, 1, NULL), -EINVAL);
+	MP_ERR(tutti_feedback_create(NULL, codec, 1, &fo), -EINVAL);
+	MP_ERR(tutti_feedback_create(job->world, codec, SIZE_MAX / 2, &fo), -EINVAL);
+	MP_ERR(tutti_feedback_save(fb, v, 99), -EINVAL);
+	MP_SAID("100 elements, not 99");
+	MP_ERR(tutti_feedback_save(fb, NULL, 100), -EINVAL);
+	MP_ERR(tutti_feedback_restore(fb, NULL, 100), -EINVAL);
+	MP_ERR(tutti_feedback_restore(NULL, v, 100), -EINVAL);
+	MP_ERR(tutti_feedback_reset(NULL), -EINVAL);
+	MP_OK(tutti_feedback_reset(fb));
+	MP_OK(tutti_feedback_free(NULL));
+	MP_OK(tutti_feedback_free(fb));
+	MP_OK(tutti_feedback_free(fo));
+	MP_OK(tutti_comm_free(dup));
+	MP_OK(tutti_codec_free(other));
+	return tutti_codec_free(codec);
+}
+
+/* A state serves one call at a time. */
+static int busy_body(struct mp_job *job)
+{
+	struct tutti_request *req, *second = NULL;
+	struct tutti_codec *codec;
+	struct tutti_feedback *fb;
+	struct tutti_call call;
+	float v[64], w[64], left[64];
+
+	fill(v, 1, job->rank, 64);
+	fill(w, 2, job->rank, 64);
+	MP_OK(tutti_codec_create("fp16", &codec));
+	MP_OK(tutti_feedback_create(job->world, codec, 64, &fb));
+	if (job->rank) /* rank 0's call waits for this rank's */
+		mp_sleep_ms(200);
+	call = call_of(TUTTI_IN_PLACE, v, 64, codec, fb);
+	MP_OK(tutti_call(job->world, &call, &req));
+	call.recvbuf = w;
+	if (!job->rank) {
+		MP_ERR(tutti_call(job->world, &call, &second), -EBUSY);
+		MP_SAID("in use by another call");
+		MP_ERR(tutti_feedback_save(fb, left, 64), -EBUSY);
+		MP_ERR(tutti_feedback_reset(fb), -EBUSY);
+	}
+	MP_OK(tutti_wait(&req));
+	MP_OK(tutti_call(job->world, &call, &second));
+	MP_OK(tutti_wait(&second));
+	MP_OK(tutti_feedback_save(fb, left, 64));
+	MP_OK(tutti_feedback_free(fb));
+	return tutti_codec_free(codec);
+}
+
+static void refusals(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = refusals_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = busy_body));
+}
+
+/* ---- ranks that differ ---- */
+
+static int differ_body(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	const char *const *names = job->arg;
+	struct tutti_codec *codec = NULL;
+	struct tutti_call call;
+	float v[1000] = {0};
+
+	if (names[job->rank == 1])
+		MP_OK(tutti_codec_create(names[job->rank == 1], &codec));
+	call = call_of(TUTTI_IN_PLACE, v, 1000, codec, NULL);
+	MP_ERR(tutti_call(job->world, &call, NULL), -TUTTI_EMISMATCH);
+	MP_OK(tutti_comm_error(job->world, &info));
+	if (!strstr(info.text, "disagree on codec"))
+		fprintf(stderr, "%s\n", info.text);
+	TT_EXPECT(strstr(info.text, "disagree on codec") && strstr(info.text, names[0]));
+	TT_EXPECT(!names[1] || strstr(info.text, names[1]));
+	tutti_codec_free(codec);
+	mp_leave(job);
+	return 0;
+}
+
+static void differ(void)
+{
+	static const char *const blocks[] = {"int8:block=256", "int8:block=64"};
+	static const char *const kinds[] = {"fp16", "bf16"}, *const plain[] = {"fp16", NULL};
+
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_LATE_AFTER=300", .fn = differ_body,
+			 .arg = (void *)blocks));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_LATE_AFTER=300", .fn = differ_body,
+			 .arg = (void *)kinds));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_LATE_AFTER=300", .fn = differ_body,
+			 .arg = (void *)plain));
+}
+
+/* ---- damage and death ---- */
+
+static size_t plain_bound(size_t count, void *arg)
+{
+	(void)arg;
+	return count * 4;
+}
+
+static int plain_encode(const float *in, size_t count, uint64_t first, uint64_t call, void *out,
+			size_t *len, void *arg)
+{
+	memcpy(out, in, *len = count * 4);
+	return 0;
+}
+
+/* As if the second call's data had been damaged on the way to rank 1. */
+static int bad_decode(const void *in, size_t len, uint64_t first, float *out, size_t count,
+		      void *arg)
+{
+	struct mp_job *job = arg;
+
+	memcpy(out, in, len);
+	return job->rank == 1 && out[0] == 77 ? -EPROTO : 0;
+}
+
+static int damage_body(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_codec_user user = {.size = sizeof(user),
+					.name = "mine",
+					.flags = TUTTI_CODEC_FIXED,
+					.bound = plain_bound,
+					.encode = plain_encode,
+					.decode = bad_decode,
+					.arg = job};
+	struct tutti_codec *codec;
+	struct tutti_call call;
+	float v[300];
+	int i;
+
+	MP_OK(tutti_codec_create_user(&user, &codec));
+	call = call_of(TUTTI_IN_PLACE, v, 300, codec, NULL);
+	for (i = 0; i < 300; i++)
+		v[i] = 1;
+	MP_OK(tutti_call(job->world, &call, NULL));
+	for (i = 0; i < 300; i++)
+		TT_EXPECT(v[i] == (float)job->n);
+	for (i = 0; i < 300; i++)
+		v[i] = job->rank ? 0 : 77;
+	MP_ERR(tutti_call(job->world, &call, NULL), -TUTTI_ETRANSPORT);
+	MP_OK(tutti_comm_error(job->world, &info));
+	if (!strstr(info.text, "arrived damaged"))
+		fprintf(stderr, "%s\n", info.text);
+	TT_EXPECT(strstr(info.text, "arrived damaged") && strstr(info.text, "codec mine"));
+	tutti_codec_free(codec);
+	mp_leave(job);
+	return 0;
+}
+
+static void damage(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = damage_body));
+}
+
+static int death_body(struct mp_job *job)
+{
+	struct tutti_codec *codec;
+	struct tutti_feedback *fb;
+	struct tutti_call call;
+	float *v = calloc(LONG, 4);
+	int err, t;
+
+	TT_EXPECT(v != NULL);
+	MP_OK(tutti_codec_create("int8", &codec));
+	MP_OK(tutti_feedback_create(job->world, codec, LONG, &fb));
+	call = call_of(TUTTI_IN_PLACE, v, LONG, codec, fb);
+	for (t = 0;; t++) {
+		if (job->rank == 1 && t == 20)
+			kill(getpid(), SIGKILL);
+		err = tutti_call(job->world, &call, NULL);
+		if (err)
+			break;
+	}
+	MP_ERR(err, -TUTTI_EPEER);
+	TT_EXPECT(t >= 19);
+	MP_OK(tutti_feedback_save(fb, v, LONG)); /* no call uses it any more */
+	MP_OK(tutti_feedback_free(fb));
+	MP_OK(tutti_codec_free(codec));
+	free(v);
+	mp_leave(job);
+	return 0;
+}
+
+static void death(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = death_body, .killed = 2));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 3, .env = OFI, .fn = death_body, .killed = 2));
+}
+
+static const struct tt_test tests[] = {{"bits_shm", bits_shm},
+				       {"bits_cuts", bits_cuts},
+				       {"bits_fault", bits_fault},
+				       {"bits_ofi", bits_ofi},
+				       {"conservation", conservation},
+				       {"not_finite", not_finite},
+				       {"forms", forms},
+				       {"counted", counted},
+				       {"refusals", refusals},
+				       {"differ", differ},
+				       {"damage", damage},
+				       {"death", death},
+				       {NULL, NULL}};
+
+int main(int argc, char **argv)
+{
+	return tt_test_main("codec_allreduce", tests, argc, argv);
+}
