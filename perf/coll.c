@@ -231,6 +231,17 @@ static int one_row(struct perf_coll_job *job)
 	return job->perf->rank ? 0 : perf_table_row(&job->perf->table, cells);
 }
 
+static int with_feedback(struct perf_coll_job *job)
+{
+	int err = tutti_feedback_create(job->perf->world, job->codec, job->count, &job->feedback);
+
+	if (err)
+		return perf_call_failed(job->perf, "making a feedback state", err);
+	err = one_row(job);
+	tutti_feedback_free(job->feedback);
+	return err;
+}
+
 static int all_sizes(struct perf_coll_job *job)
 {
 	const struct perf_options *opt = &job->perf->opt;
@@ -240,7 +251,7 @@ static int all_sizes(struct perf_coll_job *job)
 	do {
 		perf_coll_resize(job, size, false);
 		perf_progress_row(job->perf, job->bytes);
-		err = one_row(job);
+		err = job->codec ? with_feedback(job) : one_row(job);
 		size = perf_next_size(opt, size);
 	} while (!err && size);
 	return err;
@@ -339,6 +350,23 @@ static int run_barrier(struct perf_coll_job *job)
 	return perf_table_row(&perf->table, cells);
 }
 
+/* --codec; results are not exact then. */
+static int make_codec(struct perf_coll_job *job)
+{
+	const char *name = job->perf->opt.codec;
+	int err;
+
+	if (!name)
+		return 0;
+	if (job->coll != PERF_ALLREDUCE) {
+		perf_print(job->perf, "--codec is for allreduce, not %s\n", job->kind->name);
+		return -EINVAL;
+	}
+	job->perf->opt.check = 0;
+	err = tutti_codec_create(name, &job->codec);
+	return err ? perf_call_failed(job->perf, "making a codec", err) : 0;
+}
+
 int perf_run_coll(struct perf *perf)
 {
 	struct perf_coll_job job = {.perf = perf};
@@ -347,6 +375,9 @@ int perf_run_coll(struct perf *perf)
 	while (strcmp(perf_coll_kinds[job.coll].name, perf->opt.cmd->name))
 		job.coll++;
 	job.kind = &perf_coll_kinds[job.coll];
+	err = make_codec(&job);
+	if (err)
+		return err;
 	if (perf->opt.stat) {
 		job.times = calloc((size_t)perf->opt.iters, sizeof(*job.times));
 		if (!job.times)
@@ -363,5 +394,6 @@ int perf_run_coll(struct perf *perf)
 		err = run_data(&job);
 	free(job.counts);
 	free(job.times);
+	tutti_codec_free(job.codec);
 	return err;
 }

@@ -51,7 +51,9 @@ struct perf_coll_job {
 	size_t count, bytes, *counts;	 /* counts: of the v forms, room for one a rank */
 	int datatype, op, root;
 	struct perf_oracle *oracle;
-	double *times; /* --stat: one an iteration */
+	double *times;			 /* --stat: one an iteration */
+	struct tutti_codec *codec;	 /* --codec, or NULL */
+	struct tutti_feedback *feedback; /* of count elements */
 };
 
 /* The count for so many bytes, rounded down, or up to one element if some; fills counts. */

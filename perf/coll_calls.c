@@ -74,6 +74,22 @@ static int hypercube(const struct perf_coll_job *job)
 	return err;
 }
 
+/* --codec */
+static int coded(const struct perf_coll_job *job, const struct args *a)
+{
+	const struct tutti_call call = {.size = sizeof(call),
+					.coll = TUTTI_COLL_ALLREDUCE,
+					.sendbuf = a->in,
+					.recvbuf = a->out,
+					.count = a->count,
+					.datatype = a->type,
+					.op = a->op,
+					.codec = job->codec,
+					.feedback = job->feedback};
+
+	return tutti_call(a->world, &call, NULL);
+}
+
 static int call_v(enum perf_coll coll, const struct args *a)
 {
 	switch (coll) {
@@ -103,7 +119,8 @@ static int call(const struct perf_coll_job *job)
 	a = args_of(job);
 	switch (job->coll) {
 	case PERF_ALLREDUCE:
-		return tutti_allreduce(a.in, a.out, a.count, a.type, a.op, a.world);
+		return job->codec ? coded(job, &a)
+				  : tutti_allreduce(a.in, a.out, a.count, a.type, a.op, a.world);
 	case PERF_BCAST:
 		return tutti_bcast(a.out, a.count, a.type, a.root, a.world);
 	case PERF_REDUCE:

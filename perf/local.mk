@@ -33,7 +33,7 @@ perf_bare_verbs_LDADD = $(VERBS_LIBS)
 endif
 
 EXTRA_DIST += perf/staleness perf/staleness.gp perf/relay perf/compare_verbs perf/scale \
-	perf/servers perf/predict perf/tune perf/hier perf/hosts.inc \
+	perf/servers perf/predict perf/tune perf/hier perf/codecs perf/hosts.inc \
 	perf/instructions perf/waiting \
 	perf/compare/compare perf/compare/report.awk perf/compare/curves.awk \
 	perf/compare/curves.gp perf/compare/heat.awk perf/compare/heat.gp perf/compare/drive.h \
@@ -72,6 +72,7 @@ perf-waiting: all
 # Codecs of one thread beside a copy, in and out of the cache.
 perf-codec: all
 	./tutti_run -n 1 ./tutti_perf codec
+	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/codecs
 # All-reduce on one host against the least that one can take.
 EXTRA_DIST += perf/compare/floor perf/compare/floor.c
 perf-floor: all
