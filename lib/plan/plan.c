@@ -60,14 +60,14 @@ const struct tt_alg *tt_alg_find(enum tt_coll coll, const char *name)
 }
 
 /* By their names: lib/coll/algs.def. */
-static bool codes(const struct tt_alg *alg)
+bool tt_alg_codes(const struct tt_alg *alg)
 {
 	return strstr(alg->name, "codec") != NULL;
 }
 
 bool tt_alg_can(const struct tt_alg *alg, const struct tt_plan_args *args)
 {
-	return codes(alg) == (args->codec != NULL) && (!alg->can || alg->can(args));
+	return tt_alg_codes(alg) == (args->codec != NULL) && (!alg->can || alg->can(args));
 }
 
 int tt_plan_rounds(const struct tt_plan *plan, int lane)

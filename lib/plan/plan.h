@@ -326,6 +326,8 @@ extern const struct tt_alg tt_algs[]; /* ends with name NULL */
 	void cost(struct tt_cost *c, const struct tt_plan_args *args);
 #include "lib/coll/algs.def"
 #undef TT_ALG
+/* Whether alg is for calls with a codec, which no other algorithm can do. */
+bool tt_alg_codes(const struct tt_alg *alg);
 /* Whether alg can do this call. */
 bool tt_alg_can(const struct tt_alg *alg, const struct tt_plan_args *args);
 const struct tt_alg *tt_alg_find(enum tt_coll coll, const char *name);

@@ -39,6 +39,19 @@ test_recurrence()
 	[ "$(column 8 -n 64 -b 16M -a ring)" = events ]
 }
 
+# Half the bytes take half the time, if encoding and decoding cost nothing.
+test_codec()
+{
+	./tutti_sim -n 4 -b 1M --codec fp16 --bw 0.001 --alpha 0 --overhead 0 --gamma 1e6 \
+		--coding 1e6 --lanes 4 -c >"$tmp/out" || exit 1
+	coded=$(awk '$1 != "#" && $3 == "codec_direct" { print $4 }' "$tmp/out")
+	plain=$(awk '$1 != "#" && $3 == "direct_rsag" { print $4 }' "$tmp/out")
+	echo "$coded $plain" | awk '{ r = $2 / $1; exit !(NF == 2 && r > 1.9 && r < 2.1) }' ||
+		{ cat "$tmp/out"; exit 1; }
+	./tutti_sim -n 4 -b 1M >"$tmp/out"
+	! grep codec "$tmp/out"
+}
+
 test_files()
 {
 	./tutti_sim bcast -n 2:8 -b 1K -e 4K -a binomial --csv "$tmp/a.csv" --json "$tmp/a.json" \
@@ -193,6 +206,7 @@ run counts test_counts
 run linear test_linear
 run logarithmic test_logarithmic
 run recurrence test_recurrence
+run codec test_codec
 run files test_files
 run plot test_plot
 run no_gnuplot test_no_gnuplot
@@ -205,6 +219,9 @@ run pairs says "at most 2048 ranks" ./tutti_sim alltoallv -n 4096
 run bad_ranks says "-n: a number from 1" ./tutti_sim -n 0
 run bad_fraction says "whole numbers of ranks, not 4.7" ./tutti_sim -n 4.7
 run bad_straggler says "a rank is a whole number, not 1.5" ./tutti_sim --straggler 1.5:3
+run codec_unknown says "did you mean" ./tutti_sim --codec int9
+run codec_elsewhere says "--codec: only for allreduce" ./tutti_sim bcast --codec fp16
+run bad_coding says "--coding" ./tutti_sim --coding 0
 run bad_range says "8 is more than 4" ./tutti_sim -n 8:4
 run bad_root says "not a rank of 4 (0 to 3)" ./tutti_sim bcast -n 4 -r 4
 run bad_servers says "whole numbers, not 1.5" ./tutti_sim --table --servers 1.5

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <tutti/error.h>
 
+#include "lib/base/error.h"
+#include "lib/codec/codec.h"
 #include "tools/cli.h"
 #include "tools/sim/sim.h"
 #include "tools/values.h"
@@ -34,7 +36,9 @@ enum {
 	OPT_STRAGGLER,
 	OPT_JITTER,
 	OPT_SEED,
-	OPT_SKEW
+	OPT_SKEW,
+	OPT_CODEC,
+	OPT_CODING
 };
 
 static const struct option long_options[] = {
@@ -68,6 +72,8 @@ static const struct option long_options[] = {
 	{"jitter", required_argument, NULL, OPT_JITTER},
 	{"seed", required_argument, NULL, OPT_SEED},
 	{"skew", required_argument, NULL, OPT_SKEW},
+	{"codec", required_argument, NULL, OPT_CODEC},
+	{"coding", required_argument, NULL, OPT_CODING},
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},
 	{0}};
@@ -85,6 +91,7 @@ static const char usage[] =
 	"  -r, --root RANK                 root of rooted collectives (default 0)\n"
 	"      --skew X                        counts per rank: the largest is X times the "
 	"smallest\n"
+	"      --codec NAME                also all-reduces whose vectors travel encoded\n"
 	"      --chunk SIZE, --lanes N     as TUTTI_CHUNK and TUTTI_LANES\n"
 	"  -c, --check                     prove the plans, too (up to 1024 ranks)\n"
 	"      --table                     the literature's table, computed from the plans\n"
@@ -96,6 +103,8 @@ static const char usage[] =
 	"      --alpha LEAF[,FAR[,HOST]]   latencies in us (default 2,3,0.3)\n"
 	"      --bw LEAF[,FAR[,HOST]]      bandwidths of a port in GB/s (default 12.5,12.5,10)\n"
 	"      --gamma GBPS                speed of reducing in GB/s (default 10)\n"
+	"      --coding ENCODE[,DECODE]    speeds of the codec in GB/s of the vector (default "
+	"4,6)\n"
 	"      --overhead US               processor time of a message at either end (default "
 	"0.1)\n"
 	"      --eager SIZE|inf            longer messages wait for their receive (default 8K)\n"
@@ -189,6 +198,19 @@ static int parse_servers(struct options *opt, char *text)
 	return 0;
 }
 
+/* One speed, or those of encoding and decoding. */
+static int parse_coding(struct tt_model *m, char *text)
+{
+	double v[2] = {0, 0};
+	int n;
+
+	if (cli_numbers("--coding", text, ",", 1e-6, 1e6, v, 2, &n))
+		return -1;
+	m->encode = 1 / v[0];
+	m->decode = 1 / (n > 1 ? v[1] : v[0]);
+	return 0;
+}
+
 static int parse_model(struct options *opt, int c, char *arg)
 {
 	struct tt_model *m = &opt->model;
@@ -204,6 +226,8 @@ static int parse_model(struct options *opt, int c, char *arg)
 		err = cli_number("--gamma", arg, 1e-6, 1e6, &v);
 		m->gamma = 1 / v;
 		return err;
+	case OPT_CODING:
+		return parse_coding(m, arg);
 	case OPT_OVERHEAD:
 		err = cli_number("--overhead", arg, 0, 1e9, &v);
 		m->overhead = v * 1e3;
@@ -237,6 +261,20 @@ static int parse_model(struct options *opt, int c, char *arg)
 	}
 }
 
+static int parse_codec(struct options *opt, const char *name)
+{
+	struct tutti_codec *codec;
+	int err = tutti_codec_create(name, &codec);
+
+	if (err)
+		return cli_fail("--codec: %s", tt_fail_text(err));
+	opt->codec = (struct tt_plan_codec){codec, tt_codec_bound, tt_codec_align(codec)};
+	return tt_codec_fixed(codec) && tt_codec_align(codec)
+		       ? 0
+		       : cli_fail("--codec: encodings of %s vary in length: no plan has them",
+				  name);
+}
+
 static int parse_one(void *into, int c, char *arg)
 {
 	struct options *opt = into;
@@ -265,6 +303,8 @@ static int parse_one(void *into, int c, char *arg)
 		return 0;
 	case OPT_SKEW:
 		return cli_number("--skew", arg, 1, 1e6, &opt->skew);
+	case OPT_CODEC:
+		return parse_codec(opt, arg);
 	case OPT_TABLE:
 		opt->table = true;
 		return 0;
@@ -307,6 +347,8 @@ static int check_whole(struct options *opt, int argc, char **argv)
 	if (opt->model.straggler >= opt->min_ranks)
 		return cli_fail("--straggler %d: not a rank of %d (0 to %d)", opt->model.straggler,
 				opt->min_ranks, opt->min_ranks - 1);
+	if (opt->codec.codec && opt->coll != TT_COLL_ALLREDUCE)
+		return cli_fail("--codec: only for allreduce");
 	if (opt->table && opt->coll != TT_COLL_ALLREDUCE)
 		return cli_fail("--table: only for allreduce");
 	opt->chunk -= opt->chunk % ELEM;

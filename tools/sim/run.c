@@ -94,6 +94,8 @@ int sim_args(const struct options *opt, const struct tt_alg *alg, int nranks, si
 				      .count = bytes / ELEM / blocks(opt->coll, nranks)};
 	if (bytes && !args->count)
 		args->count = 1;
+	if (opt->codec.codec && tt_alg_codes(alg))
+		args->codec = &opt->codec;
 	if (sim_counts(opt, nranks, args->count, args))
 		return -1;
 	snprintf(rule, sizeof(rule), "%s:%s", tt_coll_name(opt->coll), alg->name);

@@ -28,6 +28,7 @@ struct options {
 	int nservers;
 	bool check, table, full, sized; /* sized: -b was given */
 	const char *csv, *json, *plot;
+	struct tt_plan_codec codec; /* codec NULL: none */
 	struct tt_model model;
 };
 
