@@ -109,7 +109,7 @@ static int make_model(struct trainer *t)
 
 	if (trainer_model(t))
 		return fprintf(stderr, "train_digits: no memory for the model\n"), -1;
-	if (trainer_alloc(t))
+	if (trainer_alloc(t) || (t->opt.codec && trainer_encode(t)))
 		return failed(t);
 	if (t->rank == 0)
 		mlp_random_weights(&t->net, t->opt.seed);

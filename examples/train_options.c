@@ -11,13 +11,21 @@
 #include <tutti/tutti.h>
 
 static const struct option all_options[] = {
-	{"kill", required_argument, NULL, 'k'},	    {"wait", required_argument, NULL, 'w'},
-	{"epochs", required_argument, NULL, 'e'},   {"batch", required_argument, NULL, 'b'},
-	{"hidden", required_argument, NULL, 'H'},   {"lr", required_argument, NULL, 'l'},
-	{"momentum", required_argument, NULL, 'm'}, {"seed", required_argument, NULL, 's'},
-	{"data", required_argument, NULL, 'd'},	    {"csv", required_argument, NULL, 'c'},
-	{"quiet", no_argument, NULL, 'q'},	    {"help", no_argument, NULL, 'h'},
-	{"version", no_argument, NULL, 'V'},	    {NULL, 0, NULL, 0},
+	{"kill", required_argument, NULL, 'k'},
+	{"wait", required_argument, NULL, 'w'},
+	{"epochs", required_argument, NULL, 'e'},
+	{"batch", required_argument, NULL, 'b'},
+	{"hidden", required_argument, NULL, 'H'},
+	{"lr", required_argument, NULL, 'l'},
+	{"momentum", required_argument, NULL, 'm'},
+	{"seed", required_argument, NULL, 's'},
+	{"data", required_argument, NULL, 'd'},
+	{"csv", required_argument, NULL, 'c'},
+	{"codec", required_argument, NULL, 'C'},
+	{"quiet", no_argument, NULL, 'q'},
+	{"help", no_argument, NULL, 'h'},
+	{"version", no_argument, NULL, 'V'},
+	{NULL, 0, NULL, 0},
 };
 
 static const struct option *options; /* those of the program */
@@ -25,9 +33,12 @@ static const struct option *options; /* those of the program */
 const struct train_program train_digits_program = {
 	.name = "train_digits",
 	.common = 2,
+	.codecs = 1,
 	.help = "usage: tutti_run -n RANKS train_digits [OPTION]...\n"
 		"Train a two-hidden-layer perceptron on 1,797 handwritten digits, "
-		"data-parallel.\n\n"};
+		"data-parallel.\n\n"
+		"  --codec NAME    gradients travel encoded, with feedback: int8, onebit, ...\n"
+		"                  (tutti_codec(7); default: as they are)\n"};
 
 const struct train_program train_elastic_program = {
 	.name = "train_elastic",
@@ -154,6 +165,9 @@ static int take(struct train_options *opt, int option)
 	case 'c':
 		opt->csv = optarg;
 		return 0;
+	case 'C':
+		opt->codec = optarg;
+		return 0;
 	default:
 		opt->quiet = 1;
 		return 0;
@@ -217,6 +231,10 @@ int train_options(struct train_options *opt, const struct train_program *program
 
 	options = all_options + program->common;
 	parsed = parse(opt, argc, argv, message, sizeof(message));
+	if (parsed == RUN && opt->codec && !program->codecs) {
+		parsed = WRONG;
+		snprintf(message, sizeof(message), "there is no --codec here: ranks come and go");
+	}
 	if (parsed != RUN && !first_rank())
 		return parsed == WRONG ? -1 : 1;
 	if (parsed == WRONG)

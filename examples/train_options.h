@@ -10,6 +10,7 @@ struct train_options {
 	double rate, momentum;
 	uint64_t seed;
 	const char *data, *csv;
+	const char *codec; /* train_digits': NULL: gradients travel as they are */
 	int quiet;
 	/* train_elastic's */
 	const char *kill; /* RANK:STEP,... */
@@ -19,6 +20,7 @@ struct train_options {
 struct train_program {
 	const char *name, *help;
 	int common; /* the first of the options that it knows; those before are train_elastic's */
+	int codecs; /* whether it knows --codec */
 };
 
 extern const struct train_program train_digits_program, train_elastic_program;

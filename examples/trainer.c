@@ -96,11 +96,31 @@ int trainer_alloc(struct trainer *t)
 	return err;
 }
 
+int trainer_encode(struct trainer *t)
+{
+	size_t size;
+	int l, err;
+
+	t->doing = "making the codec";
+	err = tutti_codec_create(t->opt.codec, &t->codec);
+	for (l = 0; l < MLP_LAYERS && !err; l++) {
+		size = (size_t)t->net.layers[l].size;
+		err = tutti_alloc(t->ctx, size * sizeof(float), (void **)&t->sent[l]);
+		if (!err)
+			err = tutti_feedback_create(t->comm, t->codec, size, &t->feedback[l]);
+	}
+	return err;
+}
+
 void trainer_drop(struct trainer *t)
 {
 	int l;
 
 	for (l = 0; l < MLP_LAYERS; l++) {
+		tutti_feedback_free(t->feedback[l]);
+		tutti_free(t->sent[l]);
+		t->feedback[l] = NULL;
+		t->sent[l] = NULL;
 		tutti_free(t->net.layers[l].weights);
 		tutti_free(t->net.layers[l].gradient);
 		t->net.layers[l].weights = t->net.layers[l].gradient = NULL;
@@ -109,11 +129,41 @@ void trainer_drop(struct trainer *t)
 
 void trainer_free(struct trainer *t)
 {
+	tutti_codec_free(t->codec);
 	mlp_free(&t->net);
 	free(t->input);
 	free(t->labels);
 	free(t->digits);
 	free(t->order);
+}
+
+/* The all-reduce of a layer's gradient as float32, encoded on the way. */
+static int start_encoded(struct trainer *t, int l)
+{
+	const struct layer *layer = &t->net.layers[l];
+	struct tutti_call call = {.size = sizeof(call),
+				  .coll = TUTTI_COLL_ALLREDUCE,
+				  .sendbuf = TUTTI_IN_PLACE,
+				  .recvbuf = t->sent[l],
+				  .count = (size_t)layer->size,
+				  .datatype = TUTTI_FLOAT32,
+				  .op = TUTTI_SUM,
+				  .codec = t->codec,
+				  .feedback = t->feedback[l]};
+	int i;
+
+	for (i = 0; i < layer->size; i++)
+		t->sent[l][i] = (float)layer->gradient[i];
+	return tutti_call(t->comm, &call, &t->pending[l]);
+}
+
+static void take_encoded(struct trainer *t)
+{
+	int l, i;
+
+	for (l = 0; l < MLP_LAYERS; l++)
+		for (i = 0; i < t->net.layers[l].size; i++)
+			t->net.layers[l].gradient[i] = (double)t->sent[l][i];
 }
 
 /* Start the all-reduce of a layer's gradient, and let those already under way move on. */
@@ -124,8 +174,11 @@ static int start_bucket(struct trainer *t, int l)
 	int i, done, err;
 
 	t->doing = "summing gradients";
-	err = tutti_iallreduce(TUTTI_IN_PLACE, layer->gradient, (size_t)layer->size, TUTTI_FLOAT64,
-			       TUTTI_SUM, t->comm, &t->pending[l]);
+	if (t->codec)
+		err = start_encoded(t, l);
+	else
+		err = tutti_iallreduce(TUTTI_IN_PLACE, layer->gradient, (size_t)layer->size,
+				       TUTTI_FLOAT64, TUTTI_SUM, t->comm, &t->pending[l]);
 	for (i = MLP_LAYERS - 1; i >= l && !err; i--)
 		err = tutti_test(&t->pending[i], &done);
 	t->exposed += trainer_now() - start;
@@ -137,6 +190,8 @@ static int wait_buckets(struct trainer *t)
 	double start = trainer_now();
 	int err = tutti_waitall(MLP_LAYERS, t->pending);
 
+	if (!err && t->codec)
+		take_encoded(t);
 	t->exposed += trainer_now() - start;
 	return err;
 }

@@ -39,6 +39,19 @@ run train_uneven_1 train 1 - "$tmp/u1.csv" --epochs 3 --batch 7
 run train_uneven_3 train 3 - "$tmp/u3.csv" --epochs 3 --batch 7
 run curve_uneven same_curve "$tmp/u1.csv" "$tmp/u3.csv"
 
+# With codecs: the accuracy of plain training to half a point, and the same bits from run to run.
+near() {
+	awk -F, 'FNR == 1 { k++ } { last[k] = $3 }
+		END { print last[1], last[2]; exit !(last[2] >= last[1] - 0.005) }' "$1" "$2"
+}
+for codec in bf16 int8 onebit qsgd fp8:e5m2; do
+	run "train_$codec" train 4 - "$tmp/$codec.csv" --codec $codec
+	run "accuracy_$codec" near "$tmp/-.1.csv" "$tmp/$codec.csv"
+done
+run train_again train 4 - "$tmp/again.csv" --codec int8
+run same_again cmp "$tmp/int8.csv" "$tmp/again.csv"
+run unknown_codec says "did you mean 'int8'" ./tutti_run -n 2 ./train_digits --codec int9
+
 run unknown_option says "did you mean '--epochs'" ./tutti_run -n 2 ./train_digits --epoch5 3
 run missing_data says "sh quickstart.sh" ./tutti_run -n 2 ./train_digits --data "$tmp/none"
 echo "1,2,3" >"$tmp/bad.csv"
