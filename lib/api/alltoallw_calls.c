@@ -42,6 +42,8 @@ static int repeat(const struct side *s, int rank, size_t count, struct tt_w_bloc
 		return 0;
 	if (!s->buf)
 		return tt_fail(-EINVAL, "%s: %sbuf is NULL", name, s->which);
+	if (!tt_check_place(s->buf, low, high))
+		return too_large(s, rank);
 	b->base = (char *)s->buf + displ;
 	b->times = count;
 	if (l->count == 1) {

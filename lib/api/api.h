@@ -53,6 +53,14 @@ int tt_take_message(struct tt_p2p_call *call, struct tutti_message **message,
 		    struct tutti_comm **comm);
 
 struct tt_byte_blocks;
+/* Whether bytes low to high of buf are all in the address space. */
+static inline bool tt_check_place(const void *buf, ptrdiff_t low, ptrdiff_t high)
+{
+	uintptr_t at;
+
+	return !__builtin_add_overflow((uintptr_t)buf, low, &at) &&
+	       !__builtin_add_overflow((uintptr_t)buf, high, &at);
+}
 /*
  * check_layout.c: 0 and the layout in the form of lib/base/byte_blocks.h; `what` is its name in the
  * call, written: its blocks must not overlap.

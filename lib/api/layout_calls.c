@@ -7,6 +7,15 @@
 #include "lib/p2p/p2p.h"
 #include "lib/rma/rma.h"
 
+static int check_place(const char *call, const char *what, const void *buf,
+		       const struct tt_byte_blocks *blocks)
+{
+	if (!blocks->bytes || tt_check_place(buf, blocks->low, blocks->high))
+		return 0;
+	return tt_fail(-EINVAL, "%s: bytes %td to %td of %s do not fit into an address space", call,
+		       blocks->low, blocks->high, what);
+}
+
 /* ---- messages ---- */
 
 static int launch(const char *name, struct tutti_comm *comm, struct tt_p2p_call *call,
@@ -21,6 +30,8 @@ static int launch(const char *name, struct tutti_comm *comm, struct tt_p2p_call 
 	call->datatype = layout->datatype;
 	call->count = blocks.bytes / tutti_datatype_size(layout->datatype);
 	err = tt_check_message(comm, call);
+	if (!err)
+		err = check_place(name, "buf", call->buf, &blocks);
 	if (err)
 		return err;
 	if (!out)
@@ -187,6 +198,8 @@ static int check_both(const char *call, const struct both *both, struct tt_win_s
 			       call);
 	if (here)
 		err = tt_check_layout(call, "local_layout", here, s->get, &s->here);
+	if (!err && here && s->local)
+		err = check_place(call, "local", s->local, &s->here);
 	if (!err && there)
 		err = tt_check_layout(call, "layout", there, !s->get, &s->there);
 	if (err)

@@ -360,6 +360,7 @@ static int bad_body(struct mp_job *job)
 				  *wrong[2] = {&l, &bad}, *overlap[2] = {&l, &over},
 				  *other[2] = {&ints, &ints};
 	double v[100] = {0}, w[100] = {0};
+	ptrdiff_t below[2] = {0, 0};
 	const struct bad good = {v, w, NULL, NULL, NULL, at, fine, fine};
 	struct bad b;
 
@@ -380,6 +381,10 @@ static int bad_body(struct mp_job *job)
 	b = good, b.rdispls = far;
 	MP_ERR(call_bad(job, b), -EINVAL);
 	MP_SAID("rank 1 in recvbuf does not fit");
+	below[1] = -(ptrdiff_t)(uintptr_t)v - 16;
+	b = good, b.sdispls = below;
+	MP_ERR(call_bad(job, b), -EINVAL);
+	MP_SAID("rank 1 in sendbuf does not fit");
 	b = good, b.scounts = two;
 	MP_ERR(call_bad(job, b), -EINVAL);
 	MP_SAID("sends 12 float64 to itself but receives 6 float64");

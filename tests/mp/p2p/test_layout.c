@@ -258,6 +258,7 @@ static int bad_fields(struct mp_job *job, double *v)
 	static const size_t blocks[] = {2, 2}, huge[] = {SIZE_MAX / 4, 1};
 	static const ptrdiff_t displs[] = {0, 1}, apart[] = {0, 4}, far[] = {PTRDIFF_MIN / 8, 4};
 	struct tutti_layout l = mp_layout_vector(TUTTI_FLOAT64, 3, 2, 4), bad;
+	ptrdiff_t below[2] = {0, 0};
 	struct tutti_comm *w = job->world;
 	struct tutti_request *req;
 
@@ -294,6 +295,10 @@ static int bad_fields(struct mp_job *job, double *v)
 	MP_SAID("address space");
 	bad.blocks = blocks, bad.displs = far;
 	MP_ERR(tutti_send_layout(v, &bad, 0, 0, w), -EINVAL);
+	below[1] = -(ptrdiff_t)((uintptr_t)v / 8) - 2;
+	bad.displs = below;
+	MP_ERR(tutti_send_layout(v, &bad, 0, 0, w), -EINVAL);
+	MP_SAID("of buf do not fit into an address space");
 	bad.displs = displs;
 	MP_ERR(tutti_recv_layout(v, &bad, 0, 0, w, NULL), -EINVAL);
 	MP_SAID("block 1 of layout (16 bytes at 8) overlaps");
