@@ -386,6 +386,11 @@ static const char *w_text(const struct tutti_request *r, char *buf, size_t size)
 	return tt_fields_text(&w_req(r)->fields, r->seq, buf, size);
 }
 
+static int w_waits(const struct tutti_request *r, char *buf, size_t size)
+{
+	return tt_late_text(r, w_req(r)->fields.init, buf, size);
+}
+
 static uint64_t w_where(struct tutti_request *r, char *phase, size_t size)
 {
 	const struct tt_w_req *w = w_req(r);
@@ -404,7 +409,7 @@ static const struct tt_request_ops w_ops = {.list = TT_ACTIVE_COLL,
 					    .free = w_free,
 					    .late = w_late,
 					    .text = w_text,
-					    .waits = tt_call_waits,
+					    .waits = w_waits,
 					    .where = w_where};
 
 /* ---- making it ---- */

@@ -143,13 +143,13 @@ static const char *plan_text(const struct tutti_request *r, char *buf, size_t si
 	return tt_fields_text(&plan_req(r)->fields, r->seq, buf, size);
 }
 
-int tt_call_waits(const struct tutti_request *r, char *buf, size_t size)
+int tt_late_text(const struct tutti_request *r, uint32_t init, char *buf, size_t size)
 {
 	const struct tutti_comm *comm = r->comm;
 	int i, rank = -1;
 
 	for (i = 0; i < comm->nlate; i++) {
-		if (comm->late_seq != r->seq || comm->late_init != plan_req(r)->fields.init)
+		if (comm->late_seq != r->seq || comm->late_init != init)
 			break;
 		rank = rank < 0 ? comm->late[i] : rank;
 		snprintf(buf + strlen(buf), size - strlen(buf), "%s rank %d on host %s",
@@ -157,6 +157,11 @@ int tt_call_waits(const struct tutti_request *r, char *buf, size_t size)
 			 tt_boot_host(comm->ctx->boot, comm->late[i]));
 	}
 	return rank;
+}
+
+static int plan_waits(const struct tutti_request *r, char *buf, size_t size)
+{
+	return tt_late_text(r, plan_req(r)->fields.init, buf, size);
 }
 
 static uint64_t plan_where(struct tutti_request *r, char *phase, size_t size)
@@ -169,7 +174,7 @@ static uint64_t plan_where(struct tutti_request *r, char *phase, size_t size)
 		.list = active, .plan = true, .call = plan_call, .start = plan_start,              \
 		.cancel = plan_cancel, .fence = plan_fence, .abandon = plan_abandon,               \
 		.ended = plan_ended, .free = plan_free, .late = plan_late, .text = plan_text,      \
-		.waits = tt_call_waits, .where = plan_where                                        \
+		.waits = plan_waits, .where = plan_where                                           \
 	}
 static const struct tt_request_ops plan_ops = PLAN_OPS(TT_ACTIVE_COLL);
 static const struct tt_request_ops persistent_ops = PLAN_OPS(TT_ACTIVE_PERSISTENT);

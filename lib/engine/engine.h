@@ -258,8 +258,9 @@ void tt_plans_free(struct tt_plan_cache *cache);
 int tt_request_new(struct tutti_comm *comm, const struct tt_call *call, bool persistent,
 		   struct tutti_request **req);
 
-/* As struct tt_request_ops.waits, of a collective: the ranks that are late. */
-int tt_call_waits(const struct tutti_request *req, char *buf, size_t size);
+/* For struct tt_request_ops.waits of a collective with these fields.init: the ranks that are late.
+ */
+int tt_late_text(const struct tutti_request *req, uint32_t init, char *buf, size_t size);
 
 /* request.c: the part that all requests share */
 void tt_request_init(struct tutti_request *req, const struct tt_request_ops *ops,

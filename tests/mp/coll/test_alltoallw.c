@@ -530,8 +530,31 @@ static int differ_body(struct mp_job *job)
 	return 0;
 }
 
+/* The last rank does not call. */
+static int late(struct mp_job *job)
+{
+	static const size_t one[3] = {1, 1, 1};
+	static const ptrdiff_t at[3] = {0, 4, 8};
+	struct tutti_layout l = mp_layout_vector(TUTTI_INT32, 1, 1, 0);
+	const struct tutti_layout *layouts[3] = {&l, &l, &l};
+	struct tutti_comm *comm;
+	int v[3] = {1, 2, 3}, w[3];
+
+	MP_OK(tutti_comm_dup(job->world, &comm));
+	if (job->rank == job->n - 1) {
+		TT_EXPECT(mp_await(&job->shared->word[0], job->n - 1, 30000));
+	} else {
+		MP_ERR(tutti_alltoallw(v, one, at, layouts, w, one, at, layouts, comm), -ETIMEDOUT);
+		MP_SAID("it waits for rank 2");
+		atomic_fetch_add(&job->shared->word[0], 1);
+	}
+	MP_OK(tutti_comm_free(comm));
+	return 0;
+}
+
 static void errors(void)
 {
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_LATE_AFTER=200ms TUTTI_TIMEOUT=2s", .fn = late));
 	TT_CHECK(!MP_RUN(.n = 2, .fn = bad_body));
 	TT_CHECK(!MP_RUN(.n = 3, .env = SHM " TUTTI_LATE_AFTER=50ms", .fn = differ_body));
 	if (!mp_no_ofi())
