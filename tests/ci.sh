@@ -357,7 +357,7 @@ stage_asan()
 {
 	await asan
 	sanitizer_tree asan address,undefined || return
-	check_tree build/asan 12 "$(choose build/asan "$asan_tests")"
+	check_tree build/asan 16 "$(choose build/asan "$asan_tests")"
 }
 
 # Nothing here needs verbs, so this is also the tree that is built without.
