@@ -13,7 +13,7 @@ TESTS += tests/plan/test_plan tests/plan/test_colls tests/plan/test_check tests/
 	tests/plan/test_cost tests/plan/test_tune tests/plan/test_hier tests/plan/test_codec_plans
 dist_check_SCRIPTS += tests/plan/sim.sh tests/plan/explain.sh
 TESTS += tests/plan/sim.sh tests/plan/explain.sh
-tests_plan_test_plan_SOURCES = tests/plan/test_plan.c tests/plan/whole.h
+tests_plan_test_plan_SOURCES = tests/plan/test_plan.c tests/plan/whole.h tests/plan/forms.h
 tests_plan_test_plan_LDADD = libtttest.la
 tests_plan_test_colls_SOURCES = tests/plan/test_colls.c tests/plan/whole.h
 tests_plan_test_colls_LDADD = libtttest.la
@@ -35,5 +35,6 @@ tests_plan_test_tune_SOURCES = tests/plan/test_tune.c
 tests_plan_test_tune_LDADD = libtttest.la
 tests_plan_test_hier_SOURCES = tests/plan/test_hier.c tests/plan/whole.h
 tests_plan_test_hier_LDADD = libtttest.la
-tests_plan_test_codec_plans_SOURCES = tests/plan/test_codec_plans.c tests/plan/whole.h
+tests_plan_test_codec_plans_SOURCES = tests/plan/test_codec_plans.c tests/plan/whole.h \
+	tests/plan/forms.h
 tests_plan_test_codec_plans_LDADD = libtttest.la

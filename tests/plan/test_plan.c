@@ -11,6 +11,7 @@
 
 #include "lib/base/error.h"
 #include "lib/verify/check.h"
+#include "tests/plan/forms.h"
 #include "tests/plan/whole.h"
 #include "tests/test.h"
 
@@ -31,15 +32,6 @@ static int build_all(const struct tt_alg *alg, struct tt_plan_args a, struct tt_
 	return err;
 }
 
-static void free_all(struct tt_plan **plans, int n)
-{
-	int r;
-
-	for (r = 0; r < n; r++)
-		tt_plan_free(plans[r]);
-	memset(plans, 0, (size_t)n * sizeof(*plans));
-}
-
 static unsigned turn; /* goes through the channel limits */
 
 /* Check one call under howmany of the 81 channels. */
@@ -54,7 +46,7 @@ static bool check_call(const struct tt_alg *alg, const struct tt_plan_args *a, i
 				  ELEM); /* 37: a generator of the 81 */
 		err = tt_plan_check_plans(plans, a->nranks, &o);
 	}
-	free_all(plans, a->nranks);
+	tt_free_plans(plans, a->nranks);
 	if (err)
 		tt_whole_describe(alg, a, &o);
 	return !err;
@@ -323,58 +315,6 @@ static void test_cost_barrier(void)
 	}
 }
 
-static bool same_op(const struct tt_op *a, const struct tt_op *b)
-{
-	return a->kind == b->kind && a->flags == b->flags && a->peer == b->peer &&
-	       a->index == b->index && a->len == b->len && a->dst.buf == b->dst.buf &&
-	       a->dst.off == b->dst.off && a->a.buf == b->a.buf && a->a.off == b->a.off &&
-	       a->b.buf == b->b.buf && a->b.off == b->b.off;
-}
-
-/* The generated form may have rounds without ops; otherwise all is equal. */
-static bool same_lane(const struct tt_plan *s, const struct tt_plan *g, int lane)
-{
-	struct tt_op tmp[2 * MAX_N], tmp2[2 * MAX_N];
-	const struct tt_op *a, *b;
-	int r, i, n, m, k = 0;
-
-	for (r = 0; r < tt_plan_rounds(g, lane); r++) {
-		m = tt_plan_ops(g, lane, r, tmp2, &b);
-		if (!m)
-			continue;
-		n = k < tt_plan_rounds(s, lane) ? tt_plan_ops(s, lane, k++, tmp, &a) : 0;
-		if (n != m)
-			return false;
-		for (i = 0; i < n; i++)
-			if (!same_op(&a[i], &b[i]))
-				return false;
-	}
-	return k == tt_plan_rounds(s, lane);
-}
-
-static int same_forms(const struct tt_alg *alg, const struct tt_plan_args *a)
-{
-	size_t max = tt_plan_store_max;
-	struct tt_plan *stored, *generated;
-	int lane, same;
-
-	tt_plan_store_max = SIZE_MAX;
-	if (tt_plan_build(alg, a, &stored))
-		return 0;
-	tt_plan_store_max = 0;
-	if (tt_plan_build(alg, a, &generated))
-		return 0;
-	tt_plan_store_max = max;
-	same = !stored->gen && stored->nlanes == generated->nlanes &&
-	       stored->scratch == generated->scratch && stored->max_ops <= generated->max_ops;
-	for (lane = 0; same && lane < stored->nlanes; lane++)
-		same = same_lane(stored, generated, lane);
-	same = same ? 1 + (generated->gen != NULL) : 0;
-	tt_plan_free(stored);
-	tt_plan_free(generated);
-	return same; /* 2: and the generator was used */
-}
-
 static void check_forms(const struct tt_alg *alg)
 {
 	static const size_t counts[] = {0, 1, 5, 31, 97, 1000};
@@ -390,7 +330,7 @@ static void check_forms(const struct tt_alg *alg)
 					a.count = counts[i];
 					a.chunk = ELEM * (1 + i);
 					a.root = coll == TT_COLL_BCAST ? a.nranks / 2 : 0;
-					same = same_forms(alg, &a);
+					same = tt_same_forms(alg, &a);
 					if (!same)
 						printf("%s n=%d rank=%d count=%zu chunk=%zu "
 						       "lanes=%d\n",
