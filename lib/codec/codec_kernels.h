@@ -74,6 +74,17 @@ struct tt_codec_kernels {
 			 size_t room, size_t *got);
 };
 
+/* The table of a file that defines these functions. */
+#define TT_CODEC_KERNELS                                                                           \
+	{                                                                                          \
+		.narrow = {narrow_all_fp16, narrow_all_bf16, narrow_all_e4m3, narrow_all_e5m2},    \
+		.widen = {widen_all_fp16, widen_all_bf16, widen_all_e4m3, widen_all_e5m2},         \
+		.int8_encode = int8_encode, .int8_decode = int8_decode,                            \
+		.qsgd_encode = qsgd_encode, .qsgd_decode = qsgd_decode,                            \
+		.onebit_encode = onebit_encode, .onebit_decode = onebit_decode,                    \
+		.finite = all_finite, .advance = advance, .gather = gather,                        \
+	}
+
 extern const struct tt_codec_kernels tt_codec_kernels_reference; /* codec_reference.c */
 extern const struct tt_codec_kernels tt_codec_kernels_base;
 extern const struct tt_codec_kernels tt_codec_kernels_avx2;   /* only with TT_HAVE_AVX2 */

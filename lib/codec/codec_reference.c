@@ -407,16 +407,4 @@ static size_t gather(const float *p, size_t at, size_t n, uint32_t least, uint64
 	return at;
 }
 
-const struct tt_codec_kernels tt_codec_kernels_reference = {
-	.narrow = {narrow_all_fp16, narrow_all_bf16, narrow_all_e4m3, narrow_all_e5m2},
-	.widen = {widen_all_fp16, widen_all_bf16, widen_all_e4m3, widen_all_e5m2},
-	.int8_encode = int8_encode,
-	.int8_decode = int8_decode,
-	.qsgd_encode = qsgd_encode,
-	.qsgd_decode = qsgd_decode,
-	.onebit_encode = onebit_encode,
-	.onebit_decode = onebit_decode,
-	.finite = all_finite,
-	.advance = advance,
-	.gather = gather,
-};
+const struct tt_codec_kernels tt_codec_kernels_reference = TT_CODEC_KERNELS;
