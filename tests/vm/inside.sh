@@ -429,6 +429,7 @@ collectives()
 	program tests/mp/comm/test_idup verbs
 	program tests/mp/coll/test_coll verbs
 	program tests/mp/coll/test_alltoallw verbs
+	program tests/mp/coll/test_codec_allreduce verbs
 }
 collectives_tiny() { program tests/mp/coll/test_coll verbs_tiny; }
 random_programs() { program tests/mp/coll/test_random verbs; }

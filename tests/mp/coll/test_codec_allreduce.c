@@ -23,6 +23,7 @@
 
 #define SHM "TUTTI_TRANSPORT=shm "
 #define OFI "TUTTI_TRANSPORT=ofi TUTTI_IF=lo "
+#define VERBS "TUTTI_TRANSPORT=verbs"
 #define FAULT                                                                                      \
 	"TUTTI_TRANSPORT=fault:shm "                                                               \
 	"TUTTI_FAULT=seed=5,delay=0.1:100,reorder=0.3,again=0.2,max_put=70001"
@@ -745,6 +746,15 @@ static void death(void)
 		TT_CHECK(!MP_RUN(.n = 3, .env = OFI, .fn = death_body, .killed = 2));
 }
 
+static void verbs(void)
+{
+	if (mp_no_verbs())
+		TT_SKIP("%s", mp_no_verbs());
+	TT_CHECK(!MP_RUN(.n = 3, .env = VERBS, .fn = bits_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = VERBS " TUTTI_CHUNK=4K TUTTI_LANES=4", .fn = bits_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = VERBS, .fn = death_body, .killed = 2));
+}
+
 static const struct tt_test tests[] = {{"bits_shm", bits_shm},
 				       {"bits_cuts", bits_cuts},
 				       {"bits_fault", bits_fault},
@@ -757,6 +767,7 @@ static const struct tt_test tests[] = {{"bits_shm", bits_shm},
 				       {"differ", differ},
 				       {"damage", damage},
 				       {"death", death},
+				       {"verbs", verbs},
 				       {NULL, NULL}};
 
 int main(int argc, char **argv)
