@@ -365,8 +365,9 @@ test_rail_down()
 {
 	need_rails
 	[ -e /sys/class/net/dummy1 ] || skip "only the guest's port may be taken down"
-	TUTTI_VERBS_DEVICE=rxe0,rxe1 job verbs 2 ./tutti_perf allreduce -b 256K -e 256K -n 1 \
-		-w 0 -c 100 >"$tmp/out" 2>&1 &
+	# The job outlasts TUTTI_VERBS_PORT_WAIT: a port that is back before is used again, unsaid.
+	TUTTI_VERBS_PORT_WAIT=100 TUTTI_VERBS_DEVICE=rxe0,rxe1 job verbs 2 ./tutti_perf allreduce \
+		-b 256K -e 256K -n 300 -w 0 -c 10 >"$tmp/out" 2>&1 &
 	# Once a thousand packets have gone over it, the job is under way.
 	before=$(sent rxe1) i=0
 	while [ $(($(sent rxe1) - before)) -lt 1000 ] && [ $i -lt 600 ]; do
