@@ -6,6 +6,8 @@ dist_man_MANS += \
 	man/tutti_ps_close.3 \
 	man/tutti_ps_dense.3 \
 	man/tutti_ps_find.3 \
+	man/tutti_ps_flush.3 \
+	man/tutti_ps_held.3 \
 	man/tutti_ps_iclock.3 \
 	man/tutti_ps_ipull.3 \
 	man/tutti_ps_ipull_rows.3 \

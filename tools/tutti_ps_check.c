@@ -15,6 +15,7 @@
 #include "tools/cli.h"
 
 #define MOST (1 << 24) /* workers */
+#define TABLES 1024
 
 struct tick {
 	uint64_t clock, time;
@@ -38,10 +39,13 @@ struct check {
 	int workers, staleness;
 	bool times;
 	uint64_t reads, pushes, clocks, oldest, ages, wrong;
+	bool codecs;	   /* there are pushes that travel encoded */
+	double held, lost; /* the most that a worker held back of a table; that dead ones did */
 	/* where we are */
 	const char *path;
 	unsigned long line;
 	int me;
+	double now_held[TABLES]; /* by table, at the last clock */
 };
 
 /* The last publication that a worker has seen of a block. */
@@ -256,6 +260,40 @@ static int check_block(struct check *c, void **blocks, const struct block *key)
 	return 0;
 }
 
+/* A worker announces a clock, and holds this back. */
+static int check_held(struct check *c, const char *line)
+{
+	uint64_t table, clock, flush, since, elements;
+	double sum;
+
+	if (sscanf(line, "held %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %lf",
+		   &table, &clock, &flush, &since, &elements, &sum) != 6 ||
+	    table >= TABLES)
+		return bad_line(c, line);
+	c->codecs = true;
+	c->now_held[table] = sum;
+	c->held = sum > c->held ? sum : c->held;
+	if (flush && since + flush <= clock)
+		wrong(c, "an update is held back for longer than flush allows; since clock", since,
+		      clock - flush + 1);
+	return 0;
+}
+
+/* A worker that leaves has flushed. */
+static void check_nothing_held(struct check *c)
+{
+	int t;
+
+	for (t = 0; t < TABLES; t++) {
+		if (c->now_held[t] == 0)
+			continue;
+		c->wrong++;
+		if (c->wrong <= 20)
+			printf("%s:%lu: the worker leaves, and holds back %g of table %d\n",
+			       c->path, c->line, c->now_held[t], t);
+	}
+}
+
 static int check_line(struct check *c, const char *line, uint64_t *now, void **blocks)
 {
 	uint64_t v[9], clock, min;
@@ -294,8 +332,11 @@ static int check_line(struct check *c, const char *line, uint64_t *now, void **b
 		*blocks = NULL;
 	} else if (sscanf(line, "join %" SCNu64, &clock) == 1) {
 		*now = clock;
-	} else if (strncmp(line, "bye ", 4) && strncmp(line, "leave ", 6) &&
-		   strncmp(line, "dead ", 5)) {
+	} else if (!strncmp(line, "held ", 5)) {
+		return check_held(c, line);
+	} else if (!strncmp(line, "bye ", 4)) {
+		check_nothing_held(c);
+	} else if (strncmp(line, "leave ", 6) && strncmp(line, "dead ", 5)) {
 		return bad_line(c, line);
 	}
 	return 0;
@@ -307,17 +348,19 @@ static int prove(struct check *c, FILE *f, const char *path)
 	void *blocks = NULL;
 	char line[256];
 	uint64_t now = 0;
-	int err = 0;
+	int err = 0, t;
 
 	while (w->path != path)
 		w++;
-
+	memset(c->now_held, 0, sizeof(c->now_held));
 	while (!err && fgets(line, sizeof(line), f)) {
 		c->line++;
 		if (c->line > 2 && c->line != w->cut)
 			err = check_line(c, line, &now, &blocks);
 	}
 	tdestroy(blocks, free);
+	for (t = 0; t < TABLES && w->dead && !w->gone && w->left == w->last; t++)
+		c->lost += c->now_held[t];
 	return err;
 }
 
@@ -352,6 +395,10 @@ static int check_all(struct check *c, char **paths)
 	       " clocks; oldest read %" PRIu64 ", mean age %.2f\n",
 	       c->workers, c->staleness, c->reads, c->pushes, c->clocks, c->oldest,
 	       c->reads ? (double)c->ages / (double)c->reads : 0.0);
+	if (c->codecs)
+		printf("held back: at most %.6g of a table by a worker\n", c->held);
+	if (c->lost > 0)
+		printf("lost with dead workers: %.6g\n", c->lost);
 	if (!c->wrong)
 		printf("the bound holds\n");
 	else

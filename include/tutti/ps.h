@@ -129,6 +129,13 @@ struct tutti_ps_options {
 	int threads;   /* of a server that apply a push together, without locks, at most 64 [1] */
 	double budget; /* managed bandwidth: a worker's pushes between clocks, bytes a second [no
 			  limit] */
+	/*
+	 * Pushes travel encoded; what the encoding leaves out is held back at the worker and added
+	 * to its next push of the same elements. Dense tables of float32. [pushes are not encoded]
+	 */
+	struct tutti_codec *codec;
+	int flush; /* what is held back is pushed as it is when a worker's clock becomes a multiple
+		      of this, and when the worker leaves [only then] */
 };
 
 /**
@@ -212,6 +219,23 @@ struct tutti_ps_read {
 };
 
 int tutti_ps_last_read(struct tutti_ps_table *table, struct tutti_ps_read *read);
+
+/* The residuals of a worker's pushes to a table with a codec, and the bytes of these pushes. */
+struct tutti_ps_held {
+	size_t size;	      /* sizeof(struct tutti_ps_held) */
+	uint64_t clock;	      /* of the worker */
+	uint64_t since;	      /* nothing of the pushes of clocks before this one is held back */
+	uint64_t elements;    /* of which something is held back */
+	double sum, most;     /* the sum of |e|, and the largest |e|, over these; e: what is held */
+	uint64_t plain_bytes; /* of all pushes so far, if they had not been encoded */
+	uint64_t sent_bytes;  /* sent for them, flushes included */
+};
+
+/** tutti_ps_held - what this worker holds back. Of a table without a codec: zeros. Local. */
+int tutti_ps_held(struct tutti_ps_table *table, struct tutti_ps_held *held);
+
+/** tutti_ps_flush - push what is held back as it is, in this worker's current clock. */
+int tutti_ps_flush(struct tutti_ps_table *table);
 
 /*
  * Collective over the workers, between clocks, with the same path, which all servers and workers

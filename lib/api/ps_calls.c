@@ -219,3 +219,26 @@ int tutti_ps_last_read(struct tutti_ps_table *table, struct tutti_ps_read *read)
 	tt_wire_unlock(table->ps->comm->ctx->wire);
 	return tt_sized_write(&sized, "tutti_ps_last_read", read, &last);
 }
+
+int tutti_ps_held(struct tutti_ps_table *table, struct tutti_ps_held *held)
+{
+	static const struct tt_sized sized = TT_SIZED("held", tutti_ps_held, sent_bytes);
+	struct tutti_ps_held now = {0};
+
+	if (!table)
+		return tt_fail(-EINVAL, "tutti_ps_held: table is NULL");
+	if (!held || !tt_sized_fits(&sized, held))
+		return tt_sized_write(&sized, "tutti_ps_held", held, &now);
+	tt_ps_held(table, &now);
+	return tt_sized_write(&sized, "tutti_ps_held", held, &now);
+}
+
+int tutti_ps_flush(struct tutti_ps_table *table)
+{
+	int err;
+
+	if (!table)
+		return tt_fail(-EINVAL, "tutti_ps_flush: table is NULL");
+	err = tt_ps_check_worker("tutti_ps_flush", table->ps);
+	return err ? err : tt_ps_flush(table, "ps_flush");
+}

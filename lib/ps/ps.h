@@ -18,6 +18,7 @@
 #include <tutti/ps.h>
 
 #include "lib/base/hash_map.h"
+#include "lib/codec/codec.h"
 #include "lib/engine/engine.h"
 #include "lib/ps/message.h"
 #include "lib/rules/rule.h"
@@ -42,9 +43,10 @@ struct tt_ps_part {
 };
 
 struct tt_ps_task;
-struct tt_ps_store;  /* a server's side of a table */
-struct tt_ps_cache;  /* essp: what a worker is sent */
-struct tt_ps_budget; /* managed bandwidth */
+struct tt_ps_store;    /* a server's side of a table */
+struct tt_ps_cache;    /* essp: what a worker is sent */
+struct tt_ps_budget;   /* managed bandwidth */
+struct tt_ps_feedback; /* what a codec leaves out of a worker's pushes */
 
 /* Updates accumulated until they are applied or sent. */
 struct tt_ps_sum {
@@ -95,6 +97,7 @@ struct tutti_ps_table {
 		fetch_clock;	     /* n_fetch > 1: the last period, from 1, and when it fetched */
 	struct tt_map fetched;	     /* rows: the clock of the last fetch, its lower 31 bits */
 	struct tt_ps_budget *budget; /* NULL: pushes are sent at once */
+	struct tt_ps_feedback *feedback; /* NULL: pushes are not encoded */
 };
 
 /* A worker's knowledge of a server's blocks. */
@@ -540,9 +543,14 @@ int tt_ps_push_pull(struct tutti_ps_table *t, const void *update, void *values, 
 		    uint64_t count, const char *call);
 /* All elements; waits. */
 int tt_ps_set(struct tutti_ps_table *t, const void *values, const char *call);
-/* The next two neither accumulate nor wait for a budget. set: the values are the table's first. */
+enum tt_ps_push_kind {
+	TT_PS_PUSH_UPDATES, /* encoded if the table has a codec */
+	TT_PS_PUSH_FIRST,   /* the table's first */
+	TT_PS_PUSH_HELD	    /* what is held back of the range, as it is; buf is not used */
+};
+/* The next two neither accumulate nor wait for a budget. */
 int tt_ps_push_now(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count,
-		   bool set, const char *call, struct tutti_request **request);
+		   enum tt_ps_push_kind kind, const char *call, struct tutti_request **request);
 int tt_ps_push_rows_now(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf,
 			const char *call, struct tutti_request **request);
 int tt_ps_pull(struct tutti_ps_table *t, void *buf, uint64_t offset, uint64_t count,
@@ -551,6 +559,9 @@ int tt_ps_push_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, co
 		    const char *call, struct tutti_request **request);
 int tt_ps_pull_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, void *buf,
 		    const char *call, struct tutti_request **request);
+/* held_back.c: push what is held back; describe it. */
+int tt_ps_flush(struct tutti_ps_table *t, const char *call);
+void tt_ps_held(struct tutti_ps_table *t, struct tutti_ps_held *held);
 int tt_ps_clock(struct tutti_ps *ps, uint64_t clock, const char *call,
 		struct tutti_request **request);
 int tt_ps_bye(struct tutti_ps *ps, struct tutti_request **request);
@@ -585,6 +596,8 @@ static inline int tt_ps_trace_id(const struct tutti_ps *ps, int worker)
 }
 void tt_ps_trace_close(struct tutti_ps *ps);
 void tt_ps_trace_write(struct tutti_ps *ps, const char *fmt, ...) TT_PRINTF(2, 3);
+/* feedback.c: what each table's pushes have held back, at this clock. */
+void tt_ps_trace_held(struct tutti_ps *ps, uint64_t clock);
 /* Without a trace the arguments are not evaluated. */
 #define tt_ps_trace(ps, ...)                                                                       \
 	do {                                                                                       \

@@ -309,6 +309,8 @@ static int say_bye(struct tutti_ps *ps)
 	int err = tt_ps_send_accrued(ps, UINT64_MAX);
 
 	if (!err)
+		err = tt_ps_flush_due(ps, UINT64_MAX, "ps_close");
+	if (!err)
 		err = tt_ps_bye(ps, &bye);
 	if (err)
 		return err;

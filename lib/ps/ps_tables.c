@@ -236,6 +236,32 @@ static int check_modes(const struct tutti_ps *ps, const struct tutti_ps_table *t
 	return 0;
 }
 
+static int check_codec(const struct tutti_ps_table *t)
+{
+	const struct tutti_ps_options *o = &t->opt;
+
+	if (o->flush < 0)
+		return tt_fail(-EINVAL, "a table's options: flush is %d; it can't be negative",
+			       o->flush);
+	if (!o->codec)
+		return o->flush ? tt_fail(-EINVAL, "a table's options: flush is %d, without codec",
+					  o->flush)
+				: 0;
+	if (t->datatype != TUTTI_FLOAT32)
+		return tt_fail(-EINVAL,
+			       "a table's options: codec %s is for tables of float32, not %s",
+			       tt_codec_name(o->codec), tt_datatype_name(t->datatype));
+	if (o->rule == TUTTI_PS_ASSIGN)
+		return tt_fail(-EINVAL,
+			       "a table's options: codec %s adds up what it leaves out, and rule "
+			       "assign does not",
+			       tt_codec_name(o->codec));
+	if (t->rows || o->budget > 0)
+		return tt_fail(-EOPNOTSUPP, "a table's options: codec %s is not possible %s yet",
+			       tt_codec_name(o->codec), t->rows ? "for rows" : "with a budget");
+	return 0;
+}
+
 static int check_table(struct tutti_ps *ps, const char *name, const struct tutti_ps_options *user,
 		       struct tutti_ps_table *like)
 {
@@ -282,7 +308,9 @@ static int check_table(struct tutti_ps *ps, const char *name, const struct tutti
 	err = check_options(ps, o, like->datatype);
 	if (!err)
 		err = check_numbers(o, like->datatype);
-	return err ? err : check_modes(ps, like);
+	if (!err)
+		err = check_modes(ps, like);
+	return err ? err : check_codec(like);
 }
 
 /* A hash of everything that must be equal on all ranks. */
@@ -313,6 +341,7 @@ static uint64_t fingerprint(const struct tutti_ps_table *t)
 	h = tt_hash_add(tt_hash_add(h, (uint64_t)o.essp), (uint64_t)o.threads);
 	memcpy(&word, &o.budget, sizeof(word));
 	h = tt_hash_add(h, word);
+	h = tt_hash_add(tt_hash_add(h, o.codec ? tt_codec_hash(o.codec) : 0), (uint64_t)o.flush);
 	return tt_hash_add(h, o.block) >>
 	       1; /* a maximum and a minimum of it fit in one word each */
 }

@@ -117,6 +117,14 @@ static int cut(struct tutti_ps_table *t)
 	return 0;
 }
 
+/* The most elements, up to n, whose encoding is no longer than a message. */
+static size_t encodable(const struct tutti_ps_table *t, size_t n)
+{
+	while (t->opt.codec && n > 1 && tt_codec_bound(t->opt.codec, n) > TT_PS_BLOCK)
+		n -= n / 8 + 1;
+	return n;
+}
+
 static int lay_out(struct tutti_ps_table *t)
 {
 	struct tutti_ps *ps = t->ps;
@@ -139,6 +147,7 @@ static int lay_out(struct tutti_ps_table *t)
 			      "table '%s': options.block is %zu bytes, and an element has %zu",
 			      t->name, t->opt.block, t->elem);
 	} else {
+		t->block_elems = encodable(t, t->block_elems);
 		err = place_dense(t);
 	}
 	if (!err)
@@ -198,6 +207,8 @@ static int track(struct tutti_ps_table *t)
 	err = t->opt.n_push > 1 ? tt_ps_sum_new(t, t->count, &t->accrued) : 0;
 	if (!err && t->rows && t->opt.n_push > 1)
 		err = tt_ps_row_units_new(t, &t->accrued_rows);
+	if (!err && t->opt.codec)
+		err = tt_ps_feedback_new(t);
 	return !err && t->opt.budget > 0 ? tt_ps_budget_new(t) : err;
 }
 
@@ -251,6 +262,8 @@ int tt_ps_table_new(struct tutti_ps *ps, const struct tutti_ps_table *like,
 	*t = *like;
 	t->ps = ps;
 	t->index = ps->ntables;
+	if (t->opt.codec)
+		tt_codec_hold(t->opt.codec);
 	err = lay_out(t);
 	if (!err)
 		err = get_memory(t);
@@ -277,6 +290,7 @@ void tt_ps_table_free(struct tutti_ps_table *t)
 	tt_ps_row_units_free(&t->accrued_rows);
 	tt_map_free(&t->fetched);
 	tt_ps_budget_free(t);
+	tt_ps_feedback_free(t);
 	tt_ps_cache_free(t);
 	free(t->cache_token);
 	free(t->sub_token);
@@ -285,5 +299,7 @@ void tt_ps_table_free(struct tutti_ps_table *t)
 		tt_ps_store_free(t->store[k]);
 	tutti_free(t->mem);
 	free(t->part);
+	if (t->opt.codec)
+		tt_codec_release(t->opt.codec);
 	free(t);
 }

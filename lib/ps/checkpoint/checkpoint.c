@@ -147,6 +147,7 @@ static void go_on(struct tutti_ps *ps, const struct tt_ps_reply *met)
 
 		tt_map_clear(&t->places);
 		tt_ps_downpour_forget(t);
+		tt_ps_feedback_forget(t);
 		tt_ps_forget_versions(t);
 		for (s = 0; s < ps->nservers; s++)
 			for (b = 0; b < t->part[s].blocks; b++)
@@ -207,6 +208,19 @@ static uint64_t hash_text(const char *text)
 	return h;
 }
 
+static int check_tables(const struct tutti_ps *ps, const char *call)
+{
+	uint32_t i;
+
+	for (i = 0; i < ps->ntables; i++)
+		if (ps->table[i]->opt.codec)
+			return tt_fail(-EOPNOTSUPP,
+				       "%s: table '%s' has a codec, and what its workers hold "
+				       "back cannot be saved yet",
+				       call, ps->table[i]->name);
+	return 0;
+}
+
 static int keep_all(struct tutti_ps *ps, const char *path, const char *call,
 		    int (*lead)(struct keeping *k, const char *path), bool restores)
 {
@@ -215,6 +229,9 @@ static int keep_all(struct tutti_ps *ps, const char *path, const char *call,
 	size_t n;
 	int err;
 
+	err = check_tables(ps, call);
+	if (err)
+		return err;
 	n = (size_t)ps->nservers;
 	k.order = calloc(n, sizeof(*k.order));
 	k.reply = calloc(2 * n, sizeof(*k.reply));

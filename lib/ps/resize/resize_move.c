@@ -8,6 +8,9 @@
 #include <string.h>
 
 #include "lib/ps/resize/resize_run.h"
+#include "lib/ps/worker/accumulate.h"
+
+#define HELD_AT_ONCE 65536 /* elements */
 
 /* Also on ranks that leave: they must know where to send. */
 static int share_layout(struct tt_ps_resize *r)
@@ -137,6 +140,76 @@ static int run_rounds(struct tt_ps_resize *r, struct tt_ps_move *m)
 	return err ? err : tt_ps_resize_agree(r, mine);
 }
 
+/* ---- what workers that leave hold back ---- */
+
+static bool was_worker(const struct tt_ps_was *w)
+{
+	return w->generation && w->worker;
+}
+
+static bool will_work(const struct tt_ps_was *w)
+{
+	return tt_ps_stays(w) && w->role & TUTTI_PS_WORKER;
+}
+
+/* The rank that takes it: a worker that stays, or else a new one; -1: none. */
+static int find_heir(const struct tt_ps_resize *r)
+{
+	int i, fresh = -1;
+
+	for (i = 0; i < r->comm->size; i++) {
+		if (will_work(&r->was[i]) && was_worker(&r->was[i]))
+			return i;
+		if (will_work(&r->was[i]) && fresh < 0)
+			fresh = i;
+	}
+	return fresh;
+}
+
+/* mine: of this rank, NULL: none; to: of the heir, to which everything is added. */
+static int hand_over(struct tt_ps_resize *r, int heir, const float *mine, float *to, uint64_t count)
+{
+	float *zeros = calloc(HELD_AT_ONCE, sizeof(*zeros));
+	uint64_t at, n;
+	int err =
+		tt_ps_resize_agree(r, zeros ? 0 : tt_fail(-ENOMEM, "no memory for " TT_PS_RESIZE));
+
+	for (at = 0; !err && at < count; at += n) {
+		n = count - at < HELD_AT_ONCE ? count - at : HELD_AT_ONCE;
+		err = tutti_reduce(mine ? mine + at : zeros, to ? to + at : NULL, n, TUTTI_FLOAT32,
+				   TUTTI_SUM, heir, r->comm);
+	}
+	free(zeros);
+	return err;
+}
+
+/*
+ * Under BSP a worker that leaves cannot push any more: its clock has ended. So another worker takes
+ * over what it holds back: tables without values of the new parameter server are here already.
+ */
+static int hand_over_all(struct tt_ps_resize *r)
+{
+	const struct tt_ps_was *me = &r->was[r->comm->rank];
+	bool leaves = false, leave = was_worker(me) && !will_work(me);
+	int heir = find_heir(r), i, err = 0;
+	uint64_t t;
+
+	for (i = 0; i < r->comm->size; i++)
+		leaves = leaves || (was_worker(&r->was[i]) && !will_work(&r->was[i]));
+	for (t = 0; !err && leaves && heir >= 0 && t < r->ntables; t++) {
+		const struct tutti_ps_table *old = r->old ? r->old->table[t] : NULL,
+					    *fresh = r->fresh ? r->fresh->table[t] : NULL,
+					    *any = old ? old : fresh;
+
+		if (any->opt.codec)
+			err = hand_over(r, heir, leave ? tt_ps_feedback_residuals(old) : NULL,
+					r->comm->rank == heir ? tt_ps_feedback_residuals(fresh)
+							      : NULL,
+					any->count);
+	}
+	return err;
+}
+
 int tt_ps_move_all(struct tt_ps_resize *r)
 {
 	struct tt_ps_move m = {.to = &r->to, .old = r->old, .fresh = r->fresh, .copy = r->copy};
@@ -144,6 +217,8 @@ int tt_ps_move_all(struct tt_ps_resize *r)
 
 	if (!err)
 		err = run_rounds(r, &m);
+	if (!err)
+		err = hand_over_all(r);
 	tt_ps_move_free(&m);
 	return err;
 }

@@ -21,10 +21,12 @@
 
 #include "lib/ps/resize/resize_run.h"
 #include "lib/base/clock.h"
+#include "lib/ps/worker/accumulate.h"
 
 /* A table's description for new ranks, without its functions. */
 struct described {
 	char name[TT_PS_NAME];
+	char codec[TUTTI_CODEC_NAME_MAX]; /* empty: none */
 	uint64_t rows, datatype, elem, width, count;
 	struct tutti_ps_options opt;
 };
@@ -118,11 +120,35 @@ static void describe(const struct tutti_ps_table *t, struct described *d)
 	d->opt.update = NULL;
 	d->opt.fill = NULL;
 	d->opt.arg = NULL;
+	d->opt.codec = NULL;
+	if (t->opt.codec)
+		snprintf(d->codec, sizeof(d->codec), "%s", tt_codec_name(t->opt.codec));
+}
+
+/* A rank that has the table has its codec, too; a new rank makes it from its name. */
+static int make_table(struct tt_ps_resize *r, const struct described *d,
+		      struct tutti_ps_table *like)
+{
+	struct tutti_codec *codec = NULL;
+	struct tutti_ps_table *t;
+	int err;
+
+	if (like->opt.codec)
+		codec = tt_codec_hold(like->opt.codec);
+	else if (d->codec[0] && tt_codec_new(d->codec, &codec))
+		return tt_fail(-EOPNOTSUPP,
+			       TT_PS_RESIZE ": new ranks cannot make the user-defined codec '%s' "
+					    "of table '%s'",
+			       d->codec, d->name);
+	like->opt.codec = codec;
+	err = tt_ps_make_table(r->fresh, like, &t);
+	if (codec)
+		tt_codec_release(codec);
+	return err;
 }
 
 static int make_tables(struct tt_ps_resize *r, const struct described *d)
 {
-	struct tutti_ps_table *t;
 	uint64_t i;
 	int err = 0;
 
@@ -140,8 +166,9 @@ static int make_tables(struct tt_ps_resize *r, const struct described *d)
 			like.opt.update = r->old->table[i]->opt.update;
 			like.opt.fill = r->old->table[i]->opt.fill;
 			like.opt.arg = r->old->table[i]->opt.arg;
+			like.opt.codec = r->old->table[i]->opt.codec;
 		}
-		err = tt_ps_make_table(r->fresh, &like, &t);
+		err = make_table(r, d, &like);
 	}
 	return err;
 }
@@ -236,7 +263,7 @@ static int steps(struct tt_ps_resize *r, const struct tutti_ps_config *config)
 	return err ? err : tt_ps_resize_agree(r, start(r));
 }
 
-/* Updates that n_push holds back move to the new table, as do their counters. */
+/* Updates that n_push or a codec holds back move to the new table, as do their counters. */
 static void keep_own(struct tutti_ps_table *from, struct tutti_ps_table *to)
 {
 	struct tt_ps_sum sum = to->accrued;
@@ -244,6 +271,7 @@ static void keep_own(struct tutti_ps_table *from, struct tutti_ps_table *to)
 
 	to->taus = from->taus;
 	to->answered = from->answered;
+	tt_ps_feedback_keep(from, to);
 	if (!sum.sums || !from->accrued.sums)
 		return;
 	to->accrued = from->accrued;

@@ -98,6 +98,11 @@ static int new_sums(struct tt_ps_store *s)
 		if (!s->scaled)
 			return -ENOMEM;
 	}
+	if (t->opt.codec) {
+		s->decoded = malloc(t->block_elems * sizeof(*s->decoded));
+		if (!s->decoded)
+			return -ENOMEM;
+	}
 	if (t->opt.softsync) {
 		s->group = calloc(units, sizeof(*s->group));
 		if (!s->group)
@@ -177,6 +182,7 @@ void tt_ps_store_free(struct tt_ps_store *s)
 	tt_ps_sum_free(&s->sum);
 	free(s->group);
 	free(s->scaled);
+	free(s->decoded);
 	free(s);
 }
 
@@ -184,15 +190,19 @@ void tt_ps_store_free(struct tt_ps_store *s)
 
 static bool in_part(const struct tt_ps_store *s, const struct tt_ps_msg *m)
 {
-	return m->count && m->first <= s->part->elems && m->count <= s->part->elems - m->first &&
-	       m->len == (uint64_t)m->count * s->t->elem;
+	return m->count && m->first <= s->part->elems && m->count <= s->part->elems - m->first;
+}
+
+static bool plain(const struct tt_ps_store *s, const struct tt_ps_msg *m)
+{
+	return in_part(s, m) && m->len == (uint64_t)m->count * s->t->elem;
 }
 
 int tt_ps_store_set(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload)
 {
 	uint64_t b, last;
 
-	if (s->t->rows || !in_part(s, m))
+	if (s->t->rows || !plain(s, m))
 		return -EPROTO;
 	memcpy(s->values + m->first * s->t->elem, payload, m->len);
 	last = (m->first + m->count - 1) / s->t->block_elems;
@@ -399,20 +409,45 @@ static void take(struct tt_ps_store *s, uint64_t first, size_t count, const char
 	}
 }
 
+static bool in_block(const struct tt_ps_store *s, const struct tt_ps_msg *m)
+{
+	return !s->t->rows && in_part(s, m) &&
+	       m->first / s->t->block_elems == (m->first + m->count - 1) / s->t->block_elems;
+}
+
+static void push_block(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *update,
+		       struct tt_ps_done *done)
+{
+	uint32_t tau = tau_of(s, m->first / s->t->block_elems, m->version);
+
+	done->tau = tau;
+	take(s, m->first, m->count, scale(s, update, m->count, tau, 0), done);
+}
+
 int tt_ps_store_push(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,
 		     struct tt_ps_done *done)
 {
-	uint64_t block = m->first / s->t->block_elems;
-	uint32_t tau;
-
-	if (s->t->rows || !in_part(s, m) || block != (m->first + m->count - 1) / s->t->block_elems)
+	if (!in_block(s, m) || !plain(s, m))
 		return -EPROTO;
 	if (!s->is_set)
 		return -ENODATA;
-	tau = tau_of(s, block, m->version);
-	done->tau = tau;
-	take(s, m->first, m->count, scale(s, payload, m->count, tau, 0), done);
+	push_block(s, m, payload, done);
 	return 0;
+}
+
+int tt_ps_store_push_coded(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,
+			   struct tt_ps_done *done)
+{
+	int err;
+
+	if (!s->decoded || !in_block(s, m))
+		return -EPROTO;
+	if (!s->is_set)
+		return -ENODATA;
+	err = tt_codec_decode(s->t->opt.codec, payload, m->len, 0, m->count, s->decoded);
+	if (!err)
+		push_block(s, m, (const char *)s->decoded, done);
+	return err;
 }
 
 int tt_ps_store_push_rows(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,

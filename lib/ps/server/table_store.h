@@ -65,7 +65,8 @@ struct tt_ps_store {
 	struct tt_ps_sum sum; /* combine and softsync: updates that are not applied yet */
 	uint32_t *group;      /* softsync, by block or row: number of updates in the sum */
 	uint32_t group_size;
-	char *scaled; /* staleness_aware: memory for a weighted block, or row per thread */
+	char *scaled;	/* staleness_aware: memory for a weighted block, or row per thread */
+	float *decoded; /* codec: memory for a block */
 	struct tt_ps_pool *pool; /* options.threads; NULL: one */
 };
 
@@ -122,6 +123,8 @@ void tt_ps_mark(struct tt_ps_store *s, struct tt_ps_blocks *list, uint64_t block
 int tt_ps_store_set(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload);
 int tt_ps_store_push(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,
 		     struct tt_ps_done *done);
+int tt_ps_store_push_coded(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,
+			   struct tt_ps_done *done);
 int tt_ps_store_push_rows(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,
 			  struct tt_ps_done *done);
 /* Fills places; *wait: some have TT_PS_UNSEEN, so the answer names a publication. */

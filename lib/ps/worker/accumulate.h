@@ -70,6 +70,25 @@ void tt_ps_budget_seen_rows(struct tutti_ps_table *t, const uint64_t *keys, size
 int tt_ps_budget_finish(struct tutti_ps_table *t);
 /* For all tables: nothing is under way, nor starts before the next push. */
 void tt_ps_budget_rest(struct tutti_ps *ps);
+/* held_back.c: pushes that travel encoded. The first two without the lock. */
+int tt_ps_feedback_new(struct tutti_ps_table *t);
+void tt_ps_feedback_free(struct tutti_ps_table *t);
+/* Encode n elements of the table, first and up, as one vector. Under the lock, as the next. */
+int tt_ps_feedback_encode(struct tutti_ps_table *t, const float *in, uint64_t first, size_t n,
+			  uint64_t clock, void *out, size_t *len);
+/* Move what is held back of n elements to out; false: nothing is. */
+bool tt_ps_feedback_take(struct tutti_ps_table *t, uint64_t first, size_t n, float *out);
+void tt_ps_feedback_forget(struct tutti_ps_table *t);
+/* The residuals of all elements; NULL: this rank has none. */
+float *tt_ps_feedback_residuals(const struct tutti_ps_table *t);
+/* Add what is held back for one table to the other's, its figures too: the same after a resize. */
+void tt_ps_feedback_keep(const struct tutti_ps_table *from, struct tutti_ps_table *to);
+/*
+ * Push what is held back of the tables where that is due when the worker's clock becomes clock;
+ * UINT64_MAX: it leaves. Waits; without the lock.
+ */
+int tt_ps_flush_due(struct tutti_ps *ps, uint64_t clock, const char *call);
+
 /* The sum of absolute values. */
 double tt_ps_magnitude(enum tutti_datatype datatype, const void *p, size_t n);
 

@@ -195,7 +195,7 @@ static bool send_piece(struct tt_ps_budget *b, struct flight *f)
 	if (!tt_ps_sum_next(&b->sum, &from, &to, end_of(b, unit)))
 		return false; /* unreachable: a unit in the heap has an update */
 	memcpy(f->buf, b->sum.sums + from * t->elem, (to - from) * t->elem);
-	if (tt_ps_push_now(t, f->buf, from, to - from, false, "ps_push", &req))
+	if (tt_ps_push_now(t, f->buf, from, to - from, TT_PS_PUSH_UPDATES, "ps_push", &req))
 		return false;
 	tt_ps_sum_clear(&b->sum, from, to);
 	b->earned -= (double)((to - from) * t->elem);

@@ -109,8 +109,8 @@ int tt_ps_send_sum(struct tutti_ps_table *t, struct tt_ps_sum *sum,
 			to = from + most;
 		err = t->rows ? tt_ps_push_rows_now(t, met->key + from, (size_t)(to - from),
 						    sum->sums + from * unit, "ps_clock", &req)
-			      : tt_ps_push_now(t, sum->sums + from * unit, from, to - from, false,
-					       "ps_clock", &req);
+			      : tt_ps_push_now(t, sum->sums + from * unit, from, to - from,
+					       TT_PS_PUSH_UPDATES, "ps_clock", &req);
 		if (!err)
 			err = tutti_wait(&req);
 		if (!err)

@@ -15,8 +15,8 @@ struct push {
 	/* a dense table: from element offset on */
 	struct tt_ps_range range;
 	uint64_t offset;
-	bool set;
-	int server; /* set: up to here it is known which blocks are published */
+	enum tt_ps_push_kind kind;
+	int server; /* values: up to here it is known which blocks are published */
 	uint64_t block;
 
 	/* rows */
@@ -33,25 +33,59 @@ static struct push *push_of(struct tt_ps_task *task)
 
 /* ---- a dense table ---- */
 
+/*
+ * Sets what msg says of the payload, which is at *payload, or behind the head if that is NULL.
+ * false: there is nothing to send, or it cannot be encoded.
+ */
+static bool pack(struct push *push, struct tt_ps_out *out, int k, struct tt_ps_msg *msg,
+		 const void **payload)
+{
+	struct tutti_ps_table *t = push->task.table;
+	uint64_t first = t->part[k].begin + msg->first;
+	void *behind = out->staging + sizeof(*msg);
+	size_t len = msg->count * t->elem;
+	int err = 0;
+
+	msg->kind = push->kind == TT_PS_PUSH_FIRST ? TT_PS_SET : TT_PS_PUSH;
+	*payload = NULL;
+	if (push->kind == TT_PS_PUSH_HELD) {
+		if (!tt_ps_feedback_take(t, first, msg->count, behind))
+			return false;
+		tt_wire_stats(t->ps->comm->ctx->wire)->copied_bytes += len;
+	} else {
+		*payload = push->buf + (first - push->offset) * t->elem;
+	}
+	if (push->kind == TT_PS_PUSH_UPDATES && t->feedback) {
+		err = tt_ps_feedback_encode(t, *payload, first, msg->count, push->task.clock,
+					    behind, &len);
+		msg->kind = TT_PS_PUSH_CODED;
+		*payload = NULL;
+	}
+	if (err)
+		tt_ps_task_fail(&push->task, err, "%s", tt_fail_text(err));
+	msg->len = (uint32_t)len;
+	return !err;
+}
+
 static void send_block(struct push *push, struct tt_ps_out *out, int k)
 {
 	struct tutti_ps_table *t = push->task.table;
 	uint64_t *next = &push->range.next[k], end = push->range.next[push->range.n + k];
 	uint64_t block = *next / t->block_elems, n = (block + 1) * t->block_elems - *next;
-	struct tt_ps_msg msg = {.kind = push->set ? TT_PS_SET : TT_PS_PUSH, .table = t->index};
+	struct tt_ps_msg msg = {.table = t->index, .first = *next};
+	const void *payload;
 
 	if (n > end - *next)
 		n = end - *next;
-	msg.first = *next;
+	*next += n;
 	msg.count = (uint32_t)n;
-	msg.len = (uint32_t)(n * t->elem);
 	msg.version = ~t->track[k].version[block];
+	if (!pack(push, out, k, &msg, &payload))
+		return;
 	t->track[k].pending[block]++;
 	tt_ps_trace(t->ps, "push %u %d %llu %llu\n", t->index, k, (unsigned long long)block,
 		    (unsigned long long)push->task.clock);
-	tt_ps_send(&push->task, out, msg,
-		   push->buf + (t->part[k].begin + *next - push->offset) * t->elem, push->set);
-	*next += n;
+	tt_ps_send(&push->task, out, msg, payload, push->kind == TT_PS_PUSH_FIRST);
 }
 
 /* Send to every server in turn, until no server with work left has a free slot. */
@@ -161,7 +195,7 @@ static void advance(struct tt_ps_task *task)
 	tt_ps_task_sent(task);
 	if (task->puts || task->answers || task->broken)
 		return;
-	if (push->set && !task->status && !published(push))
+	if (push->kind == TT_PS_PUSH_FIRST && !task->status && !published(push))
 		tt_ps_task_stall(task);
 	else
 		tt_ps_task_end(task);
@@ -170,7 +204,7 @@ static void advance(struct tt_ps_task *task)
 static const struct tt_ps_task_ops push_ops = {.advance = advance, .answered = told};
 
 int tt_ps_push_now(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count,
-		   bool set, const char *call, struct tutti_request **request)
+		   enum tt_ps_push_kind kind, const char *call, struct tutti_request **request)
 {
 	struct tt_ps_task *task;
 	struct push *push;
@@ -183,7 +217,7 @@ int tt_ps_push_now(struct tutti_ps_table *t, const void *buf, uint64_t offset, u
 	tt_ps_range_set(t, offset, count, (uint64_t *)(push + 1), &push->range);
 	push->buf = buf;
 	push->offset = offset;
-	push->set = set;
+	push->kind = kind;
 	return tt_ps_task_start(task, request);
 }
 
@@ -218,8 +252,9 @@ int tt_ps_push(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint6
 		return err;
 	if (t->budget)
 		return tt_ps_budget_push(t, buf, offset, count, call, request);
-	return t->accrued.sums ? tt_ps_accrue(t, buf, offset, count, call, request)
-			       : tt_ps_push_now(t, buf, offset, count, false, call, request);
+	return t->accrued.sums
+		       ? tt_ps_accrue(t, buf, offset, count, call, request)
+		       : tt_ps_push_now(t, buf, offset, count, TT_PS_PUSH_UPDATES, call, request);
 }
 
 int tt_ps_push_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf,
@@ -239,7 +274,7 @@ int tt_ps_set(struct tutti_ps_table *t, const void *values, const char *call)
 {
 	int err = tt_ps_check_calls(t->ps);
 
-	return err ? err : tt_ps_push_now(t, values, 0, t->count, true, call, NULL);
+	return err ? err : tt_ps_push_now(t, values, 0, t->count, TT_PS_PUSH_FIRST, call, NULL);
 }
 
 int tt_ps_push_pull(struct tutti_ps_table *t, const void *update, void *values, uint64_t offset,

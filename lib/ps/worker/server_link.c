@@ -297,13 +297,15 @@ static void say_refused(const struct tt_ps_out *out, const struct tt_ps_msg *msg
 			 "with more (tutti_ps_rows)",
 			 (unsigned long long)(t->part[out->link->index].elems / t->width),
 			 (unsigned long long)t->count);
-	else if (status == -ENOMEM && (msg->kind == TT_PS_PUSH || msg->kind == TT_PS_PUSH_ROWS))
+	else if (status == -ENOMEM && msg->kind >= TT_PS_PUSH && msg->kind < TT_PS_LOOKUP)
 		say_not_held(msg, room, buf + n, size - (size_t)n);
 	else if (t && status == -ENOMEM)
 		say_no_memory(t, out->link->index, room, buf + n, size - (size_t)n);
 	else
 		snprintf(buf + n, size - (size_t)n, "%s",
 			 status == -ENODATA ? "it has no values yet (tutti_ps_set)"
+			 : status == -EPROTO && msg->kind == TT_PS_PUSH_CODED
+				 ? "it is not an encoding of the table's codec, or was damaged"
 			 : t && status == -ENOTSUP
 				 ? "this new server does not know the table's function: make the "
 				   "table again (tutti_ps_dense)"

@@ -108,6 +108,7 @@ static int tick_start(struct tutti_ps *ps, enum tt_ps_kind kind, uint64_t clock,
 		return err;
 	tick_of(task)->kind = kind;
 	tick_of(task)->clock = clock;
+	tt_ps_trace_held(ps, clock);
 	if (kind == TT_PS_CLOCK)
 		tt_ps_trace(ps, "tick %llu %llu\n", (unsigned long long)clock,
 			    (unsigned long long)tt_now_ns());
@@ -123,12 +124,14 @@ static int tick_start(struct tutti_ps *ps, enum tt_ps_kind kind, uint64_t clock,
 	return 0;
 }
 
-/* Sends first what n_push or a budget has held back. */
+/* Sends first what n_push, a budget or a codec has held back and is due. */
 int tt_ps_clock(struct tutti_ps *ps, uint64_t clock, const char *call,
 		struct tutti_request **request)
 {
 	int err = tt_ps_send_accrued(ps, clock);
 
+	if (!err)
+		err = tt_ps_flush_due(ps, clock, call);
 	return err ? err : tick_start(ps, TT_PS_CLOCK, clock, call, request);
 }
 

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Error feedback of pushes that travel encoded. A worker has the state of its codec for every
+ * element of a table: the first vector is the residual, what its encodings have left out so far.
+ * It is added to the worker's next push of the element, or pushed as it is: every `flush` clocks,
+ * and when the worker leaves. So what the servers got, plus all workers' residuals, is what was
+ * pushed, whatever messages the pushes were cut into.
+ *
+ * A message is a vector of its own for the codec. Its random bits follow from the clock, the worker
+ * and the number of the message within the clock.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/hash.h"
+#include "lib/ps/worker/accumulate.h"
+
+#define AT_ONCE 65536 /* elements that are added up under one lock */
+
+struct tt_ps_feedback {
+	float *state; /* the codec's vectors, of all elements each, one after the other */
+	int states;
+	uint64_t since; /* tutti_ps_held */
+	uint64_t clock, messages;
+	uint64_t plain_bytes, sent_bytes;
+};
+
+int tt_ps_feedback_new(struct tutti_ps_table *t)
+{
+	int states = tt_codec_states(t->opt.codec);
+	struct tt_ps_feedback *f = calloc(1, sizeof(*f));
+
+	if (f)
+		f->state = calloc((size_t)t->count * (size_t)states, sizeof(float));
+	if (!f || !f->state) {
+		free(f);
+		return tt_ps_no_memory(t, t->count * (uint64_t)states * sizeof(float), 0);
+	}
+	f->states = states;
+	f->since = t->ps->clock;
+	t->feedback = f;
+	return 0;
+}
+
+void tt_ps_feedback_free(struct tutti_ps_table *t)
+{
+	if (t->feedback)
+		free(t->feedback->state);
+	free(t->feedback);
+}
+
+static uint64_t next_call(const struct tutti_ps_table *t, uint64_t clock)
+{
+	struct tt_ps_feedback *f = t->feedback;
+
+	if (f->clock != clock)
+		f->messages = 0;
+	f->clock = clock;
+	return tt_hash_add(tt_hash_add(clock, (uint64_t)t->ps->my_worker), f->messages++);
+}
+
+int tt_ps_feedback_encode(struct tutti_ps_table *t, const float *in, uint64_t first, size_t n,
+			  uint64_t clock, void *out, size_t *len)
+{
+	struct tt_ps_feedback *f = t->feedback;
+	float *state[TT_CODEC_STATES];
+	int i, err;
+
+	for (i = 0; i < f->states; i++)
+		state[i] = f->state + (uint64_t)i * t->count + first;
+	err = tt_codec_encode(t->opt.codec, in, state, 0, n, next_call(t, clock), out, len);
+	if (err)
+		return err;
+	f->plain_bytes += n * sizeof(float);
+	f->sent_bytes += *len;
+	return 0;
+}
+
+bool tt_ps_feedback_take(struct tutti_ps_table *t, uint64_t first, size_t n, float *out)
+{
+	struct tt_ps_feedback *f = t->feedback;
+	const float *held = f->state + first;
+	size_t i;
+
+	for (i = 0; i < n && held[i] == 0; i++)
+		;
+	if (i == n)
+		return false;
+	memcpy(out, held, n * sizeof(*out));
+	for (i = 0; i < (size_t)f->states; i++)
+		memset(f->state + i * t->count + first, 0, n * sizeof(float));
+	f->sent_bytes += n * sizeof(float);
+	return true;
+}
+
+void tt_ps_feedback_forget(struct tutti_ps_table *t)
+{
+	struct tt_ps_feedback *f = t->feedback;
+
+	if (!f)
+		return;
+	memset(f->state, 0, (size_t)t->count * (size_t)f->states * sizeof(float));
+	f->since = t->ps->clock;
+}
+
+float *tt_ps_feedback_residuals(const struct tutti_ps_table *t)
+{
+	return t->feedback ? t->feedback->state : NULL;
+}
+
+void tt_ps_feedback_keep(const struct tutti_ps_table *from, struct tutti_ps_table *to)
+{
+	const struct tt_ps_feedback *f = from->feedback;
+	struct tt_ps_feedback *g = to->feedback;
+	uint64_t i;
+
+	if (!f || !g)
+		return;
+	for (i = 0; i < to->count * (uint64_t)g->states; i++)
+		g->state[i] += f->state[i];
+	g->since = f->since;
+	g->clock = f->clock;
+	g->messages = f->messages;
+	g->plain_bytes = f->plain_bytes;
+	g->sent_bytes = f->sent_bytes;
+}
+
+/* ---- flushing; without the lock ---- */
+
+int tt_ps_flush(struct tutti_ps_table *t, const char *call)
+{
+	struct tt_wire *wire = t->ps->comm->ctx->wire;
+	int err;
+
+	if (!t->feedback)
+		return 0;
+	err = tt_ps_push_now(t, NULL, 0, t->count, TT_PS_PUSH_HELD, call, NULL);
+	if (err)
+		return err;
+	tt_wire_lock(wire);
+	t->feedback->since = t->ps->clock;
+	tt_wire_unlock(wire);
+	return 0;
+}
+
+/* clock: the one that is about to begin. A worker that leaves flushes, too. */
+static bool due(const struct tutti_ps_table *t, uint64_t clock)
+{
+	uint64_t period = (uint64_t)t->opt.flush;
+
+	return clock == UINT64_MAX || (period && clock / period != t->ps->clock / period);
+}
+
+int tt_ps_flush_due(struct tutti_ps *ps, uint64_t clock, const char *call)
+{
+	struct tt_wire *wire = ps->comm->ctx->wire;
+	uint32_t i;
+	int err = 0;
+
+	for (i = 0; !err && i < ps->ntables; i++) {
+		struct tutti_ps_table *t = ps->table[i];
+
+		if (!t->feedback || !due(t, clock))
+			continue;
+		err = tt_ps_flush(t, call);
+		tt_wire_lock(wire);
+		if (!err && clock != UINT64_MAX)
+			t->feedback->since = clock;
+		tt_wire_unlock(wire);
+	}
+	return err;
+}
+
+/* ---- figures ---- */
+
+static void add_up(const float *e, size_t n, struct tutti_ps_held *held)
+{
+	double size;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		size = fabs((double)e[i]);
+		held->elements += size != 0;
+		held->sum += size;
+		held->most = size > held->most ? size : held->most;
+	}
+}
+
+static void say_bytes(const struct tutti_ps_table *t, struct tutti_ps_held *held)
+{
+	held->clock = t->ps->clock;
+	held->since = t->feedback->since;
+	held->plain_bytes = t->feedback->plain_bytes;
+	held->sent_bytes = t->feedback->sent_bytes;
+}
+
+void tt_ps_held(struct tutti_ps_table *t, struct tutti_ps_held *held)
+{
+	struct tt_wire *wire = t->ps->comm->ctx->wire;
+	uint64_t at, n;
+
+	for (at = 0; t->feedback && at < t->count; at += n) {
+		n = t->count - at < AT_ONCE ? t->count - at : AT_ONCE;
+		tt_wire_lock(wire);
+		add_up(t->feedback->state + at, n, held);
+		say_bytes(t, held);
+		tt_wire_unlock(wire);
+	}
+}
+
+void tt_ps_trace_held(struct tutti_ps *ps, uint64_t clock)
+{
+	uint32_t i;
+
+	for (i = 0; ps->trace && i < ps->ntables; i++) {
+		const struct tutti_ps_table *t = ps->table[i];
+		struct tutti_ps_held held = {0};
+
+		if (!t->feedback)
+			continue;
+		add_up(t->feedback->state, t->count, &held);
+		tt_ps_trace_write(ps, "held %u %llu %d %llu %llu %.9g\n", t->index,
+				  (unsigned long long)clock, t->opt.flush,
+				  (unsigned long long)t->feedback->since,
+				  (unsigned long long)held.elements, held.sum);
+	}
+}
