@@ -17,6 +17,7 @@
 #include <tutti/ps.h>
 #include <tutti/codec.h>
 #include <tutti/feedback.h>
+#include <tutti/lowrank.h>
 #include <tutti/info.h>
 
 #endif

@@ -118,7 +118,7 @@ INLINE void fence(void)
 #define CAN_STREAM 0
 
 /* Element by element: a call costs little beside it, and inlined code would be long. */
-static NOINLINE vec_f32 widen_f16(half h)
+static NOINLINE __attribute__((unused)) vec_f32 widen_f16(half h)
 {
 	vec_f32 x = {0};
 	size_t i;
@@ -128,7 +128,7 @@ static NOINLINE vec_f32 widen_f16(half h)
 	return x;
 }
 
-static NOINLINE half narrow_f16(vec_f32 x)
+static NOINLINE __attribute__((unused)) half narrow_f16(vec_f32 x)
 {
 	half h = {0};
 	size_t i;

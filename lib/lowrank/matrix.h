@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Loops over matrices of float32, one set for each instruction level of lib/reduce, all with the
+ * same bits: every step is one IEEE operation, rounded separately, in a fixed order.
+ */
+#ifndef TT_MATRIX_H
+#define TT_MATRIX_H
+
+#include <stddef.h>
+
+/* A sum of outer products: out[i][j] = (u[0][i] * v[0][j] + u[1][i] * v[1][j] + ...) / divisor */
+struct tt_outer {
+	const float *u, *v; /* k x rows, k x cols */
+	size_t ustep;	    /* elements from one row of u to the next; those of v have no gaps */
+	float *out;	    /* rows x cols */
+	size_t rows, cols, k;
+	float divisor;
+	float *room; /* TT_OUTER_ROOM floats, aligned to 64 bytes */
+};
+
+/* Packed parts of u and v: so many outer products at once, of so many rows and columns. */
+#define TT_OUTER_DEPTH 128
+#define TT_OUTER_ROWS 240 /* a multiple of the rows of a tile */
+#define TT_OUTER_COLS 64  /* the most columns of a tile */
+#define TT_OUTER_ROOM ((TT_OUTER_ROWS + TT_OUTER_COLS) * TT_OUTER_DEPTH)
+
+struct tt_matrix_kernels {
+	void (*outer)(const struct tt_outer *outer);
+};
+
+extern const struct tt_matrix_kernels tt_matrix_kernels_base;
+extern const struct tt_matrix_kernels tt_matrix_kernels_avx2;	/* only with TT_HAVE_AVX2 */
+extern const struct tt_matrix_kernels tt_matrix_kernels_avx512; /* only with TT_HAVE_AVX512 */
+
+/* matrix_levels.c: at the level that lib/reduce uses. */
+const struct tt_matrix_kernels *tt_matrix_kernels(void);
+/* Uses them with room of its own; 0 or -ENOMEM. */
+int tt_matrix_outer(struct tt_outer outer);
+
+#endif
