@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # The fuzzers, each on its part of tests/fuzz/corpus. With libFuzzer (configure --enable-fuzz) for
 # TT_FUZZ_SECONDS of processor time each, default 5, within twice that; or for TT_FUZZ_RUNS inputs,
-# if that is set, within TT_FUZZ_SECONDS. Without libFuzzer on the corpus and 2,000 changed inputs.
-# How many there were is printed.
+# if that is set, within TT_FUZZ_SECONDS; then the decoders of codecs have as many each. Without
+# libFuzzer on the corpus and 2,000 changed inputs. How many there were is printed.
 only=$*
 . "${TT_SRC:-$(dirname "$0")/../..}/tests/sh.inc"
 suite fuzz
@@ -46,7 +46,7 @@ libfuzzer()
 		look_at_time
 	done
 	sed -n 's/^stat::number_of_executed_units: *//p' "$tmp/$1.logs" |
-		awk -v n="$1" -v s="$spent" '{ k += $1 }
+		awk -v n="$1${TT_FUZZ_CODEC:+ $TT_FUZZ_CODEC}" -v s="$spent" '{ k += $1 }
 			END { print "  fuzz_" n ": inputs: " k ", " s " s of processor time" }' \
 			>>"$tmp/counts"
 }
@@ -64,8 +64,25 @@ fuzz()
 	fi
 }
 
-for name in link frames ctl wire ps accumulate env hosts tune codec; do
+# decoder NAME: fuzz_codec on this codec alone, with logs of its own
+decoder()
+{
+	TT_FUZZ_CODEC=$1
+	export TT_FUZZ_CODEC
+	rm -f "$tmp/codec.logs"
+	fuzz codec
+}
+
+for name in link frames ctl wire ps accumulate env hosts tune; do
 	run $name fuzz $name
 done
+if [ -z "${TT_FUZZ_RUNS:-}" ]; then
+	run codec fuzz codec
+else
+	for name in fp16 bf16 fp8:e4m3 fp8:e5m2 int8 qsgd:levels=5 onebit topk:1% threshold:1 \
+		randomk:5% dgc:10%; do
+		run "codec_$name" decoder "$name"
+	done
+fi
 cat "$tmp/counts" 2>/dev/null
 finish

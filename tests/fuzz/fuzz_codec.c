@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Received encodings, of every codec: a decoder touches only the elements of its vector, and an
- * accepted encoding gives the same elements at every instruction level.
+ * accepted encoding gives the same elements at every instruction level. TT_FUZZ_CODEC=NAME: of this
+ * codec alone.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -85,12 +86,13 @@ static void check(const struct tutti_codec *codec, const void *in, size_t len, s
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fz z = {data, size};
+	const char *only = getenv("TT_FUZZ_CODEC");
 	size_t which = fz_u(&z, 1), count = fz_u(&z, 2) % (MOST_COUNT + 1), first, len;
 	struct tutti_codec *codec;
 	void *in;
 	int err;
 
-	err = tt_codec_new(names[which % NAMES], &codec);
+	err = tt_codec_new(only ? only : names[which % NAMES], &codec);
 	assert(!err);
 	first = fz_u(&z, 1) * tt_codec_align(codec);
 	in = take_encoding(&z, codec, count, which < 192, &len);
