@@ -54,7 +54,8 @@ int tt_comm_new(struct tutti_context *ctx, const int *world, int size,
 	comm->tolerant = kind->tolerant;
 	comm->timeout = kind->timeout;
 	comm->size = size;
-	comm->rank = comm->suspect = -1;
+	comm->rank = -1;
+	comm->suspect = -1;
 	for (i = 0; i < size; i++) {
 		comm->world[i] = world ? world[i] : i;
 		if (comm->world[i] == ctx->boot_params.rank)
