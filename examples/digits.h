@@ -19,11 +19,4 @@ struct digit {
  */
 int digits_load(const char *path, struct digit **digits);
 
-/* A generator of random numbers that is the same everywhere; *state is the seed. */
-uint64_t random_next(uint64_t *state);
-double random_uniform(uint64_t *state); /* in [0, 1) */
-
-/* Put order[0..n) into random order. */
-void shuffle(int *order, int n, uint64_t seed);
-
 #endif

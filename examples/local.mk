@@ -12,8 +12,9 @@ hello_LDADD = libtutti.la
 if HAVE_ZLIB
 bin_PROGRAMS += train_digits
 TT_TRAINER = examples/trainer.c examples/trainer.h examples/train_options.c \
-	examples/train_options.h \
-	examples/mlp.c examples/mlp.h examples/digits.c examples/digits.h
+	examples/train_options.h examples/coded_sum.c examples/coded_sum.h \
+	examples/mlp.c examples/mlp.h examples/digits.c examples/digits.h examples/random.c \
+	examples/random.h
 train_digits_SOURCES = examples/train_digits.c $(TT_TRAINER)
 train_digits_CPPFLAGS = $(AM_CPPFLAGS) $(ZLIB_CFLAGS) -DPKGDATADIR=\"$(pkgdatadir)\"
 train_digits_LDADD = libtutti.la $(ZLIB_LIBS) -lm
@@ -23,7 +24,7 @@ train_elastic_SOURCES = examples/train_elastic.c $(TT_TRAINER)
 train_elastic_CPPFLAGS = $(train_digits_CPPFLAGS)
 train_elastic_LDADD = $(train_digits_LDADD)
 ps_digits_SOURCES = examples/ps_digits.c examples/mlp.c examples/mlp.h examples/digits.c \
-	examples/digits.h
+	examples/digits.h examples/random.c examples/random.h
 ps_digits_CPPFLAGS = $(AM_CPPFLAGS) $(ZLIB_CFLAGS) -DPKGDATADIR=\"$(pkgdatadir)\"
 ps_digits_LDADD = libtutti.la $(ZLIB_LIBS) -lm
 endif

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "examples/digits.h"
+#include "examples/random.h"
 
 int mlp_init(struct mlp *net, int inputs, int hidden, int classes, int max_rows)
 {

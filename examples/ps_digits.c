@@ -25,6 +25,7 @@
 
 #include "examples/digits.h"
 #include "examples/mlp.h"
+#include "examples/random.h"
 
 struct options {
 	int staleness, fetch; /* fetch: without a bound, clocks from one pull to the next */

@@ -109,7 +109,7 @@ static int make_model(struct trainer *t)
 
 	if (trainer_model(t))
 		return fprintf(stderr, "train_digits: no memory for the model\n"), -1;
-	if (trainer_alloc(t) || (t->opt.codec && trainer_encode(t)))
+	if (trainer_alloc(t) || (t->opt.coding.codec && trainer_encode(t)))
 		return failed(t);
 	if (t->rank == 0)
 		mlp_random_weights(&t->net, t->opt.seed);
@@ -124,6 +124,7 @@ static int make_model(struct trainer *t)
 
 static int train(struct trainer *t)
 {
+	double bytes, start;
 	int epoch;
 
 	if (load(t) || make_model(t))
@@ -132,9 +133,14 @@ static int train(struct trainer *t)
 		printf("%d digits to learn from, %d to test; %d ranks, batches of %d, hidden "
 		       "layers of %d\n",
 		       t->ntrain, t->ntest, t->nranks, t->opt.batch, t->opt.hidden);
+	bytes = coded_sum_bytes(t->ctx);
+	start = trainer_now();
 	for (epoch = 1; epoch <= t->opt.epochs; epoch++)
 		if (run_epoch(t, epoch))
 			return -1;
+	if (t->rank == 0)
+		printf("rank 0 sent %.0f bytes in %.3f s\n", coded_sum_bytes(t->ctx) - bytes,
+		       trainer_now() - start);
 	return 0;
 }
 

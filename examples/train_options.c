@@ -10,6 +10,7 @@
 #include <string.h>
 #include <tutti/tutti.h>
 
+/* clang-format off */
 static const struct option all_options[] = {
 	{"kill", required_argument, NULL, 'k'},
 	{"wait", required_argument, NULL, 'w'},
@@ -22,11 +23,13 @@ static const struct option all_options[] = {
 	{"data", required_argument, NULL, 'd'},
 	{"csv", required_argument, NULL, 'c'},
 	{"codec", required_argument, NULL, 'C'},
+	{"no-feedback", no_argument, NULL, 'F'},
 	{"quiet", no_argument, NULL, 'q'},
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},
 	{NULL, 0, NULL, 0},
 };
+/* clang-format on */
 
 static const struct option *options; /* those of the program */
 
@@ -38,7 +41,8 @@ const struct train_program train_digits_program = {
 		"Train a two-hidden-layer perceptron on 1,797 handwritten digits, "
 		"data-parallel.\n\n"
 		"  --codec NAME    gradients travel encoded, with feedback: int8, onebit, ...\n"
-		"                  (tutti_codec(7); default: as they are)\n"};
+		"                  (tutti_codec(7); default: as they are)\n"
+		"  --no-feedback   drop what the codec leaves out\n"};
 
 const struct train_program train_elastic_program = {
 	.name = "train_elastic",
@@ -166,7 +170,10 @@ static int take(struct train_options *opt, int option)
 		opt->csv = optarg;
 		return 0;
 	case 'C':
-		opt->codec = optarg;
+		opt->coding.codec = optarg;
+		return 0;
+	case 'F':
+		opt->coding.no_feedback = 1;
 		return 0;
 	default:
 		opt->quiet = 1;
@@ -231,9 +238,13 @@ int train_options(struct train_options *opt, const struct train_program *program
 
 	options = all_options + program->common;
 	parsed = parse(opt, argc, argv, message, sizeof(message));
-	if (parsed == RUN && opt->codec && !program->codecs) {
+	if (parsed == RUN && opt->coding.codec && !program->codecs) {
 		parsed = WRONG;
 		snprintf(message, sizeof(message), "there is no --codec here: ranks come and go");
+	}
+	if (parsed == RUN && opt->coding.no_feedback && !opt->coding.codec) {
+		parsed = WRONG;
+		snprintf(message, sizeof(message), "--no-feedback needs --codec");
 	}
 	if (parsed != RUN && !first_rank())
 		return parsed == WRONG ? -1 : 1;

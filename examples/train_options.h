@@ -5,12 +5,14 @@
 
 #include <stdint.h>
 
+#include "examples/coded_sum.h"
+
 struct train_options {
 	int epochs, batch, hidden;
 	double rate, momentum;
 	uint64_t seed;
 	const char *data, *csv;
-	const char *codec; /* train_digits': NULL: gradients travel as they are */
+	struct coding coding; /* of gradients */
 	int quiet;
 	/* train_elastic's */
 	const char *kill; /* RANK:STEP,... */

@@ -3,6 +3,8 @@
 #define _POSIX_C_SOURCE 200809L
 #include "examples/trainer.h"
 
+#include "examples/random.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,17 +100,12 @@ int trainer_alloc(struct trainer *t)
 
 int trainer_encode(struct trainer *t)
 {
-	size_t size;
-	int l, err;
+	int l, err = 0;
 
 	t->doing = "making the codec";
-	err = tutti_codec_create(t->opt.codec, &t->codec);
-	for (l = 0; l < MLP_LAYERS && !err; l++) {
-		size = (size_t)t->net.layers[l].size;
-		err = tutti_alloc(t->ctx, size * sizeof(float), (void **)&t->sent[l]);
-		if (!err)
-			err = tutti_feedback_create(t->comm, t->codec, size, &t->feedback[l]);
-	}
+	for (l = 0; l < MLP_LAYERS && !err; l++)
+		err = coded_sum_open(&t->sent[l], t->ctx, t->comm, &t->opt.coding,
+				     (size_t)t->net.layers[l].size);
 	return err;
 }
 
@@ -117,10 +114,7 @@ void trainer_drop(struct trainer *t)
 	int l;
 
 	for (l = 0; l < MLP_LAYERS; l++) {
-		tutti_feedback_free(t->feedback[l]);
-		tutti_free(t->sent[l]);
-		t->feedback[l] = NULL;
-		t->sent[l] = NULL;
+		coded_sum_close(&t->sent[l]);
 		tutti_free(t->net.layers[l].weights);
 		tutti_free(t->net.layers[l].gradient);
 		t->net.layers[l].weights = t->net.layers[l].gradient = NULL;
@@ -129,7 +123,6 @@ void trainer_drop(struct trainer *t)
 
 void trainer_free(struct trainer *t)
 {
-	tutti_codec_free(t->codec);
 	mlp_free(&t->net);
 	free(t->input);
 	free(t->labels);
@@ -141,20 +134,11 @@ void trainer_free(struct trainer *t)
 static int start_encoded(struct trainer *t, int l)
 {
 	const struct layer *layer = &t->net.layers[l];
-	struct tutti_call call = {.size = sizeof(call),
-				  .coll = TUTTI_COLL_ALLREDUCE,
-				  .sendbuf = TUTTI_IN_PLACE,
-				  .recvbuf = t->sent[l],
-				  .count = (size_t)layer->size,
-				  .datatype = TUTTI_FLOAT32,
-				  .op = TUTTI_SUM,
-				  .codec = t->codec,
-				  .feedback = t->feedback[l]};
 	int i;
 
 	for (i = 0; i < layer->size; i++)
-		t->sent[l][i] = (float)layer->gradient[i];
-	return tutti_call(t->comm, &call, &t->pending[l]);
+		t->sent[l].data[i] = (float)layer->gradient[i];
+	return coded_sum_start(&t->sent[l], &t->pending[l]);
 }
 
 static void take_encoded(struct trainer *t)
@@ -163,7 +147,7 @@ static void take_encoded(struct trainer *t)
 
 	for (l = 0; l < MLP_LAYERS; l++)
 		for (i = 0; i < t->net.layers[l].size; i++)
-			t->net.layers[l].gradient[i] = (double)t->sent[l][i];
+			t->net.layers[l].gradient[i] = (double)t->sent[l].data[i];
 }
 
 /* Start the all-reduce of a layer's gradient, and let those already under way move on. */
@@ -174,7 +158,7 @@ static int start_bucket(struct trainer *t, int l)
 	int i, done, err;
 
 	t->doing = "summing gradients";
-	if (t->codec)
+	if (t->opt.coding.codec)
 		err = start_encoded(t, l);
 	else
 		err = tutti_iallreduce(TUTTI_IN_PLACE, layer->gradient, (size_t)layer->size,
@@ -190,7 +174,7 @@ static int wait_buckets(struct trainer *t)
 	double start = trainer_now();
 	int err = tutti_waitall(MLP_LAYERS, t->pending);
 
-	if (!err && t->codec)
+	if (!err && t->opt.coding.codec)
 		take_encoded(t);
 	t->exposed += trainer_now() - start;
 	return err;

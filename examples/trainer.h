@@ -11,6 +11,7 @@
 
 #include <tutti/tutti.h>
 
+#include "examples/coded_sum.h"
 #include "examples/digits.h"
 #include "examples/mlp.h"
 #include "examples/train_options.h"
@@ -28,10 +29,8 @@ struct trainer {
 	double *input; /* this rank's slice of a batch */
 	uint8_t *labels;
 	struct tutti_request *pending[MLP_LAYERS];
-	struct tutti_codec *codec; /* NULL: gradients travel as they are */
-	struct tutti_feedback *feedback[MLP_LAYERS];
-	float *sent[MLP_LAYERS]; /* with a codec: the gradients as float32 */
-	double exposed;		 /* seconds in calls of tutti while training, this epoch */
+	struct coded_sum sent[MLP_LAYERS]; /* with a codec: the gradients as float32 */
+	double exposed; /* seconds in calls of tutti while training, this epoch */
 };
 
 /* The sums of an epoch over all ranks, all-reduced as an array of doubles. */
@@ -57,7 +56,7 @@ int trainer_model(struct trainer *t);
  */
 int trainer_alloc(struct trainer *t);
 void trainer_drop(struct trainer *t);
-/* From now on gradients travel encoded by t->opt.codec, with feedback. After trainer_alloc. */
+/* From now on gradients travel encoded by t->opt.coding.codec. After trainer_alloc. */
 int trainer_encode(struct trainer *t);
 void trainer_free(struct trainer *t);
 /*

@@ -50,6 +50,9 @@ for codec in bf16 int8 onebit qsgd fp8:e5m2; do
 done
 run train_again train 4 - "$tmp/again.csv" --codec int8
 run same_again cmp "$tmp/int8.csv" "$tmp/again.csv"
+run train_onebit_alone train 4 - "$tmp/alone.csv" --codec onebit --no-feedback
+run feedback_matters sh -c '! cmp -s "$1" "$2"' sh "$tmp/onebit.csv" "$tmp/alone.csv"
+run no_feedback_of_what says "needs --codec" ./tutti_run -n 2 ./train_digits --no-feedback
 run unknown_codec says "did you mean 'int8'" ./tutti_run -n 2 ./train_digits --codec int9
 
 run unknown_option says "did you mean '--epochs'" ./tutti_run -n 2 ./train_digits --epoch5 3

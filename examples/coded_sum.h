@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A vector that is summed over ranks again and again, such as a gradient: in float32, encoded on
+ * the way if a codec is named, and with feedback or without.
+ */
+#ifndef CODED_SUM_H
+#define CODED_SUM_H
+
+#include <tutti/tutti.h>
+
+/* What a command line says of it. */
+struct coding {
+	const char *codec; /* NULL: as it is */
+	int no_feedback;
+};
+
+struct coded_sum {
+	struct tutti_comm *comm;
+	struct tutti_codec *codec;
+	struct tutti_feedback *feedback;
+	float *data; /* this rank's part, then the sum; in memory of the context */
+	size_t count;
+};
+
+/* A negative code if it fails; coded_sum_close in any case. */
+int coded_sum_open(struct coded_sum *s, struct tutti_context *ctx, struct tutti_comm *comm,
+		   const struct coding *coding, size_t count);
+/* Sum data; request NULL: and wait until it is there. */
+int coded_sum_start(struct coded_sum *s, struct tutti_request **request);
+void coded_sum_close(struct coded_sum *s);
+
+/* Bytes that this rank has sent to others so far, or let them read. */
+double coded_sum_bytes(struct tutti_context *ctx);
+
+#endif
