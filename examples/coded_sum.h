@@ -8,7 +8,7 @@
 
 #include <tutti/tutti.h>
 
-/* What a command line says of it. */
+/* Options of a command line. */
 struct coding {
 	const char *codec; /* NULL: as it is */
 	int no_feedback;

@@ -9,6 +9,12 @@
  * words, and for each pair in them, in random order, makes w_i . c_j + b_i + b_j approach log
  * x_ij, with weight (x/100)^0.75, at most 1. The servers apply Adagrad; workers are at most two
  * clocks apart.
+ *
+ *	tutti_run -n 4 glove --codec onebit bible.txt
+ *
+ * With --allreduce, which --codec includes, there are no servers: every rank holds all vectors, an
+ * all-reduce sums the gradients of a batch, which may travel encoded, and every rank takes the same
+ * step.
  */
 #include <ctype.h>
 #include <getopt.h>
@@ -16,6 +22,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "examples/coded_sum.h"
+#include "examples/random.h"
 #include <tutti/tutti.h>
 
 #define DIM 32
@@ -24,6 +33,8 @@
 #define BATCH                                                                                      \
 	512 /* pairs, of all workers together: so what is learnt depends little on how many there  \
 	       are */
+
+#define RATE 0.1
 
 struct word {
 	char text[24];
@@ -48,9 +59,14 @@ struct glove {
 	struct pair *pair;
 	int pairs;
 	int *slot[2]; /* of a word in the batch, by side; -1: is not in it */
-	uint64_t key[2][BATCH], state;
-	float row[2][BATCH * ROW], gradient[2][BATCH * ROW];
+	uint64_t key[2][BATCH], seed, state;
+	float *row[2], *gradient[2]; /* of the words in the batch; with all-reduces, of all */
 	int keys[2];
+	int allreduce;
+	struct coding coding;
+	/* with all-reduces */
+	struct coded_sum sum; /* the gradients of both sides */
+	float *squares;	      /* Adagrad's */
 };
 
 static int failed(struct glove *g, const char *what)
@@ -196,15 +212,6 @@ static int meet(struct glove *g)
 	return 0;
 }
 
-static uint64_t next_random(uint64_t *state)
-{
-	uint64_t z = *state += 0x9e3779b97f4a7c15u;
-
-	z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-	z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-	return z ^ z >> 31;
-}
-
 /* The pairs of this worker's words. */
 static int take_pairs(struct glove *g, float *x)
 {
@@ -213,9 +220,12 @@ static int take_pairs(struct glove *g, float *x)
 
 	if (!key)
 		return -1;
-	for (i = (size_t)g->me; i < v; i += (size_t)g->nworkers)
-		key[mine++] = i;
-	if (tutti_ps_pull_rows(g->counts, key, mine, x, TUTTI_FLOAT32)) {
+	for (i = (size_t)g->me; i < v; i += (size_t)g->nworkers, mine++) {
+		key[mine] = i;
+		if (g->allreduce)
+			memmove(x + mine * v, x + i * v, v * sizeof(*x));
+	}
+	if (!g->allreduce && tutti_ps_pull_rows(g->counts, key, mine, x, TUTTI_FLOAT32)) {
 		free(key);
 		return failed(g, "pulling counts");
 	}
@@ -231,25 +241,40 @@ static int take_pairs(struct glove *g, float *x)
 	return g->pair ? 0 : -1;
 }
 
-static int count_pairs(struct glove *g)
+/* The counts of all workers. */
+static int sum_counts(struct glove *g, float *x)
 {
 	size_t v = (size_t)g->nwords, i;
-	float *x = calloc(v * v, sizeof(*x));
-	uint64_t *key = malloc(v * sizeof(*key));
-	int line, err = -1;
+	uint64_t *key;
+	int err;
 
-	for (line = g->me; x && line < g->lines; line += g->nworkers)
-		count_line(g, x, line);
-	for (i = 0; key && i < v; i++)
+	if (g->allreduce)
+		return tutti_allreduce(TUTTI_IN_PLACE, x, v * v, TUTTI_FLOAT32, TUTTI_SUM,
+				       g->workers)
+			       ? failed(g, "summing counts")
+			       : 0;
+	key = malloc(v * sizeof(*key));
+	if (!key)
+		return fprintf(stderr, "glove: no memory\n"), -1;
+	for (i = 0; i < v; i++)
 		key[i] = i;
-	if (!x || !key)
-		fprintf(stderr, "glove: no memory\n");
-	else if (tutti_ps_push_rows(g->counts, key, v, x, TUTTI_FLOAT32))
-		failed(g, "pushing counts");
-	else
-		err = meet(g) ? -1 : take_pairs(g, x);
-	free(x);
+	err = tutti_ps_push_rows(g->counts, key, v, x, TUTTI_FLOAT32);
 	free(key);
+	return err ? failed(g, "pushing counts") : meet(g);
+}
+
+static int count_pairs(struct glove *g)
+{
+	size_t v = (size_t)g->nwords;
+	float *x = calloc(v * v, sizeof(*x));
+	int line, err;
+
+	if (!x)
+		return fprintf(stderr, "glove: no memory\n"), -1;
+	for (line = g->me; line < g->lines; line += g->nworkers)
+		count_line(g, x, line);
+	err = sum_counts(g, x) || take_pairs(g, x) ? -1 : 0;
+	free(x);
 	return err;
 }
 
@@ -286,31 +311,63 @@ static double learn_pair(struct glove *g, const struct pair *p)
 	return (double)(f * diff);
 }
 
-/* learns: whether anything is pushed. */
-static int batch(struct glove *g, const struct pair *p, int n, int learns, double *loss)
+static int push_or_pull(struct glove *g, int push)
 {
 	struct tutti_ps_table *table[2] = {g->words, g->contexts};
-	int side, i, err = 0;
+	int side, err = 0;
+
+	for (side = 0; side < 2 && !err; side++)
+		err = push ? tutti_ps_push_rows(table[side], g->key[side], (size_t)g->keys[side],
+						g->gradient[side], TUTTI_FLOAT32)
+			   : tutti_ps_pull_rows(table[side], g->key[side], (size_t)g->keys[side],
+						g->row[side], TUTTI_FLOAT32);
+	return err ? failed(g, push ? "pushing gradients" : "pulling vectors") : 0;
+}
+
+/* learns: whether anything is pushed. */
+static int batch_served(struct glove *g, const struct pair *p, int n, int learns, double *loss)
+{
+	int side, i;
 
 	g->keys[0] = g->keys[1] = 0;
 	for (i = 0; i < n; i++) {
 		slot_of(g, 0, p[i].i);
 		slot_of(g, 1, p[i].j);
 	}
-	for (side = 0; side < 2 && !err; side++)
-		err = tutti_ps_pull_rows(table[side], g->key[side], (size_t)g->keys[side],
-					 g->row[side], TUTTI_FLOAT32);
-	memset(g->gradient, 0, sizeof(g->gradient));
-	for (i = 0; i < n && !err; i++)
+	if (n && push_or_pull(g, 0))
+		return -1;
+	for (side = 0; side < 2; side++)
+		memset(g->gradient[side], 0, (size_t)g->keys[side] * ROW * sizeof(float));
+	for (i = 0; i < n; i++)
 		*loss += learn_pair(g, &p[i]);
-	for (side = 0; side < 2; side++) {
+	for (side = 0; side < 2; side++)
 		for (i = 0; i < g->keys[side]; i++)
 			g->slot[side][g->key[side][i]] = -1;
-		if (!err && learns)
-			err = tutti_ps_push_rows(table[side], g->key[side], (size_t)g->keys[side],
-						 g->gradient[side], TUTTI_FLOAT32);
+	if (!learns)
+		return 0;
+	if (n && push_or_pull(g, 1))
+		return -1;
+	return tutti_ps_clock(g->ps) ? failed(g, "telling the clock") : 0;
+}
+
+/* The step that the servers would take. */
+static int batch_reduced(struct glove *g, const struct pair *p, int n, int learns, double *loss)
+{
+	float *v = g->sum.data;
+	size_t i;
+
+	memset(v, 0, g->sum.count * sizeof(*v));
+	while (n--)
+		*loss += learn_pair(g, p++);
+	if (!learns)
+		return 0;
+	if (coded_sum_start(&g->sum, NULL))
+		return failed(g, "summing gradients");
+	for (i = 0; i < g->sum.count; i++) {
+		g->squares[i] += v[i] * v[i];
+		g->row[0][i] -= (float)RATE * v[i] / (sqrtf(g->squares[i]) + 1e-10f);
 	}
-	return err ? failed(g, "a batch") : 0;
+	return 0;
 }
 
 /*
@@ -327,10 +384,8 @@ static int all_pairs(struct glove *g, int learns, double *loss)
 		return failed(g, "counting steps");
 	for (step = 0; step < steps; step++, at += n) {
 		n = g->pairs - at < most ? g->pairs - at : most;
-		if (n && batch(g, g->pair + at, n, learns, loss))
+		if ((g->allreduce ? batch_reduced : batch_served)(g, g->pair + at, n, learns, loss))
 			return -1;
-		if (learns && tutti_ps_clock(g->ps))
-			return failed(g, "telling the clock");
 	}
 	return 0;
 }
@@ -349,17 +404,17 @@ static int tell(struct glove *g, const char *what, double loss)
 	return 0;
 }
 
-static int train(struct glove *g)
+static int train(struct glove *g, struct tutti_context *ctx)
 {
+	double loss, bytes = coded_sum_bytes(ctx);
 	char what[32];
-	double loss;
 	int e, i, j;
 
 	for (e = 1; e <= g->epochs; e++) {
 		for (i = g->pairs - 1; i > 0; i--) {
 			struct pair p = g->pair[i];
 
-			j = (int)(next_random(&g->state) % (uint64_t)(i + 1));
+			j = (int)(random_next(&g->state) % (uint64_t)(i + 1));
 			g->pair[i] = g->pair[j];
 			g->pair[j] = p;
 		}
@@ -367,7 +422,9 @@ static int train(struct glove *g)
 		if (all_pairs(g, 1, &loss) || tell(g, what, loss))
 			return -1;
 	}
-	if (meet(g))
+	if (g->me == 0)
+		printf("rank %d sent %.0f bytes\n", g->rank, coded_sum_bytes(ctx) - bytes);
+	if (!g->allreduce && meet(g))
 		return -1;
 	return all_pairs(g, 0, &loss) || tell(g, "at the end", loss);
 }
@@ -447,6 +504,8 @@ static int finish(struct glove *g)
 		key[i] = i;
 	if (!w || !key)
 		fprintf(stderr, "glove: no memory\n");
+	else if (g->allreduce)
+		memcpy(w, g->row[0], 2 * v * ROW * sizeof(*w)), err = 0;
 	else if (tutti_ps_pull_rows(g->words, key, v, w, TUTTI_FLOAT32) ||
 		 tutti_ps_pull_rows(g->contexts, key, v, c, TUTTI_FLOAT32))
 		failed(g, "pulling vectors");
@@ -474,24 +533,63 @@ static int make_tables(struct glove *g)
 	struct tutti_ps_options zero = {.size = sizeof(zero), .init = TUTTI_PS_ZERO};
 	struct tutti_ps_options learn = {.size = sizeof(learn),
 					 .rule = TUTTI_PS_ADAGRAD,
-					 .rate = 0.1,
+					 .rate = RATE,
 					 .init = TUTTI_PS_UNIFORM,
 					 .init_a = -0.5 / DIM,
 					 .init_b = 0.5 / DIM,
-					 .seed = 1};
+					 .seed = 2 * g->seed + 1};
 	uint64_t v = (uint64_t)g->nwords;
 
 	if (tutti_ps_open(g->world, &config, &g->ps) ||
 	    tutti_ps_rows(g->ps, "counts", v, v, TUTTI_FLOAT32, &zero, &g->counts) ||
 	    tutti_ps_rows(g->ps, "words", ROW, v, TUTTI_FLOAT32, &learn, &g->words))
 		return failed(g, "making tables");
-	learn.seed = 2;
+	learn.seed = 2 * g->seed + 2;
 	return tutti_ps_rows(g->ps, "contexts", ROW, v, TUTTI_FLOAT32, &learn, &g->contexts)
 		       ? failed(g, "making tables")
 		       : 0;
 }
 
-static int work(struct glove *g, const char *text)
+/* Vectors of all words on this rank; those of contexts follow those of words. */
+static int hold_vectors(struct glove *g, struct tutti_context *ctx)
+{
+	size_t half = (size_t)g->nwords * ROW, i;
+	uint64_t state = g->seed;
+
+	g->row[0] = malloc(2 * half * sizeof(float));
+	g->squares = calloc(2 * half, sizeof(float));
+	if (!g->row[0] || !g->squares)
+		return fprintf(stderr, "glove: no memory\n"), -1;
+	if (coded_sum_open(&g->sum, ctx, g->workers, &g->coding, 2 * half))
+		return failed(g, "making room for the gradients");
+	for (i = 0; i < 2 * half; i++)
+		g->row[0][i] = (float)((random_uniform(&state) - 0.5) / DIM);
+	g->row[1] = g->row[0] + half;
+	g->gradient[0] = g->sum.data;
+	g->gradient[1] = g->sum.data + half;
+	return 0;
+}
+
+/* Of the words of a batch. */
+static int make_rows(struct glove *g)
+{
+	g->row[0] = malloc(4 * BATCH * ROW * sizeof(float));
+	if (!g->row[0])
+		return fprintf(stderr, "glove: no memory\n"), -1;
+	g->row[1] = g->row[0] + BATCH * ROW;
+	g->gradient[0] = g->row[1] + BATCH * ROW;
+	g->gradient[1] = g->gradient[0] + BATCH * ROW;
+	return 0;
+}
+
+static void drop_vectors(struct glove *g)
+{
+	coded_sum_close(&g->sum);
+	free(g->squares);
+	free(g->row[0]);
+}
+
+static int work(struct glove *g, struct tutti_context *ctx, const char *text)
 {
 	int i;
 
@@ -500,31 +598,36 @@ static int work(struct glove *g, const char *text)
 		return fprintf(stderr, "glove: no memory\n"), -1;
 	g->slot[1] = g->slot[0] + g->nwords;
 	for (i = 0; i < 2 * g->nwords; i++)
-		g->slot[0][i] = -1;
-	g->state = (uint64_t)g->me;
-	return count_pairs(g) || train(g) || (g->me == 0 && finish(g)) ? -1 : 0;
+		g->slot[0][i] = g->allreduce ? i % g->nwords : -1;
+	g->state = (uint64_t)g->me + 1000 * g->seed;
+	if ((g->allreduce ? hold_vectors(g, ctx) : make_rows(g)) || count_pairs(g) || train(g, ctx))
+		return -1;
+	return g->me == 0 ? finish(g) : 0;
 }
 
-static int run(struct glove *g)
+static int run(struct glove *g, struct tutti_context *ctx)
 {
 	char *text = read_all(g->path);
 	int32_t bad = !text || find_words(g, text);
 	int err, n = tutti_comm_size(g->world);
 
-	g->me = n == 1 ? 0 : g->rank < g->servers ? -1 : g->rank - g->servers;
-	g->nworkers = n == 1 ? 1 : n - g->servers;
+	if (n == 1 || g->allreduce)
+		g->servers = 0;
+	g->me = g->rank < g->servers ? -1 : g->rank - g->servers;
+	g->nworkers = n - g->servers;
 	if (tutti_allreduce(TUTTI_IN_PLACE, &bad, 1, TUTTI_INT32, TUTTI_MAX, g->world))
 		bad = failed(g, "starting");
 	err = bad;
 	if (!bad &&
 	    tutti_comm_split(g->world, g->me < 0 ? TUTTI_UNDEFINED : 0, g->rank, &g->workers))
 		err = failed(g, "splitting off the workers");
-	if (!err)
+	if (!err && !g->allreduce)
 		err = make_tables(g);
 	if (!err && g->me >= 0)
-		err = work(g, text);
+		err = work(g, ctx, text);
 	if (g->ps && tutti_ps_close(g->ps) && !err)
 		err = failed(g, "closing the parameter server");
+	drop_vectors(g);
 	if (g->workers)
 		tutti_comm_free(g->workers);
 	free(text);
@@ -542,6 +645,10 @@ static int parse(struct glove *g, int argc, char **argv)
 					      {"words", required_argument, NULL, 'w'},
 					      {"epochs", required_argument, NULL, 'e'},
 					      {"vectors", required_argument, NULL, 'o'},
+					      {"allreduce", no_argument, NULL, 'a'},
+					      {"codec", required_argument, NULL, 'c'},
+					      {"no-feedback", no_argument, NULL, 'f'},
+					      {"seed", required_argument, NULL, 'S'},
 					      {NULL, 0, NULL, 0}};
 	int c;
 
@@ -562,6 +669,19 @@ static int parse(struct glove *g, int argc, char **argv)
 		case 'o':
 			g->out = optarg;
 			break;
+		case 'a':
+			g->allreduce = 1;
+			break;
+		case 'c':
+			g->coding.codec = optarg;
+			g->allreduce = 1;
+			break;
+		case 'f':
+			g->coding.no_feedback = 1;
+			break;
+		case 'S':
+			g->seed = strtoull(optarg, NULL, 10);
+			break;
 		default:
 			return -1;
 		}
@@ -578,18 +698,19 @@ int main(int argc, char **argv)
 
 	if (parse(&g, argc, argv)) {
 		fprintf(stderr, "usage: tutti_run -n RANKS glove [--servers N] [--words N] "
-				"[--epochs N] [--vectors FILE] TEXT\n");
+				"[--epochs N] [--vectors FILE] [--allreduce] [--codec NAME] "
+				"[--no-feedback] [--seed N] TEXT\n");
 		return 2;
 	}
 	if (tutti_init(NULL, &ctx))
 		return failed(&g, "tutti_init"), 1;
 	g.world = tutti_world(ctx);
 	g.rank = tutti_comm_rank(g.world);
-	if (tutti_comm_size(g.world) > 1 && g.servers >= tutti_comm_size(g.world)) {
+	if (tutti_comm_size(g.world) > 1 && !g.allreduce && g.servers >= tutti_comm_size(g.world)) {
 		fprintf(stderr, "glove: %d ranks are too few for %d servers and a worker\n",
 			tutti_comm_size(g.world), g.servers);
 		return tutti_finalize(ctx), 2;
 	}
-	err = run(&g);
+	err = run(&g, ctx);
 	return tutti_finalize(ctx) || err ? 1 : 0;
 }

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 noinst_PROGRAMS += hello halo logreg glove
-glove_SOURCES = examples/glove.c
+glove_SOURCES = examples/glove.c examples/random.c examples/random.h examples/coded_sum.c \
+	examples/coded_sum.h
 glove_LDADD = libtutti.la -lm
-logreg_SOURCES = examples/logreg.c
+logreg_SOURCES = examples/logreg.c examples/texts.c examples/texts.h examples/random.c \
+	examples/random.h examples/coded_sum.c examples/coded_sum.h
 logreg_LDADD = libtutti.la -lm
 halo_SOURCES = examples/halo.c
 halo_LDADD = libtutti.la

@@ -8,38 +8,41 @@
  * its word, and created when a worker first pulls it. A step pulls and pushes only the weights of
  * the words in its batch. The servers apply Adagrad, which gives rare words larger steps. Workers
  * are at most two clocks apart (SSP).
+ *
+ *	tutti_run -n 4 logreg --codec onebit ReutersCorn-train.arff ReutersCorn-test.arff
+ *
+ * With --allreduce, which --codec includes, every rank holds all weights instead: an all-reduce
+ * sums the gradients, which may travel encoded, and every rank takes the same step.
  */
-#define _POSIX_C_SOURCE 200809L
-#include <ctype.h>
+#include <getopt.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
+
+#include "examples/coded_sum.h"
+#include "examples/random.h"
+#include "examples/texts.h"
 #include <tutti/tutti.h>
 
 #define BATCH 16
 #define WORDS 8192 /* most different words in a batch */
-
-/* A text: the keys of its words, each once. */
-struct text {
-	uint64_t *key;
-	int keys, label;
-};
-
-struct texts {
-	struct text *text;
-	int n;
-};
+#define RATE 0.5
 
 struct learner {
 	struct tutti_comm *world;
 	struct tutti_ps *ps;
 	struct tutti_ps_table *table;
 	int rank, nranks;
-	uint64_t key[WORDS]; /* of the batch, sorted */
-	float weight[WORDS], gradient[WORDS];
+	uint64_t *key; /* of the batch, sorted; with all-reduces, of all texts */
 	size_t keys;
+	float *weight, *gradient;
+	int epochs, allreduce;
+	uint64_t seed; /* of the order of texts; 0: as they are in the file */
+	struct coding coding;
+	/* with all-reduces */
+	struct coded_sum sum;
+	float *squares; /* Adagrad's */
 };
 
 /* Sums over all ranks. */
@@ -56,110 +59,14 @@ static int failed(struct learner *l, const char *what)
 	return -1;
 }
 
-/* ---- texts ---- */
-
-static int by_key(const void *a, const void *b)
-{
-	uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-
-	return x < y ? -1 : x > y;
-}
-
-/* Sorted, each once; returns how many are left. */
-static size_t unique(uint64_t *key, size_t n)
-{
-	size_t i, kept = 0;
-
-	qsort(key, n, sizeof(*key), by_key);
-	for (i = 0; i < n; i++)
-		if (!i || key[i] != key[i - 1])
-			key[kept++] = key[i];
-	return kept;
-}
-
-/* FNV-1a: the same on all machines. The hash of the empty word stands for the bias. */
-static uint64_t hash(const char *word, size_t len)
-{
-	uint64_t h = 14695981039346656037u;
-
-	while (len--)
-		h = (h ^ (unsigned char)tolower((unsigned char)*word++)) * 1099511628211u;
-	return h;
-}
-
-/* A line of the data: 'text',label with \' and \n in the text. */
-static int parse(const char *line, struct text *t)
-{
-	size_t len = strlen(line), words = 1, start;
-	const char *end = strrchr(line, ','), *p = line;
-
-	if (line[0] != '\'' || !end || end < line + 2 || (end[1] != '0' && end[1] != '1'))
-		return -1;
-	t->label = end[1] == '1';
-	t->key = malloc((len / 2 + 2) * sizeof(*t->key));
-	if (!t->key)
-		return -1;
-	t->key[0] = hash("", 0);
-	while (p < end) {
-		if (*p == '\\') /* including escapes */
-			p += 2;
-		for (start = 0; p + start < end && isalpha((unsigned char)p[start]); start++)
-			;
-		if (start > 1)
-			t->key[words++] = hash(p, start);
-		p += start ? start : p < end && *p != '\\';
-	}
-	t->keys = (int)unique(t->key, words);
-	return 0;
-}
-
-static int load(const char *path, struct texts *texts)
-{
-	FILE *f = fopen(path, "r");
-	char *line = NULL;
-	size_t room = 0;
-	int data = 0, err = 0;
-
-	if (!f)
-		return perror(path), -1;
-	while (!err && getline(&line, &room, f) >= 0) {
-		struct text *more;
-
-		if (!data || line[0] != '\'') {
-			data = data || !strncasecmp(line, "@data", 5);
-			continue;
-		}
-		more = realloc(texts->text, (size_t)(texts->n + 1) * sizeof(*more));
-		if (more)
-			texts->text = more;
-		err = !more || parse(line, &texts->text[texts->n]);
-		texts->n += !err;
-	}
-	free(line);
-	fclose(f);
-	if (!err && texts->n)
-		return 0;
-	fprintf(stderr, "logreg: %s: text %d is not a quoted string and a 0 or 1\n", path,
-		texts->n + 1);
-	return -1;
-}
-
-static void forget(struct texts *texts)
-{
-	int i;
-
-	for (i = 0; i < texts->n; i++)
-		free(texts->text[i].key);
-	free(texts->text);
-}
-
 /* ---- learning ---- */
 
+/* Of a word without a weight: the place after all weights, which has 0. */
 static size_t place(const struct learner *l, uint64_t key)
 {
-	const uint64_t *p = bsearch(&key, l->key, l->keys, sizeof(key), by_key);
+	const uint64_t *p = bsearch(&key, l->key, l->keys, sizeof(key), texts_by_key);
 
-	return (size_t)(p - l->key);
+	return p ? (size_t)(p - l->key) : l->keys;
 }
 
 /*
@@ -170,6 +77,8 @@ static int pull(struct learner *l, const struct text *const *text, int n)
 {
 	int i;
 
+	if (l->allreduce)
+		return n;
 	l->keys = 0;
 	for (i = 0; i < n && l->keys + (size_t)text[i]->keys <= WORDS; i++) {
 		memcpy(l->key + l->keys, text[i]->key, (size_t)text[i]->keys * sizeof(uint64_t));
@@ -180,7 +89,7 @@ static int pull(struct learner *l, const struct text *const *text, int n)
 			text[0]->keys, WORDS);
 		return -1;
 	}
-	l->keys = unique(l->key, l->keys);
+	l->keys = texts_unique(l->key, l->keys);
 	return tutti_ps_pull_rows(l->table, l->key, l->keys, l->weight, TUTTI_FLOAT32)
 		       ? failed(l, "pulling weights")
 		       : i;
@@ -212,6 +121,27 @@ static void count(const struct text *t, double p, struct totals *sum)
 	sum->found += p > 0.5 && t->label;
 }
 
+static int push(struct learner *l)
+{
+	if (tutti_ps_push_rows(l->table, l->key, l->keys, l->gradient, TUTTI_FLOAT32))
+		return failed(l, "pushing gradients");
+	return tutti_ps_clock(l->ps) ? failed(l, "telling the clock") : 0;
+}
+
+/* The step that the servers would take. */
+static int reduce(struct learner *l)
+{
+	size_t i;
+
+	if (coded_sum_start(&l->sum, NULL))
+		return failed(l, "summing gradients");
+	for (i = 0; i < l->keys; i++) {
+		l->squares[i] += l->gradient[i] * l->gradient[i];
+		l->weight[i] -= (float)RATE * l->gradient[i] / (sqrtf(l->squares[i]) + 1e-10f);
+	}
+	return 0;
+}
+
 static int step(struct learner *l, const struct text *const *text, int n, struct totals *sum)
 {
 	int i, j;
@@ -219,7 +149,7 @@ static int step(struct learner *l, const struct text *const *text, int n, struct
 	n = pull(l, text, n);
 	if (n < 0)
 		return -1;
-	memset(l->gradient, 0, sizeof(l->gradient));
+	memset(l->gradient, 0, l->keys * sizeof(float));
 	for (i = 0; i < n; i++) {
 		double p = predict(l, text[i]), g = (p - text[i]->label) / sqrt(text[i]->keys);
 
@@ -227,20 +157,18 @@ static int step(struct learner *l, const struct text *const *text, int n, struct
 		for (j = 0; j < text[i]->keys; j++)
 			l->gradient[place(l, text[i]->key[j])] += (float)g;
 	}
-	if (tutti_ps_push_rows(l->table, l->key, l->keys, l->gradient, TUTTI_FLOAT32))
-		return failed(l, "pushing gradients");
-	return tutti_ps_clock(l->ps) ? failed(l, "telling the clock") : 0;
+	return l->allreduce ? reduce(l) : push(l);
 }
 
 /* Texts rank, rank + nranks, ... are this rank's; all make as many steps. */
-static int epoch(struct learner *l, const struct texts *texts, struct totals *sum)
+static int epoch(struct learner *l, const struct texts *texts, const int *order, struct totals *sum)
 {
 	int steps = (texts->n + BATCH * l->nranks - 1) / (BATCH * l->nranks), s, i, n, at = l->rank;
 	const struct text *batch[BATCH];
 
 	for (s = 0; s < steps; s++) {
 		for (n = i = 0; i < BATCH && at < texts->n; i++, at += l->nranks)
-			batch[n++] = &texts->text[at];
+			batch[n++] = &texts->text[order[at]];
 		if (step(l, batch, n, sum))
 			return -1;
 	}
@@ -275,64 +203,170 @@ static int tell(struct learner *l, const char *what, struct totals *sum)
 	return 0;
 }
 
-static int learn(struct learner *l, const struct texts *train, const struct texts *check,
-		 int epochs)
+/* A pull after this sees all pushes: each worker ends as many clocks as one may be behind. */
+static int meet(struct learner *l)
 {
-	struct totals sum;
-	char what[32];
-	int e;
+	int i;
 
-	for (e = 1; e <= epochs; e++) {
-		sum = (struct totals){0};
-		snprintf(what, sizeof(what), "epoch %d", e);
-		if (epoch(l, train, &sum) || tell(l, what, &sum))
-			return -1;
-	}
-	/*
-	 * A pull after this sees all pushes before it: every worker ends as many clocks as another
-	 * may be behind.
-	 */
-	for (e = 0; e < 3; e++)
+	for (i = 0; !l->allreduce && i < 3; i++)
 		if (tutti_ps_clock(l->ps))
 			return failed(l, "telling the clock");
-	sum = (struct totals){0};
-	return test(l, check, &sum) || tell(l, "test", &sum);
+	return 0;
 }
 
-static int run(struct learner *l, char **path, int epochs)
+static int learn(struct learner *l, const struct texts *train, const struct texts *check)
+{
+	int *order = malloc((size_t)train->n * sizeof(*order)), e, i, err = !order;
+	struct totals sum;
+	char what[32];
+
+	for (i = 0; order && i < train->n; i++)
+		order[i] = i;
+	for (e = 1; !err && e <= l->epochs; e++) {
+		sum = (struct totals){0};
+		snprintf(what, sizeof(what), "epoch %d", e);
+		if (l->seed)
+			shuffle(order, train->n, l->seed * 1000 + (uint64_t)e);
+		err = epoch(l, train, order, &sum) || tell(l, what, &sum) || meet(l);
+		sum = (struct totals){0};
+		if (!err && (e == l->epochs || l->allreduce))
+			err = test(l, check, &sum) || tell(l, "test", &sum);
+	}
+	free(order);
+	return err ? -1 : 0;
+}
+
+/* ---- where the weights are ---- */
+
+static int make_room(struct learner *l, size_t room)
+{
+	l->key = malloc(room * sizeof(*l->key));
+	l->weight = calloc(room + 1, sizeof(float));
+	return l->key && l->weight ? 0 : -1;
+}
+
+/* Weights of the words of these texts, on each rank. */
+static int hold_weights(struct learner *l, struct tutti_context *ctx, const struct texts *texts)
+{
+	size_t n = 0;
+	int i;
+
+	for (i = 0; i < texts->n; i++)
+		n += (size_t)texts->text[i].keys;
+	if (make_room(l, n))
+		return fprintf(stderr, "logreg: no memory\n"), -1;
+	for (i = 0; i < texts->n; i++) {
+		memcpy(l->key + l->keys, texts->text[i].key,
+		       (size_t)texts->text[i].keys * sizeof(*l->key));
+		l->keys += (size_t)texts->text[i].keys;
+	}
+	l->keys = texts_unique(l->key, l->keys);
+	l->squares = calloc(l->keys, sizeof(float));
+	if (!l->squares)
+		return fprintf(stderr, "logreg: no memory\n"), -1;
+	if (coded_sum_open(&l->sum, ctx, l->world, &l->coding, l->keys))
+		return failed(l, "making room for the gradient");
+	l->gradient = l->sum.data;
+	return 0;
+}
+
+/* A table at the servers. */
+static int serve_weights(struct learner *l)
 {
 	struct tutti_ps_config config = {.size = sizeof(config), .staleness = 2};
 	struct tutti_ps_options opt = {
-		.size = sizeof(opt), .rule = TUTTI_PS_ADAGRAD, .rate = 0.5, .init = TUTTI_PS_ZERO};
+		.size = sizeof(opt), .rule = TUTTI_PS_ADAGRAD, .rate = RATE, .init = TUTTI_PS_ZERO};
+
+	l->gradient = calloc(WORDS, sizeof(float));
+	if (make_room(l, WORDS) || !l->gradient)
+		return fprintf(stderr, "logreg: no memory\n"), -1;
+	if (tutti_ps_open(l->world, &config, &l->ps) ||
+	    tutti_ps_rows(l->ps, "weights", 1, 1 << 17, TUTTI_FLOAT32, &opt, &l->table))
+		return failed(l, "making the table");
+	return 0;
+}
+
+static void drop_weights(struct learner *l)
+{
+	if (l->gradient != l->sum.data)
+		free(l->gradient);
+	coded_sum_close(&l->sum);
+	free(l->squares);
+	free(l->weight);
+	free(l->key);
+}
+
+static int run(struct learner *l, struct tutti_context *ctx, char **path)
+{
 	struct texts train = {0}, check = {0};
-	int32_t bad = load(path[0], &train) || load(path[1], &check);
+	int32_t bad = texts_load(path[0], &train) || texts_load(path[1], &check);
+	double bytes = 0;
 	int err;
 
 	if (tutti_allreduce(TUTTI_IN_PLACE, &bad, 1, TUTTI_INT32, TUTTI_MAX, l->world))
 		bad = failed(l, "starting");
 	err = bad;
-	if (!bad && (tutti_ps_open(l->world, &config, &l->ps) ||
-		     tutti_ps_rows(l->ps, "weights", 1, 1 << 17, TUTTI_FLOAT32, &opt, &l->table)))
-		err = failed(l, "making the table");
 	if (!err)
-		err = learn(l, &train, &check, epochs);
+		err = l->allreduce ? hold_weights(l, ctx, &train) : serve_weights(l);
+	if (!err) {
+		bytes = coded_sum_bytes(ctx);
+		err = learn(l, &train, &check);
+	}
+	if (!err && l->rank == 0)
+		printf("rank 0 sent %.0f bytes\n", coded_sum_bytes(ctx) - bytes);
 	if (err && !bad)
 		tutti_comm_abort(l->world, 1); /* the others need not wait for this rank */
 	if (l->ps && tutti_ps_close(l->ps) && !err)
 		err = failed(l, "closing the parameter server");
-	forget(&train);
-	forget(&check);
+	drop_weights(l);
+	texts_free(&train);
+	texts_free(&check);
 	return err;
+}
+
+static int parse(struct learner *l, int argc, char **argv)
+{
+	static const struct option names[] = {{"allreduce", no_argument, NULL, 'a'},
+					      {"codec", required_argument, NULL, 'c'},
+					      {"no-feedback", no_argument, NULL, 'f'},
+					      {"seed", required_argument, NULL, 's'},
+					      {NULL, 0, NULL, 0}};
+	int c, left;
+
+	l->epochs = 6;
+	while ((c = getopt_long(argc, argv, "", names, NULL)) != -1)
+		switch (c) {
+		case 'a':
+			l->allreduce = 1;
+			break;
+		case 'c':
+			l->coding.codec = optarg;
+			l->allreduce = 1;
+			break;
+		case 'f':
+			l->coding.no_feedback = 1;
+			break;
+		case 's':
+			l->seed = strtoull(optarg, NULL, 10);
+			break;
+		default:
+			return -1;
+		}
+	left = argc - optind;
+	if (left == 3)
+		l->epochs = atoi(argv[optind + 2]);
+	return left < 2 || left > 3 || l->epochs < 1;
 }
 
 int main(int argc, char **argv)
 {
 	static struct learner l;
 	struct tutti_context *ctx;
-	int err, epochs = argc > 3 ? atoi(argv[3]) : 6;
+	int err;
 
-	if (argc < 3 || argc > 4 || epochs < 1) {
-		fprintf(stderr, "usage: tutti_run -n RANKS logreg TRAIN.arff TEST.arff [EPOCHS]\n");
+	if (parse(&l, argc, argv)) {
+		fprintf(stderr, "usage: tutti_run -n RANKS logreg [--allreduce] [--codec NAME] "
+				"[--no-feedback] [--seed N] TRAIN.arff TEST.arff [EPOCHS]\n");
 		return 2;
 	}
 	err = tutti_init(NULL, &ctx);
@@ -341,6 +375,6 @@ int main(int argc, char **argv)
 	l.world = tutti_world(ctx);
 	l.rank = tutti_comm_rank(l.world);
 	l.nranks = tutti_comm_size(l.world);
-	err = run(&l, argv + 1, epochs);
+	err = run(&l, ctx, argv + optind);
 	return tutti_finalize(ctx) || err ? 1 : 0;
 }

@@ -61,6 +61,41 @@ news()
 	tail -n 1 "$tmp/out" >"$tmp/news.$1.$2"
 }
 
+# encoded NAME LOSS F1 OPTION...: all-reduces instead of servers, with the same quality
+encoded()
+{
+	name=$1 most=$2 least=$3
+	shift 3
+	timeout 60 ./tutti_run -n 4 ./logreg "$@" "$data/ReutersGrain-train.arff" \
+		"$data/ReutersGrain-test.arff" 6 >"$tmp/out" 2>&1 || { cat "$tmp/out"; exit 1; }
+	grep '^test' "$tmp/out" | tail -n 1 | awk -v most="$most" -v least="$least" '
+		{ gsub(",", ""); print; exit !($3 < most && $NF > least) }' ||
+		{ cat "$tmp/out"; exit 1; }
+	sed -n 's/^rank 0 sent \([0-9]*\) bytes$/\1/p' "$tmp/out" >"$tmp/sent.$name"
+}
+
+# Bytes are counted where messages carry them.
+env_ring()
+{
+	TUTTI_ALGO=allreduce:ring:0-inf
+	export TUTTI_ALGO
+	"$@"
+}
+
+# Without feedback words that are rare get no weight.
+alone()
+{
+	encoded alone 9 0 --codec onebit --no-feedback
+	! (encoded alone 0.4 0.6 --codec onebit --no-feedback) >/dev/null
+}
+
+# Fewer than a twelfth of the bytes of float32.
+fewer()
+{
+	[ "$(($(cat "$tmp/sent.plain") / 12))" -gt "$(cat "$tmp/sent.onebit")" ] ||
+		die "$(cat "$tmp/sent.plain") and $(cat "$tmp/sent.onebit")"
+}
+
 # same SUBJECT LOSS F1: many learn as well as one, and well enough
 same()
 {
@@ -97,9 +132,15 @@ if [ "$data" != none ]; then
 	done
 	run same_corn same Corn 0.2 0.4
 	run same_grain same Grain 0.2 0.6
+	run encoded_plain env_ring encoded plain 0.2 0.6 --allreduce
+	run encoded_int8 encoded int8 0.2 0.6 --codec int8
+	run encoded_onebit encoded onebit 0.2 0.6 --codec onebit
+	run encoded_fewer fewer
+	run encoded_alone alone
 else
 	skipped "no ReutersCorn-train.arff: quickstart.sh fetches it" \
-		news_Corn_1 news_Corn_4 news_Grain_1 news_Grain_4 same_corn same_grain
+		news_Corn_1 news_Corn_4 news_Grain_1 news_Grain_4 same_corn same_grain \
+		encoded_plain encoded_int8 encoded_onebit encoded_fewer encoded_alone
 fi
 # glove RANKS: word vectors, and what is said of the loss at the end
 glove()
@@ -114,6 +155,18 @@ glove()
 		grep "^two: " "$tmp/out" | grep -qw "$word" || { cat "$tmp/out"; exit 1; }
 	done
 	sed -n 's/^at the end: loss \([0-9.]*\) .*/\1/p' "$tmp/out" >>"$tmp/losses"
+}
+
+# All-reduces of encoded gradients instead of servers.
+glove_encoded()
+{
+	timeout 100 ./tutti_run -n 4 ./glove --codec int8 --words 200 --epochs 4 \
+		--vectors "$tmp/vectors.int8" "$text" >"$tmp/out" 2>&1 ||
+		{ cat "$tmp/out"; exit 1; }
+	awk 'NF != 33 { bad = 1 } END { exit bad || NR != 200 }' "$tmp/vectors.int8" ||
+		{ head "$tmp/vectors.int8"; exit 1; }
+	awk '/^at the end/ { print; loss = $5 } END { exit !(loss > 0.1 && loss < 0.13) }' \
+		"$tmp/out" || { cat "$tmp/out"; exit 1; }
 }
 
 # Two servers and four workers learn what one process does: within 2 % when both have run for long;
@@ -171,8 +224,10 @@ if [ "$text" != none ]; then
 	run glove_6 glove 6
 	run glove_same near
 	run glove_close close
+	run glove_encoded glove_encoded
 else
-	skipped "no bible.txt: quickstart.sh fetches it" glove_1 glove_6 glove_same glove_close
+	skipped "no bible.txt: quickstart.sh fetches it" glove_1 glove_6 glove_same glove_close \
+		glove_encoded
 fi
 # ends COMMAND...: within a minute
 ends()
