@@ -132,14 +132,14 @@ static int check_codec(const struct tutti_comm *comm, const struct tutti_call *c
 								: "an unknown type");
 	if (c->op != TUTTI_SUM && c->op != TUTTI_AVG)
 		return tt_fail(-EINVAL, "tutti_call: with a codec, op must be sum or avg");
-	if (!tt_codec_fixed(c->codec) || !tt_codec_align(c->codec))
-		return tt_fail(-EOPNOTSUPP,
-			       "tutti_call: codec %s: this version combines encodings of fixed "
-			       "length only; tutti_codec(7) lists them",
-			       tt_codec_name(c->codec));
+	if (c->count > UINT32_MAX && !tt_codec_align(c->codec))
+		return tt_fail(-EINVAL,
+			       "tutti_call: codec %s: %zu elements are too many for one list; at "
+			       "most %u",
+			       tt_codec_name(c->codec), c->count, UINT32_MAX);
 	if (c->feedback)
 		return tt_feedback_check(c->feedback, comm, c->codec, c->count);
-	if (!strncmp(tt_codec_name(c->codec), "randomk", 7))
+	if (tt_codec_draws(c->codec))
 		return tt_fail(-EINVAL,
 			       "tutti_call: codec %s needs feedback: without it the sum "
 			       "is biased",
@@ -181,7 +181,7 @@ int tutti_call(struct tutti_comm *comm, const struct tutti_call *c, struct tutti
 			err = check_codec(comm, c);
 		if (err)
 			return err;
-		codec = (struct tt_plan_codec){c->codec, tt_codec_bound, tt_codec_align(c->codec)};
+		codec = TT_PLAN_CODEC(c->codec);
 		call.codec = &codec;
 		call.feedback = c->feedback;
 	}

@@ -106,6 +106,11 @@ bool tt_codec_sparse(const struct tutti_codec *c)
 	return c->kind->sparse;
 }
 
+bool tt_codec_draws(const struct tutti_codec *c)
+{
+	return c->kind->draws;
+}
+
 static int too_many(const struct tutti_codec *c, size_t count)
 {
 	return tt_fail(-EINVAL, "codec '%s': %zu elements are too many; at most %zu", c->name,

@@ -56,6 +56,11 @@ size_t tt_codec_align(const struct tutti_codec *c);
 int tt_codec_states(const struct tutti_codec *c);
 /* Encodings are lists of (index, value): topk, threshold, dgc. */
 bool tt_codec_sparse(const struct tutti_codec *c);
+/*
+ * The number of the call draws the elements that are sent, and the others count as 0: randomk.
+ * Ranks whose encodings are added pass the same call, and sums need feedback.
+ */
+bool tt_codec_draws(const struct tutti_codec *c);
 
 /*
  * Encode elements first .. first + count - 1 of a vector, given at in, to out, which has room for
@@ -66,9 +71,9 @@ bool tt_codec_sparse(const struct tutti_codec *c);
  * error the state is unchanged.
  *
  * first: a multiple of tt_codec_align; 0 if that is 0. call numbers the encodings of a vector.
- * Random bits depend on (seed, call, element) only. randomk: ranks whose encodings are added should
- * pass the same call, so that they send the same elements. qsgd: they should pass different
- * calls, or their errors are equal and do not average out.
+ * Random bits depend on (seed, call, element) only. Ranks whose encodings are added pass the same
+ * call if tt_codec_draws. Otherwise they pass different calls, or the errors of qsgd are equal and
+ * do not average out.
  *
  * randomk multiplies by the block's length if state is NULL (unbiased), and not with feedback; qsgd
  * divides by 1 + its variance with feedback.

@@ -72,7 +72,7 @@ struct tt_codec_kind {
 	const char *name;
 	const char *form;  /* of names, for tutti_info */
 	const char *about; /* one line */
-	bool fixed, joins, sparse;
+	bool fixed, joins, sparse, draws;
 	int states;
 	struct tt_codec_option option[TT_CODEC_OPTIONS]; /* key NULL at the end */
 	size_t (*bound)(const struct tutti_codec *c, size_t count);

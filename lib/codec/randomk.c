@@ -126,6 +126,7 @@ const struct tt_codec_kind tt_codec_randomk = {
 	.form = "randomk:P%,seed=S",
 	.about = "one element of each block of 100 / P, at random; unbiased without feedback",
 	.fixed = true,
+	.draws = true,
 	.states = 1,
 	.option = {TT_CODEC_FRACTION_OPTION("1%"), TT_CODEC_SEED_OPTION},
 	.bound = bound,

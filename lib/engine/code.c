@@ -14,9 +14,7 @@ static uint64_t call_number(const struct tt_plan_req *req, const struct tutti_co
 {
 	uint64_t call = req->r.seq | (uint64_t)req->fields.init << 40;
 
-	return strncmp(tt_codec_name(codec), "randomk", 7)
-		       ? tt_hash_add(call, (uint64_t)req->r.comm->rank)
-		       : call;
+	return tt_codec_draws(codec) ? call : tt_hash_add(call, (uint64_t)req->r.comm->rank);
 }
 
 static char *at(const struct tt_plan_req *req, struct tt_ref ref)
@@ -24,20 +22,42 @@ static char *at(const struct tt_plan_req *req, struct tt_ref ref)
 	return req->base[ref.buf] + ref.off;
 }
 
+/* An encoding in memory: behind its head, if its length varies. */
+struct coded {
+	struct tt_coded_head *head; /* or NULL */
+	char *at;
+	size_t most; /* bytes */
+};
+
+static struct coded coded_at(const struct tt_plan_req *req, struct tt_ref ref, size_t count)
+{
+	const struct tt_plan_codec *codec = req->plan->args.codec;
+	struct coded c = {.at = at(req, ref), .most = tt_codec_bound(codec->codec, count)};
+
+	if (codec->varies) {
+		c.head = (struct tt_coded_head *)(void *)c.at;
+		c.at += sizeof(*c.head);
+	}
+	return c;
+}
+
 static int encode(struct tt_plan_req *req, const struct tt_op *op)
 {
 	const struct tutti_codec *codec = req->plan->args.codec->codec;
 	size_t count = op->len / sizeof(float), first = op->b.off / sizeof(float), len = 0;
+	struct coded to = coded_at(req, op->dst, count);
 	float *state[TT_CODEC_STATES];
 	int i, err;
 
 	for (i = 0; op->b.buf && i < tt_codec_states(codec); i++)
 		state[i] = req->feedback->state + (size_t)i * req->feedback->count + first;
 	err = tt_codec_encode(codec, (const float *)at(req, op->a), op->b.buf ? state : NULL, first,
-			      count, call_number(req, codec), at(req, op->dst), &len);
-	if (!err && len != tt_codec_bound(codec, count))
+			      count, call_number(req, codec), to.at, &len);
+	if (!err && (to.head ? len > to.most : len != to.most))
 		err = tt_fail(-EPROTO, "codec %s has encoded %zu elements to %zu bytes, not %zu",
-			      tt_codec_name(codec), count, len, tt_codec_bound(codec, count));
+			      tt_codec_name(codec), count, len, to.most);
+	if (!err && to.head)
+		to.head->len = len;
 	return err;
 }
 
@@ -49,18 +69,29 @@ static void divide(float *v, size_t count, int by)
 		v[i] /= (float)by;
 }
 
+static int too_long(const struct tutti_codec *codec, uint64_t len, size_t most)
+{
+	return tt_fail(-EPROTO,
+		       "codec %s: the head tells %llu bytes, more than the %zu of any "
+		       "encoding",
+		       tt_codec_name(codec), (unsigned long long)len, most);
+}
+
 static int decode(struct tt_plan_req *req, const struct tt_op *op)
 {
 	const struct tutti_codec *codec = req->plan->args.codec->codec;
 	size_t count = op->len / sizeof(float), first = op->b.off / sizeof(float);
-	size_t len = tt_codec_bound(codec, count);
+	struct coded from = coded_at(req, op->a, count);
+	size_t len = from.head ? (size_t)from.head->len : from.most;
 	float *to = (float *)at(req, op->dst);
 	int err;
 
-	if (op->kind == TT_OP_DECODE)
-		err = tt_codec_decode(codec, at(req, op->a), len, first, count, to);
+	if (len > from.most)
+		err = too_long(codec, len, from.most);
+	else if (op->kind == TT_OP_DECODE)
+		err = tt_codec_decode(codec, from.at, len, first, count, to);
 	else
-		err = tt_codec_decode_add(codec, at(req, op->a), len, first, count, to);
+		err = tt_codec_decode_add(codec, from.at, len, first, count, to);
 	if (!err && op->flags & TT_OPF_DIVIDE)
 		divide(to, count, req->r.comm->size);
 	if (!err && op->kind == TT_OP_DECODE_ADD)
@@ -85,6 +116,21 @@ static void fail(struct tt_plan_req *req, const struct tt_op *op, int err)
 		tt_comm_fail(comm, -TUTTI_ETRANSPORT, peer, req->r.ops->call(&req->r), req->r.seq,
 			     "", "%s: what rank %d on host %s has sent arrived damaged: %s", text,
 			     peer, host, why);
+}
+
+bool tt_code_len(struct tt_plan_req *req, const struct tt_op *op, size_t *len)
+{
+	struct tt_ref ref = op->kind == TT_OP_SEND ? op->a : op->dst;
+	uint64_t told;
+
+	ref.off -= sizeof(struct tt_coded_head);
+	told = ((const struct tt_coded_head *)(const void *)at(req, ref))->len;
+	if (told > op->len) {
+		fail(req, op, too_long(req->plan->args.codec->codec, told, op->len));
+		return false;
+	}
+	*len = (size_t)told;
+	return true;
 }
 
 bool tt_code_op(struct tt_plan_req *req, const struct tt_op *op)

@@ -332,6 +332,8 @@ void tt_combine_scale(struct tt_plan_req *req);
  * sweep ends the request.
  */
 bool tt_code_op(struct tt_plan_req *req, const struct tt_op *op);
+/* The bytes of a message that varies. False: what its head tells is no length; as above. */
+bool tt_code_len(struct tt_plan_req *req, const struct tt_op *op, size_t *len);
 
 /* feedback.c: any thread */
 int tt_feedback_new(struct tutti_comm *comm, struct tutti_codec *codec, size_t count,

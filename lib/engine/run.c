@@ -67,9 +67,9 @@ static void xfer_over(struct tt_xfer *x, const void *data, int status)
 		tt_request_broken(&req->r, x->peer, status);
 		return; /* the lane stays here; the sweep ends the request */
 	}
-	tt_flight_more(req->r.comm->ctx->flight, req->r.flight, 0, op->len);
+	tt_flight_more(req->r.comm->ctx->flight, req->r.flight, 0, x->len);
 	if (op->kind == TT_OP_RECV)
-		copy(req, ptr(req, op->dst, NULL), data, op->len);
+		copy(req, ptr(req, op->dst, NULL), data, x->len);
 	else if (op->kind == TT_OP_RECV_REDUCE)
 		combine(req, op, data);
 	tt_run_op_over(run->lane);
@@ -93,6 +93,16 @@ static struct tt_key key_of(const struct tt_plan_req *req)
 			       .port = init ? TT_KEY_INIT | init : 0};
 }
 
+/* Whether there is something to send or receive; else the op is over, or the request will be. */
+static bool varies(struct tt_op_run *run)
+{
+	if (!tt_code_len(run->lane->req, run->op, &run->x.len))
+		return false;
+	if (!run->x.len) /* both ends know */
+		tt_run_op_over(run->lane);
+	return run->x.len;
+}
+
 static void start_op(struct tt_op_run *run)
 {
 	struct tt_lane_run *lane = run->lane;
@@ -107,6 +117,8 @@ static void start_op(struct tt_op_run *run)
 	run->x.key.index = op->index;
 	run->x.fprint = fprint_of(req, op);
 	run->x.len = op->len;
+	if (op->flags & TT_OPF_VARIES && !varies(run))
+		return;
 	run->x.priority = req->r.priority;
 	run->x.fn = xfer_over;
 	run->x.buf = req->base[ref.buf] + ref.off;

@@ -21,8 +21,8 @@ enum tt_op_kind {
 	TT_OP_REDUCE,	   /* dst = a (+) b */
 	TT_OP_COPY,	   /* dst = a */
 	/*
-	 * By args->codec. len is that of the vector, tt_coded of it that of the encoding; b.off is
-	 * the place of these bytes in the vector.
+	 * By args->codec. len is that of the vector, tt_coded of it that of the encoding, with its
+	 * head if its length varies; b.off is the place of these bytes in the vector.
 	 */
 	TT_OP_ENCODE,	  /* p = a + b, dst = C(p), b = p - D(dst); b.buf TT_BUF_NONE: dst = C(a) */
 	TT_OP_DECODE,	  /* dst = D(a), which is peer's */
@@ -69,7 +69,12 @@ struct tt_ref {
 #define TT_SLOT_SMALL ((size_t)3 << 10) /* of a persistent operation */
 
 enum tt_op_flags {
-	TT_OPF_DIVIDE = 1 /* after combining: divide dst by the number of ranks (avg) */
+	TT_OPF_DIVIDE = 1, /* after combining: divide dst by the number of ranks (avg) */
+	/*
+	 * SEND, RECV of an encoding whose length varies: len is the most. The bytes that travel
+	 * are those that the head before them tells, which is there since an earlier round.
+	 */
+	TT_OPF_VARIES = 2
 };
 
 struct tt_op {
@@ -126,12 +131,26 @@ int tt_hosts_new(const uint64_t *by, int nranks, struct tt_hosts **hosts);
 int tt_hosts_sized(int nranks, const int *sizes, int n, struct tt_hosts **hosts);
 int tt_hosts_blocks(int nranks, int each, struct tt_hosts **hosts);
 
-/* A codec with encodings of fixed length, as plans see it: lib/codec/codec.h. */
+/* A codec as plans see it: lib/codec/codec.h. */
 struct tutti_codec;
 struct tt_plan_codec {
 	struct tutti_codec *codec;
-	size_t (*bound)(const struct tutti_codec *codec, size_t count); /* bytes of an encoding */
-	size_t align; /* elements: parts that are encoded begin at multiples of it */
+	size_t (*bound)(const struct tutti_codec *codec, size_t count); /* bytes, at most */
+	/*
+	 * Elements: parts that are encoded begin at multiples of it. 0: only the whole vector is
+	 * encoded.
+	 */
+	size_t align;
+	bool varies; /* the bytes of an encoding: each has a head, which tells them */
+};
+/* From a codec of lib/codec, for files that may include that. */
+#define TT_PLAN_CODEC(c)                                                                           \
+	((struct tt_plan_codec){(c), tt_codec_bound, tt_codec_align(c),                            \
+				!tt_codec_fixed(c) || !tt_codec_align(c)})
+
+/* In memory before an encoding whose length varies, and travels before it. */
+struct tt_coded_head {
+	uint64_t len; /* bytes of the encoding */
 };
 
 /*
@@ -171,12 +190,20 @@ static inline size_t tt_slot_bytes(const struct tt_plan_args *args)
 	return args->persistent ? TT_SLOT_SMALL : TT_SLOT_BYTES;
 }
 
-/* Bytes that the encoding of len bytes of a vector takes, in whole elements. */
+/* Bytes that the encoding of len bytes of a vector takes at most, in whole elements. */
 static inline size_t tt_coded(const struct tt_plan_args *args, size_t len)
 {
 	size_t n = args->codec->bound(args->codec->codec, len / args->elem);
 
+	if (args->codec->varies && len)
+		n += sizeof(struct tt_coded_head);
 	return (n + args->elem - 1) / args->elem * args->elem;
+}
+
+/* Bytes of a vector that are encoded together. */
+static inline size_t tt_codec_unit(const struct tt_plan_args *args)
+{
+	return (args->codec->varies ? args->count : args->codec->align) * args->elem;
 }
 
 struct tt_plan;

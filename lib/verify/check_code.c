@@ -41,7 +41,7 @@ int tt_ck_check_code(const struct tt_checker *c, const struct ck_op *op)
 
 	if (!c->args.codec)
 		return tt_fail(-EINVAL, "%s: the call has no codec", tt_ck_where(c, op));
-	unit = c->args.codec->align * c->args.elem;
+	unit = tt_codec_unit(&c->args);
 	if (place % unit || place > all || o->len > all - place ||
 	    (o->len % unit && place + o->len != all))
 		return tt_fail(-EINVAL,
@@ -51,6 +51,17 @@ int tt_ck_check_code(const struct tt_checker *c, const struct ck_op *op)
 		return tt_fail(-EINVAL, "%s: %s is no residual of it", tt_ck_where(c, op),
 			       tt_ck_buf_name(o->b.buf));
 	return 0;
+}
+
+struct tt_ref tt_ck_head(const struct ck_op *op)
+{
+	struct tt_ref ref = op->op.kind == TT_OP_SEND ? op->op.a : op->op.dst;
+
+	if (!(op->op.flags & TT_OPF_VARIES))
+		return TT_NONE;
+	/* not inside of any buffer if there is no room for it */
+	ref.off -= sizeof(struct tt_coded_head);
+	return ref;
 }
 
 static struct ck_val *at(const struct tt_checker *c, const struct ck_op *op, struct tt_ref ref)
@@ -172,6 +183,24 @@ static int decode(struct tt_checker *c, const struct ck_op *op)
 		if (op->op.flags & TT_OPF_DIVIDE)
 			tt_ck_divide(&dst[e]);
 	}
+	return 0;
+}
+
+int tt_ck_check_head(const struct tt_checker *c, const struct ck_op *op, const struct ck_val *sent)
+{
+	size_t e, cells = sizeof(struct tt_coded_head) / c->args.elem;
+	struct tt_ref ref = tt_ck_head(op);
+	const struct ck_val *head;
+
+	if (!ref.buf)
+		return 0;
+	head = at(c, op, ref);
+	for (e = 0; e < cells; e++)
+		if (!head[e].set || !head[e].coded || head[e].cell != e ||
+		    head[e].coded != sent[0].coded || sent[0].cell != cells)
+			return tt_fail(-EINVAL,
+				       "%s: byte %zu of %s is not the head of what travels",
+				       tt_ck_where(c, op), ref.off, tt_ck_buf_name(ref.buf));
 	return 0;
 }
 

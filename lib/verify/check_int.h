@@ -177,6 +177,10 @@ size_t tt_ck_dst_len(const struct tt_checker *c, const struct tt_op *op);
 size_t tt_ck_a_len(const struct tt_checker *c, const struct tt_op *op);
 int tt_ck_check_code(const struct tt_checker *c, const struct ck_op *op);
 int tt_ck_code(struct tt_checker *c, const struct ck_op *op);
+/* The head that tells how many bytes travel; TT_BUF_NONE: their number is fixed. */
+struct tt_ref tt_ck_head(const struct ck_op *op);
+/* Whether this rank has it when these cells travel. */
+int tt_ck_check_head(const struct tt_checker *c, const struct ck_op *op, const struct ck_val *sent);
 void tt_ck_coded_free(struct tt_checker *c);
 /* The initial value of element e of a rank's residual, from earlier calls. */
 struct ck_val tt_ck_residual(int rank, size_t e);

@@ -83,7 +83,7 @@ static int check_code_op(const struct tt_checker *c, const struct ck_op *op)
 static size_t longest_message(const struct tt_checker *c)
 {
 	const struct tt_plan_args *a = &c->args;
-	size_t unit = a->codec ? tt_coded(a, a->codec->align * a->elem) : 0;
+	size_t unit = a->codec ? tt_coded(a, tt_codec_unit(a)) : 0;
 
 	return unit > a->chunk ? unit : a->chunk;
 }
@@ -108,6 +108,10 @@ static int check_op(const struct tt_checker *c, const struct ck_op *op)
 	if (ck_is_message(o) && o->len > longest_message(c))
 		return tt_fail(-EINVAL, "%s: longer than the chunk of %zu", tt_ck_where(c, op),
 			       longest_message(c));
+	if (tt_ck_head(op).buf)
+		err = check_ref_len(c, op, tt_ck_head(op), sizeof(struct tt_coded_head), false);
+	if (err)
+		return err;
 	if (o->kind == TT_OP_RECV_REDUCE && (o->a.buf == TT_BUF_NET) == (o->b.buf == TT_BUF_NET))
 		return tt_fail(-EINVAL, "%s: exactly one operand must be what arrives",
 			       tt_ck_where(c, op));
@@ -367,6 +371,7 @@ static int check_op_hazards(const struct tt_checker *c, struct touches *t, uint3
 {
 	const struct ck_op *op = &c->ops[i];
 	struct touched own = touched_by(c, t, op);
+	struct tt_ref head = tt_ck_head(op);
 	size_t dst = tt_ck_dst_len(c, &op->op), a = tt_ck_a_len(c, &op->op);
 	bool updates = op->op.kind == TT_OP_ENCODE; /* its b */
 	int err;
@@ -387,11 +392,14 @@ static int check_op_hazards(const struct tt_checker *c, struct touches *t, uint3
 		err = check_touch(c, t, op, own.a, a, false);
 	if (!err)
 		err = check_touch(c, t, op, own.b, op->op.len, updates);
+	if (!err)
+		err = check_touch(c, t, op, head, sizeof(struct tt_coded_head), false);
 	if (err)
 		return err;
 	record_touch(c, t, i, own.dst, dst, true);
 	record_touch(c, t, i, own.a, a, false);
 	record_touch(c, t, i, own.b, op->op.len, updates);
+	record_touch(c, t, i, head, sizeof(struct tt_coded_head), false);
 	return 0;
 }
 

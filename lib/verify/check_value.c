@@ -154,7 +154,7 @@ int tt_ck_read(const struct tt_checker *c, const struct ck_op *op, struct tt_ref
 			return fail_unset(c, op, a, e);
 		out[e] = v[e];
 	}
-	return 0;
+	return tt_ck_check_head(c, op, out);
 }
 
 /* a (+) b: order matters, so that only the same operands in the same order give the same tree. */
@@ -212,6 +212,7 @@ int tt_ck_apply(struct tt_checker *c, const struct ck_op *op, const struct ck_va
 		return tt_ck_code(c, op);
 	switch (op->op.kind) {
 	case TT_OP_RECV:
+		err = tt_ck_check_head(c, op, net);
 		memcpy(dst, net, n * sizeof(*dst));
 		break;
 	case TT_OP_COPY:

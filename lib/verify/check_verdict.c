@@ -107,7 +107,7 @@ static int judge_reduced(const struct verdict *v, int rank, size_t e, size_t fro
 	const struct tt_checker *c = v->c;
 	/* Dividing by one rank changes nothing, so it may be left out. */
 	uint32_t divided = c->args.divide && (c->n > 1 || c->args.codec);
-	uint32_t quantized = !c->args.codec ? 0 : c->n > 1 ? 2 : 1;
+	uint32_t quantized = !c->args.codec ? 0 : c->n > 1 && !c->args.codec->varies ? 2 : 1;
 
 	if (val->coded || val->quantized != quantized)
 		return tt_fail(-EINVAL,

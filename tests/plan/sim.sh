@@ -48,6 +48,11 @@ test_codec()
 	plain=$(awk '$1 != "#" && $3 == "direct_rsag" { print $4 }' "$tmp/out")
 	echo "$coded $plain" | awk '{ r = $2 / $1; exit !(NF == 2 && r > 1.9 && r < 2.1) }' ||
 		{ cat "$tmp/out"; exit 1; }
+	# three lists of 2622 entries leave each rank, and may queue where they arrive
+	./tutti_sim -n 4 -b 1M --codec topk:1% --bw 0.001 --alpha 0 --overhead 0 -c \
+		--coding 1e6 -a codec_gather >"$tmp/out" || exit 1
+	awk '$1 != "#" { r = $4 / (3 * 15190); exit !(r > 0.98 && r < 1.7) }' "$tmp/out" ||
+		{ cat "$tmp/out"; exit 1; }
 	./tutti_sim -n 4 -b 1M >"$tmp/out"
 	! grep codec "$tmp/out"
 }

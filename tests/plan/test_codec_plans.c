@@ -45,13 +45,21 @@ static size_t longer(const struct tutti_codec *codec, size_t count)
 	return count ? 6 * count + 3 : 0;
 }
 
-static const struct tt_plan_codec codecs[] = {
-	{NULL, half, 1}, {NULL, scaled, 8}, {NULL, bits, 64}, {NULL, longer, 3}};
+static const struct tt_plan_codec codecs[] = {{NULL, half, 1, false},  {NULL, scaled, 8, false},
+					      {NULL, bits, 64, false}, {NULL, longer, 3, false},
+					      {NULL, scaled, 0, true}, {NULL, longer, 1, true}};
 #define CODECS (sizeof(codecs) / sizeof(codecs[0]))
+#define FIXED 3 /* the first ones, as casts and the like: not longer than the vector */
+#define LISTS 4 /* the first whose encodings vary in length */
 
 static const struct tt_alg *direct(void)
 {
 	return tt_alg_find(TT_COLL_ALLREDUCE, "codec_direct");
+}
+
+static const struct tt_alg *alg_of(const struct tt_plan_args *a)
+{
+	return a->codec->varies ? tt_alg_find(TT_COLL_ALLREDUCE, "codec_gather") : direct();
 }
 
 static struct tt_plan_args args_of(int n, size_t count, const struct tt_plan_codec *codec)
@@ -75,7 +83,7 @@ static int build_all(struct tt_plan_args a, int feedback, int in_place, struct t
 	for (a.rank = 0; !err && a.rank < a.nranks; a.rank++) {
 		a.feedback = feedback == ALL || (feedback == SOME && a.rank % 2);
 		a.in_place = in_place == ALL || (in_place == SOME && a.rank % 2);
-		err = tt_plan_build(direct(), &a, &plans[a.rank]);
+		err = tt_plan_build(alg_of(&a), &a, &plans[a.rank]);
 	}
 	return err;
 }
@@ -91,7 +99,7 @@ static bool proved(const struct tt_plan_args *a, int feedback, int in_place)
 	if (!err)
 		err = tt_plan_check_plans(plans, a->nranks, &o);
 	if (err) {
-		tt_whole_describe(direct(), a, &o);
+		tt_whole_describe(alg_of(a), a, &o);
 		printf("  feedback %d, in place %d, align %zu\n", feedback, in_place,
 		       a->codec->align);
 	}
@@ -121,7 +129,7 @@ static void test_proof(void)
 
 	for (c = 0; c < CODECS; c++)
 		for (n = 1; n <= MAX_N; n += n < 9 ? 1 : n == 9 ? 7 : 17) {
-			size_t u = codecs[c].align, all = u * (size_t)n;
+			size_t u = codecs[c].align ? codecs[c].align : 5, all = u * (size_t)n;
 			size_t counts[] = {0,	1,	 u - 1,	  u,	       u + 1,	2 * u + 1,
 					   all, all - 1, all + 1, 3 * all - 1, 3 * all, 500};
 
@@ -140,7 +148,7 @@ static void test_counts(void)
 	size_t c;
 	int n;
 
-	for (c = 0; c < CODECS - 1; c++)
+	for (c = 0; c < FIXED; c++)
 		for (n = 1; n <= MAX_N; n++) {
 			uint64_t others = (uint64_t)n - 1, block = each * ELEM;
 
@@ -155,6 +163,36 @@ static void test_counts(void)
 			TT_CHECK(cost.bytes_encoded == (others + 1) * block);
 			TT_CHECK(cost.bytes_decoded == (2 * others + 1) * block);
 			TT_CHECK(cost.bytes_reduced == others * block);
+			TT_CHECK(cost.steps == (n > 1 ? 2 : 0) && cost.fan_in == n - 1);
+			TT_CHECK(cost.messages_sent == 2 * others);
+		}
+}
+
+/* All-gathers of encodings: a head and an encoding for each other rank. */
+static void test_list_counts(void)
+{
+	const uint64_t bytes = 1001 * ELEM;
+	struct tt_plan_cost cost;
+	struct tt_plan *plan;
+	struct tt_plan_args a;
+	size_t c;
+	int n;
+
+	for (c = LISTS; c < CODECS; c++)
+		for (n = 1; n <= MAX_N; n++) {
+			uint64_t others = (uint64_t)n - 1;
+
+			a = args_of(n, 1001, &codecs[c]);
+			a.rank = n / 2;
+			a.feedback = n % 2;
+			TT_REQUIRE(!tt_plan_build(alg_of(&a), &a, &plan));
+			tt_plan_count(plan, &cost);
+			tt_plan_free(plan);
+			TT_CHECK(cost.bytes_sent == others * tt_coded(&a, bytes));
+			TT_CHECK(cost.bytes_received == cost.bytes_sent);
+			TT_CHECK(cost.bytes_encoded == bytes);
+			TT_CHECK(cost.bytes_decoded == (others + 1) * bytes);
+			TT_CHECK(cost.bytes_reduced == others * bytes);
 			TT_CHECK(cost.steps == (n > 1 ? 2 : 0) && cost.fan_in == n - 1);
 			TT_CHECK(cost.messages_sent == 2 * others);
 		}
@@ -204,11 +242,11 @@ static void test_cut_at_units(void)
 	TT_CHECK(encoded > 40);
 }
 
-/* Changes the first op of a kind in rank 1's plan; the checker must say this. */
-static bool found(enum tt_op_kind kind, void (*spoil)(struct tt_op *op), int which,
-		  const char *says)
+/* Changes an op of a kind in rank 1's plan; the checker must say this. */
+static bool found_in(const struct tt_plan_codec *codec, enum tt_op_kind kind,
+		     void (*spoil)(struct tt_op *op), int which, const char *says)
 {
-	struct tt_plan_args a = args_of(3, 96, &codecs[1]);
+	struct tt_plan_args a = args_of(3, 96, codec);
 	struct tt_plan *plans[3] = {0};
 	struct tt_op tmp[6], *op = NULL;
 	const struct tt_op *ops;
@@ -230,6 +268,12 @@ static bool found(enum tt_op_kind kind, void (*spoil)(struct tt_op *op), int whi
 		printf("  %s\n", tt_fail_text(err));
 	tt_free_plans(plans, 3);
 	return err == -EINVAL && strstr(tt_fail_text(err), says);
+}
+
+static bool found(enum tt_op_kind kind, void (*spoil)(struct tt_op *op), int which,
+		  const char *says)
+{
+	return found_in(&codecs[1], kind, spoil, which, says);
 }
 
 static void forget_residual(struct tt_op *op)
@@ -267,6 +311,60 @@ static void overlap(struct tt_op *op)
 	op->a = op->dst;
 }
 
+static void forget_head(struct tt_op *op)
+{
+	op->a.off += 64;
+}
+
+static void send_head_again(struct tt_op *op)
+{
+	op->a.off -= ELEM;
+}
+
+static void shorten(struct tt_op *op)
+{
+	op->len -= ELEM;
+}
+
+/* In test_list_faults the first two receives and sends are of heads. */
+static void test_list_faults(void)
+{
+	const struct tt_plan_codec *lists = &codecs[LISTS];
+
+	TT_CHECK(found_in(lists, TT_OP_SEND, forget_head, 0, "is not the head of what travels"));
+	TT_CHECK(found_in(lists, TT_OP_RECV, shorten, 2, "lengths differ"));
+	TT_CHECK(found_in(lists, TT_OP_SEND, send_head_again, 2, "not the head of what travels"));
+	TT_CHECK(found_in(lists, TT_OP_DECODE, read_elsewhere, 0, "is not an encoding"));
+	TT_CHECK(found_in(lists, TT_OP_DECODE_ADD, only_decode, 0, "exactly once"));
+	TT_CHECK(found_in(lists, TT_OP_DECODE_ADD, divide, 1, "is divided too often"));
+	TT_CHECK(found_in(lists, TT_OP_ENCODE, move_inside_unit, 0, "units of"));
+	TT_CHECK(!found_in(lists, TT_OP_ENCODE, forget_residual, 0, "anything"));
+}
+
+/* Heads that come in the round of what they announce, not before it. */
+static void test_late_heads(void)
+{
+	struct tt_plan_args a = args_of(2, 96, &codecs[LISTS]);
+	struct tt_plan *plans[2] = {0};
+	struct tt_op tmp[4], *recv[2] = {0};
+	const struct tt_op *ops;
+	int r, i, n, k = 0, err;
+
+	TT_REQUIRE(!build_all(a, ALL, NONE, plans));
+	for (r = 0; r < tt_plan_rounds(plans[1], 0); r++) {
+		n = tt_plan_ops(plans[1], 0, r, tmp, &ops);
+		for (i = 0; i < n; i++)
+			if (ops[i].kind == TT_OP_RECV && k < 2)
+				recv[k++] = (struct tt_op *)&ops[i];
+	}
+	TT_REQUIRE(k == 2);
+	recv[0]->dst.off += 2048; /* a place of nobody */
+	plans[1]->scratch += 4096;
+	err = tt_plan_check_plans(plans, 2, NULL);
+	TT_CHECK(err == -EINVAL && strstr(tt_fail_text(err), "is not the head of what travels"));
+	tt_free_plans(plans, 2);
+}
+
 static void test_faults(void)
 {
 	/* the encoding then has the whole, which is as good */
@@ -290,6 +388,9 @@ static void test_choice(void)
 
 	tt_model_default(&m);
 	TT_REQUIRE(!tt_chooser_new("allreduce:ring:0-inf", 1 << 20, 4, &m, &c));
+	a.codec = &codecs[LISTS];
+	TT_CHECK(!strcmp(tt_choose(c, &a)->name, "codec_gather"));
+	a.codec = &codecs[1];
 	TT_CHECK(!strcmp(tt_choose(c, &a)->name, "codec_direct"));
 	a.nranks = 1;
 	TT_CHECK(!strcmp(tt_choose(c, &a)->name, "codec_direct"));
@@ -309,8 +410,8 @@ static void compare(const struct tt_plan_args *a, const struct tt_model *m)
 	struct tt_cost cost;
 	double ratio;
 
-	TT_REQUIRE(!tt_sim(direct(), a, m, &r));
-	tt_cost(direct(), a, m, &cost);
+	TT_REQUIRE(!tt_sim(alg_of(a), a, m, &r));
+	tt_cost(alg_of(a), a, m, &cost);
 	ratio = cost.time / r.last;
 	if (ratio < 0.5 || ratio > 2)
 		printf("  n=%d count=%zu align=%zu lanes=%d: %.1f us, simulated %.1f\n", a->nranks,
@@ -326,7 +427,7 @@ static void test_costs(void)
 	int n, slow;
 
 	for (slow = 0; slow < 2; slow++)
-		for (c = 0; c < CODECS - 1; c++)
+		for (c = 0; c <= LISTS; c += 1 + (c == FIXED - 1))
 			for (n = 1; n <= 16; n *= 2)
 				for (count = 1 << 10; count <= 4 << 20; count *= 16) {
 					tt_model_default(&m);
@@ -364,6 +465,9 @@ static const struct tt_test tests[] = {
 	{"forms", test_forms},
 	{"cut_at_units", test_cut_at_units},
 	{"faults", test_faults},
+	{"list_counts", test_list_counts},
+	{"list_faults", test_list_faults},
+	{"late_heads", test_late_heads},
 	{"choice", test_choice},
 	{"costs", test_costs},
 	{"gain", test_gain},

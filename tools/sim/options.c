@@ -268,11 +268,8 @@ static int parse_codec(struct options *opt, const char *name)
 
 	if (err)
 		return cli_fail("--codec: %s", tt_fail_text(err));
-	opt->codec = (struct tt_plan_codec){codec, tt_codec_bound, tt_codec_align(codec)};
-	return tt_codec_fixed(codec) && tt_codec_align(codec)
-		       ? 0
-		       : cli_fail("--codec: encodings of %s vary in length: no plan has them",
-				  name);
+	opt->codec = TT_PLAN_CODEC(codec);
+	return 0;
 }
 
 static int parse_one(void *into, int c, char *arg)

@@ -70,6 +70,21 @@ void tt_cost_codec_direct(struct tt_cost *c, const struct tt_plan_args *a)
 	tt_cost_code(c, 0, (double)n * (double)len, (double)n);
 }
 
+void tt_cost_codec_gather(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	double n = a->nranks, len = tt_cost_bytes(a), head = sizeof(struct tt_coded_head);
+	struct tt_rounds all_to_all = {.n = 1, .out = n - 1, .in = n - 1, .all = n * (n - 1)};
+
+	tt_cost_code(c, len, 0, n);
+	if (n > 1 && len > 0) {
+		all_to_all.len = head;
+		tt_cost_rounds(c, all_to_all);
+		all_to_all.len = (double)tt_coded(a, a->count * a->elem) - head;
+		tt_cost_rounds(c, all_to_all);
+	}
+	tt_cost_code(c, 0, n * len, n);
+}
+
 void tt_cost_recursive_doubling(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	int core = tt_fold_pow2(a->nranks), bit;

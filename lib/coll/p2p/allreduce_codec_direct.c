@@ -173,7 +173,7 @@ static int step(const struct tt_plan_args *a, const struct tt_sliced *sl, const 
 
 bool tt_can_allreduce_codec_direct(const struct tt_plan_args *a)
 {
-	return a->codec && a->codec->align && !a->ordered;
+	return a->codec && !a->codec->varies && !a->ordered;
 }
 
 size_t tt_codec_slice_units(const struct tt_plan_args *a)

@@ -30,8 +30,10 @@
 #define MAX_N 8
 #define MAX_COUNT 5000
 
-static const char *const codecs[] = {"fp16", "bf16",   "fp8:e4m3",	"int8:block=64",
-				     "int8", "onebit", "qsgd:levels=7", "randomk:5%"};
+static const char *const codecs[] = {
+	"fp16",	   "bf16",	  "fp8:e4m3",		"int8:block=64",
+	"int8",	   "onebit",	  "qsgd:levels=7",	"randomk:5%",
+	"topk:3%", "threshold:5", "dgc:5%,momentum=0.5"};
 #define CODECS (sizeof(codecs) / sizeof(codecs[0]))
 
 static float value(unsigned seed, int rank, size_t i)
@@ -54,7 +56,7 @@ static void fill(float *v, unsigned seed, int rank, size_t count)
 
 /* ---- the oracle ---- */
 
-/* All ranks' inputs and residuals; NULL: no feedback. */
+/* All ranks' inputs and feedback states; NULL: none. */
 struct world {
 	int n;
 	size_t count;
@@ -69,7 +71,7 @@ static int world_new(struct world *w, int n, size_t count, bool feedback)
 	TT_EXPECT(w->out != NULL);
 	for (r = 0; r < n; r++) {
 		w->in[r] = calloc(count + 1, 4);
-		w->left[r] = feedback ? calloc(count + 1, 4) : NULL;
+		w->left[r] = feedback ? calloc(TT_CODEC_STATES * count + 1, 4) : NULL;
 		TT_EXPECT(w->in[r] && (w->left[r] || !feedback));
 	}
 	return 0;
@@ -93,19 +95,21 @@ struct place {
 	uint64_t call;
 };
 
-/* v becomes what its encoding, with this residual, decodes to. */
+/* v becomes what its encoding, with this state, decodes to. */
 static int through(const struct tutti_codec *codec, float *v, float *left, const struct place *p)
 {
 	static unsigned char coded[8 * MAX_COUNT + 64];
 	bool same = !strncmp(tutti_codec_name(codec), "randomk", 7);
 	uint64_t call = same ? p->call : tt_hash_add(p->call, (uint64_t)p->rank);
-	float *state = left ? left + p->first : NULL;
-	size_t len;
+	/* a second vector only if the first is encoded as a whole */
+	float *state[TT_CODEC_STATES] = {left ? left + p->first : NULL,
+					 left ? left + p->first + p->count : NULL};
+	size_t len, most = tutti_codec_bound(codec, p->count);
 
-	TT_EXPECT(tutti_codec_bound(codec, p->count) <= sizeof(coded));
-	TT_EXPECT(!tt_codec_encode(codec, v, left ? &state : NULL, p->first, p->count, call, coded,
+	TT_EXPECT(most <= sizeof(coded));
+	TT_EXPECT(!tt_codec_encode(codec, v, left ? state : NULL, p->first, p->count, call, coded,
 				   &len));
-	TT_EXPECT(len == tutti_codec_bound(codec, p->count));
+	TT_EXPECT(tt_codec_fixed(codec) ? len == most : len <= most);
 	TT_EXPECT(!tt_codec_decode(codec, coded, len, p->first, p->count, v));
 	return 0;
 }
@@ -137,10 +141,30 @@ static int combine_block(struct world *w, const struct tutti_codec *codec, int o
 	return 0;
 }
 
+/* Encodings whose length varies: of whole vectors, added up in rank order. */
+static int add_lists(struct world *w, const struct tutti_codec *codec, bool avg, uint64_t call)
+{
+	struct place p = {.count = w->count, .call = call};
+	static float part[MAX_COUNT];
+	size_t i;
+
+	for (; w->count && p.rank < w->n; p.rank++) {
+		memcpy(part, w->in[p.rank], w->count * 4);
+		TT_EXPECT(!through(codec, part, w->left[p.rank], &p));
+		for (i = 0; i < w->count; i++)
+			w->out[i] = p.rank ? w->out[i] + part[i] : part[i];
+	}
+	for (i = 0; avg && i < w->count; i++)
+		w->out[i] /= (float)w->n;
+	return 0;
+}
+
 static int oracle(struct world *w, const struct tutti_codec *codec, bool avg, uint64_t call)
 {
 	int r;
 
+	if (!tt_codec_fixed(codec))
+		return add_lists(w, codec, avg, call);
 	for (r = 0; r < w->n; r++)
 		TT_EXPECT(!combine_block(w, codec, r, avg, call));
 	return 0;
@@ -166,7 +190,8 @@ static struct tutti_call call_of(const void *in, void *out, size_t count, struct
 static int steps(struct mp_job *job, struct tutti_codec *codec, size_t count, bool feedback)
 {
 	struct tutti_feedback *fb = NULL;
-	static float out[MAX_COUNT], left[MAX_COUNT];
+	static float out[MAX_COUNT], left[TT_CODEC_STATES * MAX_COUNT];
+	size_t states = count * (size_t)tutti_codec_states(codec);
 	struct tutti_call call;
 	struct world w;
 	int t, r;
@@ -185,8 +210,8 @@ static int steps(struct mp_job *job, struct tutti_codec *codec, size_t count, bo
 		TT_EXPECT(!memcmp(out, w.out, count * 4));
 		if (!feedback)
 			continue;
-		MP_OK(tutti_feedback_save(fb, left, count));
-		TT_EXPECT(!memcmp(left, w.left[job->rank], count * 4));
+		MP_OK(tutti_feedback_save(fb, left, states));
+		TT_EXPECT(!memcmp(left, w.left[job->rank], states * 4));
 	}
 	MP_OK(tutti_feedback_free(fb));
 	world_free(&w);
@@ -351,6 +376,10 @@ static void conservation(void)
 	conserve("qsgd", false);
 	conserve("randomk:5%", false);
 	conserve("randomk:5%", true);
+	conserve("topk:3%", true);
+	conserve("topk:3%", false);
+	conserve("threshold:40", true);
+	conserve("threshold:40", false);
 }
 
 /* ---- values that are not finite ---- */
@@ -398,6 +427,7 @@ static void not_finite(void)
 
 static int forms_body(struct mp_job *job)
 {
+	const char *name = job->arg;
 	float *a = calloc(LONG, 4), *b = calloc(LONG, 4), *c = calloc(LONG, 4);
 	struct tutti_feedback *fa, *fb, *fc;
 	struct tutti_request *req, *persistent;
@@ -406,7 +436,7 @@ static int forms_body(struct mp_job *job)
 	int t;
 
 	TT_EXPECT(a && b && c);
-	MP_OK(tutti_codec_create("int8", &codec));
+	MP_OK(tutti_codec_create(name, &codec));
 	MP_OK(tutti_feedback_create(job->world, codec, LONG, &fa));
 	MP_OK(tutti_feedback_create(job->world, codec, LONG, &fb));
 	MP_OK(tutti_feedback_create(job->world, codec, LONG, &fc));
@@ -439,8 +469,14 @@ static int forms_body(struct mp_job *job)
 
 static void forms(void)
 {
-	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = forms_body));
-	TT_CHECK(!MP_RUN(.n = 2, .env = SHM "TUTTI_THREAD=on", .fn = forms_body));
+	static const char *const names[] = {"int8", "topk:1%", "threshold:300", "dgc:1%"};
+	size_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = forms_body, .arg = (void *)names[i]));
+		TT_CHECK(!MP_RUN(.n = 2, .env = SHM "TUTTI_THREAD=on", .fn = forms_body,
+				 .arg = (void *)names[i]));
+	}
 }
 
 /* ---- counters ---- */
@@ -492,9 +528,57 @@ static int counted_body(struct mp_job *job)
 	return 0;
 }
 
+/* One call puts the list, as long as it is, and its head to each other rank. */
+static int counted_list_body(struct mp_job *job)
+{
+	const size_t count = 1 << 20;
+	float *v = calloc(count, 4);
+	struct tutti_stats a = {.size = sizeof(a)}, b = {.size = sizeof(b)};
+	uint64_t others = (uint64_t)job->n - 1, expect;
+	struct tutti_codec *codec;
+	struct tutti_call call;
+	size_t len;
+	char *coded;
+	int i;
+
+	MP_OK(tutti_codec_create("topk:1%", &codec));
+	coded = malloc(tutti_codec_bound(codec, count));
+	TT_EXPECT(v && coded);
+	fill(v, 1, job->rank, count);
+	MP_OK(tutti_codec_encode(codec, v, count, TUTTI_FLOAT32, NULL, 0, coded, &len));
+	TT_EXPECT(len < tutti_codec_bound(codec, count));
+	expect = others * (len + 8);
+	TT_EXPECT(job->n != 4 || expect <= count * 4 / 24);
+	call = call_of(TUTTI_IN_PLACE, v, count, codec, NULL);
+	for (i = 0; i < 3; i++) /* the first connects */
+		MP_OK(tutti_call(job->world, &call, NULL));
+	fill(v, 1, job->rank, count);
+	mp_meet(job);
+	mp_sleep_ms(100);
+	MP_OK(tutti_stats_get(job->ctx, &a));
+	MP_OK(tutti_call(job->world, &call, NULL));
+	for (i = 0; i < 2000; i++) {
+		MP_OK(tutti_stats_get(job->ctx, &b));
+		if (b.put_bytes - a.put_bytes >= expect)
+			break;
+		mp_sleep_ms(1);
+	}
+	if (b.put_bytes - a.put_bytes != expect)
+		fprintf(stderr, "rank %d of %d put %llu bytes, not %llu\n", job->rank, job->n,
+			(unsigned long long)(b.put_bytes - a.put_bytes),
+			(unsigned long long)expect);
+	TT_EXPECT(b.put_bytes - a.put_bytes == expect);
+	free(coded);
+	free(v);
+	return tutti_codec_free(codec);
+}
+
 static void counted(void)
 {
 	int n;
+
+	for (n = 2; n <= 4; n++)
+		TT_CHECK(!MP_RUN(.n = n, .env = SHM, .fn = counted_list_body));
 
 	for (n = 2; n <= 4; n++)
 		TT_CHECK(!MP_RUN(.n = n, .env = SHM "TUTTI_LANES=2", .fn = counted_body));
@@ -548,8 +632,10 @@ static int refusals_body(struct mp_job *job)
 	TT_EXPECT(!refused(job, &bad, -EINVAL, "needs feedback"));
 	MP_OK(tutti_codec_free(varies));
 	MP_OK(tutti_codec_create("topk:10%", &varies));
-	bad.codec = varies;
-	TT_EXPECT(!refused(job, &bad, -EOPNOTSUPP, "fixed length only"));
+	bad = call, bad.codec = varies;
+	TT_EXPECT(!refused(job, &bad, -EINVAL, "was made for codec int8"));
+	bad.feedback = NULL, bad.count = (size_t)UINT32_MAX + 1;
+	TT_EXPECT(!refused(job, &bad, -EINVAL, "too many for one list"));
 	MP_OK(tutti_codec_free(varies));
 	MP_OK(tutti_call(job->world, &call, NULL)); /* none of these was a call */
 	MP_ERR(tutti_feedback_create(job->world, NULL, 1, &fo), -EINVAL);
@@ -637,6 +723,8 @@ static void differ(void)
 {
 	static const char *const blocks[] = {"int8:block=256", "int8:block=64"};
 	static const char *const kinds[] = {"fp16", "bf16"}, *const plain[] = {"fp16", NULL};
+	static const char *const lists[] = {"topk:1%", "topk:2%"};
+	static const char *const mixed[] = {"topk:1%", "int8:block=256"};
 
 	TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_LATE_AFTER=300", .fn = differ_body,
 			 .arg = (void *)blocks));
@@ -644,6 +732,10 @@ static void differ(void)
 			 .arg = (void *)kinds));
 	TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_LATE_AFTER=300", .fn = differ_body,
 			 .arg = (void *)plain));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_LATE_AFTER=300", .fn = differ_body,
+			 .arg = (void *)lists));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_LATE_AFTER=300", .fn = differ_body,
+			 .arg = (void *)mixed));
 }
 
 /* ---- damage and death ---- */
@@ -676,7 +768,7 @@ static int damage_body(struct mp_job *job)
 	struct tutti_error_info info = {.size = sizeof(info)};
 	struct tutti_codec_user user = {.size = sizeof(user),
 					.name = "mine",
-					.flags = TUTTI_CODEC_FIXED,
+					.flags = *(unsigned *)job->arg,
 					.bound = plain_bound,
 					.encode = plain_encode,
 					.decode = bad_decode,
@@ -684,7 +776,7 @@ static int damage_body(struct mp_job *job)
 	struct tutti_codec *codec;
 	struct tutti_call call;
 	float v[300];
-	int i;
+	int i, err;
 
 	MP_OK(tutti_codec_create_user(&user, &codec));
 	call = call_of(TUTTI_IN_PLACE, v, 300, codec, NULL);
@@ -695,7 +787,11 @@ static int damage_body(struct mp_job *job)
 		TT_EXPECT(v[i] == (float)job->n);
 	for (i = 0; i < 300; i++)
 		v[i] = job->rank ? 0 : 77;
-	MP_ERR(tutti_call(job->world, &call, NULL), -TUTTI_ETRANSPORT);
+	err = tutti_call(job->world, &call, NULL);
+	if (!user.flags && job->rank != 1) /* all that this rank needs has come intact */
+		for (i = 0; !err && i < 1000; i++)
+			err = tutti_call(job->world, &call, NULL);
+	MP_ERR(err, -TUTTI_ETRANSPORT);
 	MP_OK(tutti_comm_error(job->world, &info));
 	if (!strstr(info.text, "arrived damaged"))
 		fprintf(stderr, "%s\n", info.text);
@@ -705,13 +801,46 @@ static int damage_body(struct mp_job *job)
 	return 0;
 }
 
+/* Lists and their heads with bits flipped on the way: never a wrong result, never a crash. */
+static int flipped_body(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	float *v = calloc(LONG, 4);
+	struct tutti_codec *codec;
+	struct tutti_call call;
+	int err = 0, t;
+
+	TT_EXPECT(v != NULL);
+	MP_OK(tutti_codec_create("topk:1%", &codec));
+	call = call_of(TUTTI_IN_PLACE, v, LONG, codec, NULL);
+	for (t = 0; !err && t < 200; t++) {
+		fill(v, (unsigned)t, job->rank, LONG);
+		err = tutti_call(job->world, &call, NULL);
+	}
+	TT_EXPECT(err);
+	MP_OK(tutti_comm_error(job->world, &info));
+	TT_EXPECT(info.text[0]);
+	tutti_codec_free(codec);
+	free(v);
+	mp_leave(job);
+	return 0;
+}
+
 static void damage(void)
 {
-	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = damage_body));
+	static unsigned fixed = TUTTI_CODEC_FIXED, varies = 0;
+
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = damage_body, .arg = &fixed));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = damage_body, .arg = &varies));
+	TT_CHECK(!MP_RUN(.n = 3,
+			 .env = "TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=seed=5,flip=0.02 "
+				"TUTTI_CHECKSUM=1",
+			 .fn = flipped_body));
 }
 
 static int death_body(struct mp_job *job)
 {
+	const char *name = job->arg;
 	struct tutti_codec *codec;
 	struct tutti_feedback *fb;
 	struct tutti_call call;
@@ -719,7 +848,7 @@ static int death_body(struct mp_job *job)
 	int err, t;
 
 	TT_EXPECT(v != NULL);
-	MP_OK(tutti_codec_create("int8", &codec));
+	MP_OK(tutti_codec_create(name, &codec));
 	MP_OK(tutti_feedback_create(job->world, codec, LONG, &fb));
 	call = call_of(TUTTI_IN_PLACE, v, LONG, codec, fb);
 	for (t = 0;; t++) {
@@ -741,9 +870,16 @@ static int death_body(struct mp_job *job)
 
 static void death(void)
 {
-	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = death_body, .killed = 2));
-	if (!mp_no_ofi())
-		TT_CHECK(!MP_RUN(.n = 3, .env = OFI, .fn = death_body, .killed = 2));
+	static const char *const names[] = {"int8", "topk:10%"};
+	size_t i;
+
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = death_body, .killed = 2,
+				 .arg = (void *)names[i]));
+		if (!mp_no_ofi())
+			TT_CHECK(!MP_RUN(.n = 3, .env = OFI, .fn = death_body, .killed = 2,
+					 .arg = (void *)names[i]));
+	}
 }
 
 static void verbs(void)
