@@ -58,7 +58,7 @@ news()
 	timeout 60 ./tutti_run -n "$1" ./logreg "$data/Reuters$2-train.arff" \
 		"$data/Reuters$2-test.arff" 4 >"$tmp/out" 2>&1 ||
 		{ cat "$tmp/out"; exit 1; }
-	tail -n 1 "$tmp/out" >"$tmp/news.$1.$2"
+	grep '^test' "$tmp/out" | tail -n 1 >"$tmp/news.$1.$2"
 }
 
 # encoded NAME LOSS F1 OPTION...: all-reduces instead of servers, with the same quality
