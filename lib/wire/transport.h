@@ -18,9 +18,10 @@
 #include "lib/base/env.h"
 #include "lib/base/error.h"
 
-#define TT_TP_MAX 8	   /* open transports of a process */
-#define TT_TP_BLOB_MAX 512 /* bytes of an endpoint's address */
-#define TT_TP_MSG_MAX 128  /* bytes of a control message */
+#define TT_TP_MAX 8	     /* open transports of a process */
+#define TT_TP_BLOB_MAX 512   /* bytes of an endpoint's address */
+#define TT_TP_MSG_MAX 128    /* bytes of a control message */
+#define TT_TP_BRIEF_MAX 1048 /* bytes of a brief message, its head included */
 
 struct tt_tp_ops;
 struct tt_ep_ops;
@@ -170,23 +171,24 @@ struct tt_amo {
 };
 
 enum tt_event_kind {
-	TT_EV_DONE, /* an operation of user has completed: status 0 or negative */
-	TT_EV_NOTE, /* a peer's put has landed completely and rang note */
-	TT_EV_MSG,  /* a control message; data is valid until the next poll of this transport */
-	TT_EV_UP,   /* the endpoint is connected: operations may be started */
-	TT_EV_DOWN  /* the endpoint has failed, status says why; its operations have all been
-		       reported */
+	TT_EV_DONE,  /* an operation of user has completed: status 0 or negative */
+	TT_EV_NOTE,  /* a peer's put has landed completely and rang note */
+	TT_EV_MSG,   /* a control message; data is valid until the next poll of this transport */
+	TT_EV_BRIEF, /* a brief message; likewise */
+	TT_EV_UP,    /* the endpoint is connected: operations may be started */
+	TT_EV_DOWN   /* the endpoint has failed, status says why; its operations have all been
+			reported */
 };
 
 struct tt_event {
 	enum tt_event_kind kind;
 	int status;	  /* DONE, DOWN */
 	uint32_t note;	  /* NOTE */
-	uint32_t len;	  /* MSG */
-	const void *data; /* MSG; DOWN, failed DONE: the reason as text, valid until ep_close, or
-			     NULL */
+	uint32_t len;	  /* MSG, BRIEF */
+	const void *data; /* MSG, BRIEF; DOWN, failed DONE: the reason as text, valid until
+			     ep_close, or NULL */
 	void *user;	  /* DONE */
-	struct tt_ep *ep; /* MSG, UP, DOWN; NULL in NOTE, which need not know its peer */
+	struct tt_ep *ep; /* MSG, BRIEF, UP, DOWN; NULL in NOTE, which need not know its peer */
 };
 
 /* Data that a connection has sent and its peer's end has not acknowledged. */
@@ -198,6 +200,8 @@ struct tt_silence {
 
 /* Started operations: TT_STARTED: an event will follow. TT_FINISHED: complete already, no event. */
 enum { TT_STARTED = 0, TT_FINISHED = 1 };
+
+enum tt_peeked { TT_PEEK_NOTHING, TT_PEEK_BRIEF, TT_PEEK_OTHER };
 
 struct tt_ep_ops {
 	/*
@@ -222,6 +226,17 @@ struct tt_ep_ops {
 	 * sending sends then. Negative: not known. NULL where both ends are on one host.
 	 */
 	int (*silence)(struct tt_ep *ep, struct tt_silence *silence);
+	/*
+	 * Brief messages, where both ends are on one host; NULL: none. brief sends head and data,
+	 * together at most TT_TP_BRIEF_MAX bytes; it returns as msg does. The messages of an
+	 * endpoint come in order, one by one: as events, or by peek, which looks at the next thing
+	 * from the peer, if the endpoint is up. If that is a brief message, *data is its start and
+	 * *len its length, until take removes it or until the next poll.
+	 */
+	int (*brief)(struct tt_ep *ep, const void *head, size_t head_len, const void *data,
+		     size_t len);
+	enum tt_peeked (*peek)(struct tt_ep *ep, const void **data, size_t *len);
+	void (*take)(struct tt_ep *ep);
 };
 
 struct tt_tp_ops {

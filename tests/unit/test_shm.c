@@ -428,6 +428,127 @@ static void test_arm(void)
 	pair_free(&p);
 }
 
+static int brief(struct end *e, const char *text)
+{
+	return e->ep->ops->brief(e->ep, text, 2, text + 2, strlen(text) - 1);
+}
+
+/* Brief messages in order with notes, by events and by peek; the ring is full after 64. */
+static void test_brief(void)
+{
+	char text[TT_TP_BRIEF_MAX];
+	const void *data;
+	struct pair p;
+	size_t len;
+	int i, n;
+
+	TT_REQUIRE(pair_new(&p));
+	TT_CHECK(p.end[1].ep->ops->peek(p.end[1].ep, &data, &len) == TT_PEEK_NOTHING);
+	TT_CHECK(brief(&p.end[0], "one") == TT_FINISHED);
+	TT_CHECK(put(&p.end[0], NULL, 0, 0, NULL, 5) == TT_FINISHED);
+	TT_CHECK(brief(&p.end[0], "two") == TT_FINISHED);
+	TT_CHECK(p.end[1].ep->ops->peek(p.end[1].ep, &data, &len) == TT_PEEK_BRIEF);
+	TT_CHECK(len == 4 && !strcmp(data, "one"));
+	p.end[1].ep->ops->take(p.end[1].ep);
+	TT_CHECK(p.end[1].ep->ops->peek(p.end[1].ep, &data, &len) == TT_PEEK_OTHER);
+	pump(&p);
+	TT_CHECK(p.end[1].notes == 1 && p.end[1].briefs == 1 && p.end[1].brief_len == 4);
+	TT_CHECK(!strcmp(p.end[1].last_brief, "two"));
+	memset(text, 'x', sizeof(text));
+	TT_CHECK(p.end[0].ep->ops->brief(p.end[0].ep, text, 24, text + 24, sizeof(text) - 24) ==
+		 TT_FINISHED);
+	pump(&p);
+	TT_CHECK(p.end[1].brief_len == sizeof(text) &&
+		 !memcmp(p.end[1].last_brief, text, sizeof(text)));
+	for (n = 0; brief(&p.end[0], "abc") == TT_FINISHED; n++)
+		;
+	TT_CHECK(n == SHM_SLOTS);
+	for (i = 0; i < n; i++) {
+		TT_CHECK(p.end[1].ep->ops->peek(p.end[1].ep, &data, &len) == TT_PEEK_BRIEF);
+		p.end[1].ep->ops->take(p.end[1].ep);
+	}
+	TT_CHECK(brief(&p.end[0], "abc") == TT_FINISHED);
+	pair_free(&p);
+}
+
+/* A watched ring needs no bell: polls and sleeps look at its entries. */
+static void test_watch(void)
+{
+	struct shm_tp *tp;
+	struct pair p;
+	int fd = -1;
+
+	TT_REQUIRE(pair_new(&p));
+	tp = (struct shm_tp *)p.tp[1];
+	TT_CHECK(brief(&p.end[0], "one") == TT_FINISHED && tp->head->sum);
+	pump(&p);
+	TT_CHECK(tp->nwatched == 1);
+	TT_CHECK(brief(&p.end[0], "two") == TT_FINISHED && !tp->head->sum);
+	TT_CHECK(tt_shm_tp.arm(p.tp[1], &fd) == -EAGAIN);
+	pump(&p);
+	TT_CHECK(p.end[1].briefs == 2);
+	TT_CHECK(tt_shm_tp.arm(p.tp[1], &fd) == 0 && !readable(fd));
+	TT_CHECK(brief(&p.end[0], "three") == TT_FINISHED && readable(fd));
+	pump(&p);
+	TT_CHECK(p.end[1].briefs == 3);
+	/* its end is noticed, and the watch ends with the endpoint */
+	end_close(&p.end[0]);
+	pump(&p);
+	TT_CHECK(p.end[1].down == 1);
+	end_close(&p.end[1]);
+	TT_CHECK(tp->nwatched == 0);
+	pair_free(&p);
+}
+
+/* More rings than a process watches: a new one takes the place of one that is quiet for long. */
+static void test_watch_many(void)
+{
+	enum { PAIRS = SHM_WATCHED + 2 };
+	struct end a[PAIRS], b[PAIRS];
+	struct tt_tp *ta, *tb;
+	struct shm_tp *tp;
+	int i, k, fd;
+
+	TT_REQUIRE(!tp_new(1, &ta) && !tp_new(2, &tb));
+	tp = (struct shm_tp *)tb;
+	for (i = 0; i < PAIRS; i++) {
+		TT_REQUIRE(!end_open(&a[i], ta) && !end_open(&b[i], tb));
+		TT_REQUIRE(!end_connect(&a[i], &b[i], true) && !end_connect(&b[i], &a[i], false));
+	}
+	end_poll(ta, &a[0], 64);
+	end_poll(tb, &b[0], 64);
+	for (k = 0; k < 3; k++)
+		for (i = 0; i < PAIRS; i++) {
+			TT_CHECK(brief(&a[i], "abc") == TT_FINISHED);
+			end_poll(tb, &b[0], 64);
+			TT_CHECK(b[i].briefs == k + 1);
+		}
+	TT_CHECK(tp->nwatched == SHM_WATCHED);
+	for (i = 0; i < SHM_WATCH_POLLS; i++)
+		end_poll(tb, &b[0], 64);
+	/* the first in line; its entry is taken although its watch ends now */
+	TT_CHECK(brief(&a[PAIRS - 1], "new") == TT_FINISHED);
+	TT_CHECK(brief(&a[0], "old") == TT_FINISHED);
+	end_poll(tb, &b[0], 64);
+	TT_CHECK(b[PAIRS - 1].briefs == 4 && b[0].briefs == 4);
+	TT_CHECK(b[PAIRS - 1].ep && tp->nwatched == SHM_WATCHED);
+	TT_CHECK(atomic_load(
+		&shm_ring_at(tp->seg, ((struct shm_ep *)b[PAIRS - 1].ep)->index)->watched));
+	for (k = 0; k < 2; k++)
+		for (i = 0; i < PAIRS; i++) {
+			TT_CHECK(tt_shm_tp.arm(tb, &fd) == 0 && !readable(fd));
+			TT_CHECK(brief(&a[i], "abc") == TT_FINISHED && readable(fd));
+			end_poll(tb, &b[0], 64);
+			TT_CHECK(b[i].briefs == (i && i < PAIRS - 1 ? 4 : 5) + k);
+		}
+	for (i = 0; i < PAIRS; i++) {
+		end_close(&a[i]);
+		end_close(&b[i]);
+	}
+	tt_shm_tp.close(ta);
+	tt_shm_tp.close(tb);
+}
+
 static void test_atomics(void)
 {
 	_Atomic uint64_t *word;
@@ -496,6 +617,9 @@ static const struct tt_test tests[] = {
 	{"strangers", test_strangers},
 	{"many_endpoints", test_many_endpoints},
 	{"arm", test_arm},
+	{"brief", test_brief},
+	{"watch", test_watch},
+	{"watch_many", test_watch_many},
 	{"atomics", test_atomics},
 	{"ping_pong", test_ping_pong},
 	{"sleeping", test_sleeping},

@@ -21,9 +21,11 @@ struct end {
 	struct tt_ep *ep;
 	char blob[TT_TP_BLOB_MAX];
 	size_t len;
-	int up, down, notes, msgs;
+	int up, down, notes, msgs, briefs;
 	uint32_t last_note;
 	char last_msg[TT_TP_MSG_MAX];
+	char last_brief[TT_TP_BRIEF_MAX];
+	size_t brief_len;
 };
 
 struct memory {
@@ -76,6 +78,11 @@ static inline int end_poll(struct tt_tp *tp, struct end *mine, int max)
 		if (ev[i].kind == TT_EV_MSG) {
 			e->msgs++;
 			memcpy(e->last_msg, ev[i].data, ev[i].len);
+		}
+		if (ev[i].kind == TT_EV_BRIEF) {
+			e->briefs++;
+			e->brief_len = ev[i].len;
+			memcpy(e->last_brief, ev[i].data, ev[i].len);
 		}
 	}
 	return n;

@@ -168,6 +168,44 @@ static int shm_ep_connect(struct tt_ep *base, const void *blob, size_t len, bool
 	return 0;
 }
 
+static bool has_entry(const struct shm_ep *ep)
+{
+	const struct shm_entry *e = &ep->in->entry[ep->tail % SHM_SLOTS];
+
+	return atomic_load(&e->seq) == ep->tail + 1;
+}
+
+static void unwatch(struct shm_tp *tp, unsigned i)
+{
+	struct shm_ep *ep = tp->watched[i];
+
+	tp->watched[i] = tp->watched[--tp->nwatched];
+	/* Dekker: see publish() in shm_rma.c */
+	atomic_store(&ep->in->watched, 0);
+	if (has_entry(ep))
+		shm_mark_ready(tp, ep->index);
+}
+
+/* An entry has come: watches its ring, perhaps in place of one that has had none for long. */
+static void watch(struct shm_tp *tp, struct shm_ep *ep)
+{
+	unsigned i, oldest = 0;
+
+	ep->came = tp->clock;
+	if (atomic_load_explicit(&ep->in->watched, memory_order_relaxed))
+		return;
+	for (i = 1; i < tp->nwatched; i++)
+		if (tp->clock - tp->watched[i]->came > tp->clock - tp->watched[oldest]->came)
+			oldest = i;
+	if (tp->nwatched == SHM_WATCHED) {
+		if (tp->clock - tp->watched[oldest]->came < SHM_WATCH_POLLS)
+			return;
+		unwatch(tp, oldest);
+	}
+	tp->watched[tp->nwatched++] = ep;
+	atomic_store(&ep->in->watched, 1);
+}
+
 static void clear_ready(struct shm_tp *tp, uint32_t ring)
 {
 	tp->ready[ring / 64] &= ~(1ull << ring % 64);
@@ -179,8 +217,12 @@ static void shm_ep_close(struct tt_ep *base)
 {
 	struct shm_ep *ep = (struct shm_ep *)base;
 	struct shm_tp *tp = (struct shm_tp *)base->tp;
+	unsigned i;
 
 	set_state(ep, SHM_EP_DOWN);
+	for (i = 0; i < tp->nwatched; i++)
+		if (tp->watched[i] == ep)
+			unwatch(tp, i);
 	shm_ring_close(ep);
 	tt_shm_maps_free(&ep->maps);
 	if (ep->out)
@@ -241,10 +283,10 @@ static uint32_t next_ready(const struct shm_tp *tp, uint32_t from)
 }
 
 /* Take entries; *more is set if some may be left. msgs has room for max messages. */
-static int drain(struct shm_ep *ep, uint8_t (*msgs)[TT_TP_MSG_MAX], struct tt_event *ev, int max,
+static int drain(struct shm_ep *ep, uint8_t (*msgs)[TT_TP_BRIEF_MAX], struct tt_event *ev, int max,
 		 bool *more)
 {
-	uint32_t first = ep->tail;
+	uint32_t first = ep->tail, most;
 	struct shm_entry *e;
 	int n = 0;
 
@@ -255,22 +297,25 @@ static int drain(struct shm_ep *ep, uint8_t (*msgs)[TT_TP_MSG_MAX], struct tt_ev
 			break;
 		}
 		ev[n] = (struct tt_event){.kind = TT_EV_NOTE, .note = e->note};
-		if (e->kind == SHM_MSG) {
-			ev[n].kind = TT_EV_MSG;
+		if (e->kind == SHM_MSG || e->kind == SHM_BRIEF) {
+			ev[n].kind = e->kind == SHM_MSG ? TT_EV_MSG : TT_EV_BRIEF;
 			ev[n].ep = &ep->ep;
-			ev[n].len = e->len < TT_TP_MSG_MAX ? e->len : TT_TP_MSG_MAX;
+			most = e->kind == SHM_MSG ? TT_TP_MSG_MAX : TT_TP_BRIEF_MAX;
+			ev[n].len = e->len < most ? e->len : most;
 			/* Copied, so that the slot is free again at once. */
 			ev[n].data = memcpy(msgs[n], e->data, ev[n].len);
 		}
 		n++;
 	}
-	if (ep->tail != first)
-		atomic_store_explicit(&ep->in->tail, ep->tail, memory_order_release);
+	if (ep->tail == first)
+		return n;
+	atomic_store_explicit(&ep->in->tail, ep->tail, memory_order_release);
+	watch((struct shm_tp *)ep->ep.tp, ep);
 	return n;
 }
 
 /* Everything that can be new about one endpoint. *more: not served to the end. */
-static int serve(struct shm_ep *ep, uint8_t (*msgs)[TT_TP_MSG_MAX], struct tt_event *ev, int max,
+static int serve(struct shm_ep *ep, uint8_t (*msgs)[TT_TP_BRIEF_MAX], struct tt_event *ev, int max,
 		 bool *more)
 {
 	/* Read the state first: entries pushed before the peer left are visible after that. */
@@ -311,13 +356,18 @@ static int shm_poll(struct tt_tp *base, struct tt_event *ev, int max)
 {
 	struct shm_tp *tp = (struct shm_tp *)base;
 	uint32_t ring;
+	unsigned i;
 	bool more;
 	int n = 0;
 
+	tp->clock++;
 	if (tp->armed)
 		disarm(tp);
 	if (atomic_load_explicit(&tp->head->sum, memory_order_relaxed))
 		take_bells(tp);
+	for (i = 0; i < tp->nwatched; i++)
+		if (has_entry(tp->watched[i]))
+			shm_mark_ready(tp, tp->watched[i]->index);
 	if (tp->nconnecting && ++tp->polls % 64 == 0)
 		check_connecting(tp);
 	if (!tp->ready_sum)
@@ -339,6 +389,8 @@ static int shm_poll(struct tt_tp *base, struct tt_event *ev, int max)
 static int shm_arm(struct tt_tp *base, int *fd)
 {
 	struct shm_tp *tp = (struct shm_tp *)base;
+	bool found;
+	unsigned i;
 
 	if (tp->nconnecting)
 		check_connecting(tp);
@@ -348,7 +400,10 @@ static int shm_arm(struct tt_tp *base, int *fd)
 	 * (shm_ring_bell). */
 	atomic_store(&tp->head->sleeping, 1);
 	tp->armed = true;
-	if (atomic_load(&tp->head->sum)) {
+	found = atomic_load(&tp->head->sum);
+	for (i = 0; i < tp->nwatched; i++)
+		found |= has_entry(tp->watched[i]);
+	if (found) {
 		disarm(tp);
 		return -EAGAIN;
 	}

@@ -7,11 +7,15 @@
  *
  *	head	identity of the owner, the bell, whether the owner sleeps	peers write
  *	regs	table of the owner's registrations				peers read
- *	ring[]	one inbound ring per endpoint, 16 KiB				its peer writes
+ *	ring[]	one inbound ring per endpoint, 72 KiB				its peer writes
  *
  * Rings have one producer, one consumer and no lock, so a process killed at any point leaves the
  * others working. An entry is published by its own sequence number: there is no shared head, and an
  * entry costs the consumer one cache line.
+ *
+ * A producer sets the ring's bit in bell and sum, unless the consumer watches the ring: then each
+ * poll, and the last look before a sleep, reads the ring's next entry. A watched ring costs its
+ * producer no line but the entry's. A consumer that ends its watch looks at the ring once more.
  *
  * The state of a ring is one word, {generation, enum shm_ring_state}, and decides who may use it:
  *
@@ -36,15 +40,17 @@
 
 #include "lib/shm/segment.h"
 
-#define SHM_MAGIC 0x3130485355545454ull /* "TTTUSH01": layout version included */
+#define SHM_MAGIC 0x3230485355545454ull /* "TTTUSH02": layout version included */
 #define SHM_SEG_NAME "tutti-shm"
 #define SHM_LINE 64
 #define SHM_RINGS 4096 /* endpoints of a process */
 #define SHM_SLOTS 64   /* entries of a ring */
 #define SHM_REGS 32768 /* registrations of a process */
-#define SHM_RING_SIZE 16384
+#define SHM_RING_SIZE 73728
 #define SHM_BATCH 64 /* events of a poll */
 #define SHM_FENCE_MS 5000
+#define SHM_WATCHED 4	     /* rings that a process watches */
+#define SHM_WATCH_POLLS 4096 /* polls without an entry until another ring may take the place */
 
 /* The probe, the bell and the sleeper's flag. */
 struct shm_head {
@@ -56,13 +62,13 @@ struct shm_head {
 	_Atomic uint64_t bell[SHM_RINGS / 64]; /* one bit a ring */
 };
 
-enum shm_kind { SHM_NOTE = 1, SHM_MSG };
+enum shm_kind { SHM_NOTE = 1, SHM_MSG, SHM_BRIEF };
 
 struct shm_entry {
 	_Alignas(SHM_LINE) _Atomic uint32_t seq; /* position + 1 once the rest is valid */
 	uint16_t kind, len;
-	uint32_t note;
-	uint8_t data[TT_TP_MSG_MAX];
+	uint32_t note, pad;
+	uint8_t data[TT_TP_BRIEF_MAX]; /* of a message: at most TT_TP_MSG_MAX */
 };
 
 enum shm_ring_state { SHM_FREE, SHM_OPEN, SHM_ATTACHED, SHM_LEFT, SHM_CLOSED };
@@ -71,6 +77,7 @@ struct shm_ring {
 	_Alignas(SHM_LINE) _Atomic uint64_t state; /* generation << 32 | shm_ring_state */
 	_Atomic uint32_t sweep;	   /* the producer gave up regions: unmap stale ones */
 	_Atomic uint64_t producer; /* generation << 32 | its process, 0: none yet */
+	_Atomic uint32_t watched;  /* the consumer's: no bell is needed */
 	_Alignas(SHM_LINE) _Atomic uint64_t busy; /* region id the producer works on, 0: none */
 	_Alignas(SHM_LINE) _Atomic uint32_t tail; /* entries consumed */
 	struct shm_entry entry[SHM_SLOTS];
@@ -114,7 +121,10 @@ struct shm_tp {
 	uint32_t nconnecting, polls;
 	uint32_t neps;	     /* highest ring in use + 1 */
 	struct shm_ep **eps; /* by inbound ring */
-	uint8_t msgs[SHM_BATCH][TT_TP_MSG_MAX];
+	struct shm_ep *watched[SHM_WATCHED];
+	unsigned nwatched;
+	uint32_t clock; /* polls */
+	uint8_t msgs[SHM_BATCH][TT_TP_BRIEF_MAX];
 };
 
 enum shm_ep_state { SHM_EP_NEW, SHM_EP_CONNECTING, SHM_EP_UP, SHM_EP_DOWN };
@@ -125,6 +135,7 @@ struct shm_ep {
 	bool failed; /* DOWN is due once the ring is drained */
 	/* inbound */
 	uint32_t index, gen, tail;
+	uint32_t came; /* the clock at the last entry */
 	struct shm_ring *in;
 	/* outbound: the peer's segment */
 	uint32_t out_index, head, tail_seen;

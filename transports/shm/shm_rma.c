@@ -9,6 +9,8 @@
 
 #include "lib/base/proc.h"
 
+#define AHEAD 2 /* entries: the consumer looks at the next one already */
+
 /* A checked range of the peer's memory, while `busy` holds it. */
 struct span {
 	char *ptr; /* NULL: ordinary memory */
@@ -139,6 +141,30 @@ static inline int room(struct shm_ep *ep)
 	return ep->head - ep->tail_seen < SHM_SLOTS ? 0 : full(ep);
 }
 
+/* Fetches a line for writing: a stream of entries then does not wait for each. */
+static inline void own_soon(const void *line)
+{
+#if defined(__x86_64__)
+	__asm__ volatile("prefetchw %0" : : "m"(*(const char *)line));
+#else
+	__builtin_prefetch(line, 1);
+#endif
+}
+
+/*
+ * The entry must be visible before `watched` and `sleeping` are read: the consumer changes those
+ * first and then looks at the ring (Dekker).
+ */
+static inline void publish(struct shm_ep *ep, struct shm_entry *e)
+{
+	atomic_store(&e->seq, ++ep->head);
+	own_soon(&ep->out->entry[(ep->head + AHEAD) % SHM_SLOTS]);
+	if (!atomic_load(&ep->out->watched))
+		shm_ring_bell(ep);
+	else if (atomic_load(&ep->peer->sleeping))
+		tt_shm_wake(&ep->peer->sleeping, ep->wake_fd);
+}
+
 /* There is room(). */
 static inline void push(struct shm_ep *ep, enum shm_kind kind, uint32_t note, const void *data,
 			size_t len)
@@ -150,8 +176,7 @@ static inline void push(struct shm_ep *ep, enum shm_kind kind, uint32_t note, co
 	e->note = note;
 	if (len)
 		memcpy(e->data, data, len);
-	atomic_store_explicit(&e->seq, ++ep->head, memory_order_release);
-	shm_ring_bell(ep);
+	publish(ep, e);
 }
 
 static int shm_put(struct tt_ep *base, const struct tt_rma *rma)
@@ -260,6 +285,51 @@ static int shm_msg(struct tt_ep *base, const void *data, size_t len)
 	return TT_FINISHED;
 }
 
+static int shm_brief(struct tt_ep *base, const void *head, size_t head_len, const void *data,
+		     size_t len)
+{
+	struct shm_ep *ep = (struct shm_ep *)base;
+	struct shm_entry *e;
+	int err = usable(ep);
+
+	if (!err)
+		err = room(ep);
+	if (err)
+		return err;
+	e = &ep->out->entry[ep->head % SHM_SLOTS];
+	e->kind = SHM_BRIEF;
+	e->len = (uint16_t)(head_len + len);
+	memcpy(e->data, head, head_len);
+	if (len)
+		memcpy(e->data + head_len, data, len);
+	publish(ep, e);
+	return TT_FINISHED;
+}
+
+static enum tt_peeked shm_peek(struct tt_ep *base, const void **data, size_t *len)
+{
+	struct shm_ep *ep = (struct shm_ep *)base;
+	struct shm_entry *e = &ep->in->entry[ep->tail % SHM_SLOTS];
+
+	if (ep->state != SHM_EP_UP ||
+	    atomic_load_explicit(&e->seq, memory_order_acquire) != ep->tail + 1)
+		return TT_PEEK_NOTHING;
+	if (e->kind != SHM_BRIEF)
+		return TT_PEEK_OTHER;
+	*data = e->data;
+	*len = e->len < TT_TP_BRIEF_MAX ? e->len : TT_TP_BRIEF_MAX;
+	return TT_PEEK_BRIEF;
+}
+
+/* The ring stays watched, if it is. */
+static void shm_take(struct tt_ep *base)
+{
+	struct shm_ep *ep = (struct shm_ep *)base;
+
+	ep->came = ((struct shm_tp *)base->tp)->clock;
+	atomic_store_explicit(&ep->in->tail, ++ep->tail, memory_order_release);
+}
+
 static int shm_map(struct tt_ep *base, uint64_t remote, size_t len, const struct tt_rkey *rkey,
 		   void **ptr)
 {
@@ -287,4 +357,7 @@ const struct tt_ep_ops shm_ep_ops = {
 	.amo = shm_amo,
 	.msg = shm_msg,
 	.map = shm_map,
+	.brief = shm_brief,
+	.peek = shm_peek,
+	.take = shm_take,
 };

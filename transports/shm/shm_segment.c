@@ -44,6 +44,7 @@ int shm_ring_open(struct shm_tp *tp, uint32_t *index, uint32_t *gen)
 	atomic_store(&ring->tail, 0);
 	atomic_store(&ring->busy, 0);
 	atomic_store(&ring->sweep, 0);
+	atomic_store(&ring->watched, 0);
 	atomic_store(&ring->producer, (uint64_t)*gen << 32);
 	atomic_store(&ring->state, shm_state(*gen, SHM_OPEN));
 	if (i == tp->neps)
