@@ -39,10 +39,30 @@ int tt_check_message(const struct tutti_comm *comm, const struct tt_p2p_call *ca
 	return err ? err : check_tag(name, call->tag, !send);
 }
 
+static int start(struct tutti_comm *comm, const struct tt_p2p_call *call, bool persistent,
+		 struct tutti_request **out)
+{
+	struct tutti_request *req = NULL;
+	int err;
+
+	tt_wire_lock(comm->ctx->wire);
+	err = tt_comm_check(comm);
+	if (!err && !persistent && call->kind == TT_P2P_SEND && !tt_group_is_open())
+		req = tt_p2p_send_at_once(comm, call);
+	if (!err && !req) {
+		err = tt_p2p_new(comm, call, persistent, &req);
+		if (!err && !persistent)
+			err = tt_request_launch(req);
+	}
+	tt_wire_unlock(comm->ctx->wire);
+	if (!err)
+		*out = req;
+	return err;
+}
+
 static int launch(struct tutti_comm *comm, const struct tt_p2p_call *call, bool persistent,
 		  struct tutti_request **out)
 {
-	struct tutti_request *req;
 	int err = tt_check_message(comm, call);
 
 	if (err)
@@ -50,23 +70,19 @@ static int launch(struct tutti_comm *comm, const struct tt_p2p_call *call, bool 
 	if (!out)
 		return tt_fail(-EINVAL, "%s: request is NULL",
 			       call->kind == TT_P2P_SEND ? "send" : "recv");
-	tt_wire_lock(comm->ctx->wire);
-	err = tt_comm_check(comm);
-	if (!err)
-		err = tt_p2p_new(comm, call, persistent, &req);
-	if (!err && !persistent)
-		err = tt_request_launch(req);
-	tt_wire_unlock(comm->ctx->wire);
-	if (!err)
-		*out = req;
-	return err;
+	return start(comm, call, persistent, out);
 }
 
 static int run(struct tutti_comm *comm, const struct tt_p2p_call *call)
 {
 	struct tutti_request *req = NULL;
-	int err = launch(comm, call, false, &req);
+	int err = tt_check_message(comm, call);
 
+	if (err)
+		return err;
+	if (!tt_group_is_open() && tt_p2p_at_once(comm, call))
+		return 0;
+	err = start(comm, call, false, &req);
 	return err ? err : tt_request_finish(&req);
 }
 

@@ -315,6 +315,9 @@ void tt_record_plan(struct tt_plan_req *req);
 /* A collective without a plan. */
 void tt_record_fields(struct tutti_request *req, const struct tt_fields *fields);
 void tt_record_other(struct tutti_request *req);
+/* A call without a request has ended with success; start: its ticks then, 0: now. */
+void tt_record_brief(struct tutti_context *ctx, const char *call, enum tutti_datatype type,
+		     struct tt_flight_op *op, uint64_t start);
 /* Without the lock: writes the file if a communicator has failed since the last write. */
 void tt_record_due(struct tutti_context *ctx);
 

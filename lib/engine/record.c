@@ -244,6 +244,14 @@ void tt_record_other(struct tutti_request *req)
 	req->flight = tt_flight_begin(&r->flight, &op, 0);
 }
 
+void tt_record_brief(struct tutti_context *ctx, const char *call, enum tutti_datatype type,
+		     struct tt_flight_op *op, uint64_t start)
+{
+	op->call = name_of(ctx->recorder, call);
+	op->type = type_name(ctx->recorder, type);
+	tt_flight_whole(ctx->flight, op, start);
+}
+
 void tt_record_due(struct tutti_context *ctx)
 {
 	const char *prefix = ctx->env.dump.text;

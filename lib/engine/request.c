@@ -71,7 +71,7 @@ void tt_request_init(struct tutti_request *req, const struct tt_request_ops *ops
 	req->ended = NULL;
 	req->inner = false;
 	tt_list_init(&req->link);
-	atomic_store(&req->state, TT_REQ_IDLE);
+	atomic_store_explicit(&req->state, TT_REQ_IDLE, memory_order_relaxed);
 	comm->requests++;
 }
 
@@ -127,7 +127,7 @@ int tt_request_begin(struct tutti_request *req)
 		req->late_at = now + (uint64_t)ctx->env.late_after.number * TT_MS;
 	}
 	req->progressed = false;
-	atomic_store(&req->state, TT_REQ_RUNNING);
+	atomic_store_explicit(&req->state, TT_REQ_RUNNING, memory_order_release);
 	tt_list_add(&comm->active[req->ops->list], &req->link);
 	ctx->running++;
 	if (!tt_active_coll(req->ops->list)) /* collectives are recorded with their number */
@@ -146,7 +146,7 @@ void tt_request_end(struct tutti_request *req, int status)
 	tt_list_del(&req->link);
 	req->comm->ctx->running--;
 	req->comm->ctx->moves++;
-	atomic_store(&req->state, TT_REQ_DONE);
+	atomic_store_explicit(&req->state, TT_REQ_DONE, memory_order_release);
 	if (req->ended)
 		req->ended(req);
 }

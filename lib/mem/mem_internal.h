@@ -86,6 +86,7 @@ struct tt_memory {
 	bool lock_pages, huge;
 	struct tt_region_table table;
 	struct tt_region *last; /* the last hit of tt_mem_find */
+	atomic_uint changes;	/* of the table */
 	struct tt_list slabs;	/* shared by many allocations */
 	struct tt_list large;	/* in use */
 	struct tt_list cached;	/* large and free */

@@ -188,6 +188,7 @@ static int insert(struct tt_region *region, int registrations)
 	if (!err) {
 		pthread_mutex_lock(&memory->mutex);
 		err = tt_table_insert(&memory->table, region);
+		atomic_fetch_add(&memory->changes, 1);
 		if (!err)
 			memory->stats.registrations += (uint64_t)registrations;
 		pthread_mutex_unlock(&memory->mutex);
@@ -223,6 +224,7 @@ static bool take_out(struct tt_region *region)
 		memory = region->memory;
 		pthread_mutex_lock(&memory->mutex);
 		tt_table_remove(&memory->table, region);
+		atomic_fetch_add(&memory->changes, 1);
 		if (memory->last == region)
 			memory->last = NULL;
 		pthread_mutex_unlock(&memory->mutex);
@@ -386,6 +388,11 @@ bool tt_mem_partial(struct tt_memory *memory, const void *addr, size_t len)
 	partial = tt_table_partial(&memory->table, addr, len);
 	pthread_mutex_unlock(&memory->mutex);
 	return partial;
+}
+
+unsigned tt_mem_changes(const struct tt_memory *memory)
+{
+	return atomic_load_explicit(&memory->changes, memory_order_acquire);
 }
 
 struct tt_memory *tt_mem_owner(const void *ptr)

@@ -224,6 +224,18 @@ uint64_t tt_flight_begin(struct tt_flight *f, const struct tt_flight_op *op, uin
 	return number;
 }
 
+void tt_flight_whole(struct tt_flight *f, const struct tt_flight_op *op, uint64_t start)
+{
+	uint64_t number = tt_flight_begin(f, op, 0);
+	struct tt_flight_rec *rec = find(f, number);
+
+	if (!rec)
+		return;
+	rec->end = rec->start;
+	rec->start = start ? start : rec->end;
+	rec->state = TT_FLIGHT_DONE;
+}
+
 void tt_flight_more(struct tt_flight *f, uint64_t number, uint32_t rounds, uint64_t bytes)
 {
 	struct tt_flight_rec *rec = find(f, number);

@@ -147,6 +147,8 @@ struct tt_flight_op {
 
 /* An operation starts: its number, which the others take. seq: of a collective, else 0. */
 uint64_t tt_flight_begin(struct tt_flight *f, const struct tt_flight_op *op, uint64_t seq);
+/* The same of one that has ended with success; start: its ticks then, 0: now. */
+void tt_flight_whole(struct tt_flight *f, const struct tt_flight_op *op, uint64_t start);
 /* Rounds and bytes more are done. */
 void tt_flight_more(struct tt_flight *f, uint64_t number, uint32_t rounds, uint64_t bytes);
 void tt_flight_end(struct tt_flight *f, uint64_t number, int status);

@@ -104,11 +104,21 @@ struct tt_p2p_peer {
 	 */
 	uint32_t seq, limit, whole;
 	struct tt_list held, announced;
+	bool open;    /* the peer has sent something for this port, so it has opened its own */
+	bool greeted; /* the peer knows that of this rank */
 	/*
 	 * as receiver: the next in order, the number matched, and the limits last sent to the peer
 	 */
 	uint32_t expected, matched, said_limit, said_whole;
 	struct tt_list posted, ahead, arrived;
+};
+
+/* A buffer of a short message that is in memory of tutti_alloc as a whole, or not at all. */
+#define TT_P2P_SEEN 64
+struct tt_p2p_seen {
+	const void *buf;
+	size_t bytes;
+	unsigned changes; /* tt_mem_changes() then */
 };
 
 struct tt_p2p {
@@ -121,6 +131,8 @@ struct tt_p2p {
 	struct tt_list taken;	/* by a matched probe, and not received yet */
 	int narrived;
 	uint64_t stamp;
+	unsigned briefs; /* receives that tried p2p_brief.c */
+	struct tt_p2p_seen seen[TT_P2P_SEEN];
 	size_t most; /* bytes of a piece, the same at both ends */
 	struct tt_list idle, free_msgs;
 	char *free_data; /* linked through their first bytes */
@@ -141,8 +153,21 @@ int tt_p2p_new(struct tutti_comm *comm, const struct tt_p2p_call *call, bool per
 int tt_p2p_new_layout(struct tutti_comm *comm, const struct tt_p2p_call *call,
 		      const struct tt_byte_blocks *layout, bool persistent,
 		      struct tutti_request **req);
+/* A send that has ended with success; NULL: no memory. */
+struct tutti_request *tt_p2p_ended(struct tt_p2p *p2p);
 /* Ends a receive that no message has matched; -EINVAL: it is no receive. */
 int tt_p2p_cancel(struct tutti_request *req);
+
+/*
+ * p2p_brief.c: messages that the transport carries whole. call is checked and its group is not
+ * open. True: it has ended with success, without a request. Without the lock.
+ */
+bool tt_p2p_at_once(struct tutti_comm *comm, const struct tt_p2p_call *call);
+/* The same of a send; its request, or NULL. Under the lock. */
+struct tutti_request *tt_p2p_send_at_once(struct tutti_comm *comm, const struct tt_p2p_call *call);
+/* Sends the next message of peer whole; false: not now, or not at all. Under the lock. */
+bool tt_p2p_send_brief(struct tt_p2p_peer *peer, const struct tt_p2p_call *call, uint32_t seq,
+		       size_t bytes);
 
 /* p2p_send.c */
 void tt_p2p_send(struct tt_p2p_req *req);
@@ -158,6 +183,8 @@ void tt_p2p_said(struct tt_port *port, int peer, uint32_t what, const struct tt_
 void tt_p2p_recv(struct tt_p2p_req *req);
 void tt_p2p_message(struct tt_port *port, int peer, const struct tt_key *key, uint64_t total,
 		    const void *data, uint32_t len);
+/* A message of peer is matched: sends the peer its new limits if they changed enough. */
+void tt_p2p_grant(struct tt_p2p_peer *peer);
 /* The first matching message; NULL: none, and more messages are admitted. */
 struct tutti_message *tt_p2p_find(struct tt_p2p *p2p, int rank, int tag);
 /* For a matched probe: from now on only a receive of msg finds it. */

@@ -29,6 +29,24 @@ static void grant(struct tt_p2p *p2p, struct tt_p2p_peer *peer, bool waits)
 			 whole);
 }
 
+/* The first message of peer, which may send brief messages once it knows that this port is open. */
+static void greet(struct tt_p2p *p2p, struct tt_p2p_peer *peer)
+{
+	struct tutti_comm *comm = p2p->comm;
+	struct tt_key key = tt_p2p_key(p2p, comm->rank, 0, 0);
+
+	peer->greeted = true;
+	if (tt_wire_has_brief(comm->ctx->wire, comm->world[peer->rank]))
+		tt_wire_port_say(comm->ctx->wire, comm->world[peer->rank], TT_P2P_CREDIT, &key,
+				 peer->said_limit, peer->said_whole);
+}
+
+void tt_p2p_grant(struct tt_p2p_peer *peer)
+{
+	peer->matched++;
+	grant(peer->p2p, peer, false);
+}
+
 /* A receive or probe matches no arrived message. */
 static void want(struct tt_p2p *p2p, int rank)
 {
@@ -125,8 +143,7 @@ static void say(const struct tt_p2p_req *req, uint32_t what)
 static void take(struct tt_p2p_req *req, struct tt_p2p_peer *peer, uint32_t seq, int tag,
 		 size_t total, uint32_t head, const void *data)
 {
-	struct tt_p2p *p2p = req->p2p;
-	struct tutti_comm *comm = p2p->comm;
+	struct tutti_comm *comm = req->p2p->comm;
 	bool differs = total && tt_p2p_type(head) != req->call.datatype;
 
 	tt_list_del(&req->link);
@@ -155,8 +172,7 @@ static void take(struct tt_p2p_req *req, struct tt_p2p_peer *peer, uint32_t seq,
 	} else {
 		tt_p2p_payload(req);
 	}
-	peer->matched++;
-	grant(p2p, peer, false);
+	tt_p2p_grant(peer);
 }
 
 void tt_p2p_take(struct tt_p2p *p2p, struct tutti_message *msg)
@@ -367,6 +383,9 @@ void tt_p2p_message(struct tt_port *port, int from, const struct tt_key *key, ui
 	peer = tt_p2p_peer(p2p, (int)key->index);
 	if (!peer)
 		return;
+	peer->open = true;
+	if (!peer->greeted)
+		greet(p2p, peer);
 	if (key->seq == peer->expected)
 		req = find_posted(p2p, peer, (int)key->lane);
 	if (req) {

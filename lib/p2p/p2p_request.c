@@ -313,6 +313,19 @@ static struct tt_p2p_req *req_get(struct tt_p2p *p2p)
 	return req;
 }
 
+struct tutti_request *tt_p2p_ended(struct tt_p2p *p2p)
+{
+	struct tt_p2p_req *req = req_get(p2p);
+
+	if (!req)
+		return NULL;
+	tt_request_init(&req->r, &send_ops, p2p->comm, false);
+	req->r.phase[0] = 0;
+	req->region = NULL;
+	atomic_store_explicit(&req->r.state, TT_REQ_DONE, memory_order_release);
+	return &req->r;
+}
+
 int tt_p2p_new(struct tutti_comm *comm, const struct tt_p2p_call *call, bool persistent,
 	       struct tutti_request **out)
 {

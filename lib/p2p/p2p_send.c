@@ -29,6 +29,11 @@ static void announce(struct tt_p2p_req *req)
 	struct tutti_comm *comm = req->p2p->comm;
 	struct tt_xfer *x = &req->piece[0].x;
 
+	if (tt_p2p_send_brief(peer, &req->call, req->seq, req->total)) {
+		x->whole = true;
+		head_left(x, NULL, 0);
+		return;
+	}
 	x->kind = TT_XFER_PORT;
 	x->bare = (int32_t)(req->seq - peer->whole) >= 0;
 	x->peer = comm->world[req->peer];
@@ -106,6 +111,7 @@ void tt_p2p_said(struct tt_port *port, int from, uint32_t what, const struct tt_
 	peer = p2p->peer[key->index];
 	if (!peer)
 		return;
+	peer->open = true;
 	if (what == TT_P2P_CREDIT)
 		credit(peer, (uint32_t)a, (uint32_t)b);
 	else if (what == TT_P2P_REFUSE || what == TT_P2P_MATCHED)

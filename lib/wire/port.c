@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ports: messages that the receiver matches itself, such as tagged messages. */
 
+#include <errno.h>
+#include <string.h>
+
 #include "lib/wire/wire_internal.h"
 
 static struct tt_list *bucket(struct tt_wire *wire, uint64_t comm)
@@ -87,4 +90,95 @@ void tt_port_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl)
 
 	if (port)
 		port->said(port, chan->peer, ctrl->token, &ctrl->key, ctrl->addr, ctrl->len);
+}
+
+/* ---- brief messages ---- */
+
+bool tt_wire_has_brief(const struct tt_wire *wire, int peer)
+{
+	const struct tt_chan *chan = wire->chan[peer];
+
+	return chan && chan->ep && chan->ep->ops->brief && !wire->sums;
+}
+
+/*
+ * Only to a peer that has been heard: its end is open then, so it can handle what comes. The order
+ * of messages does not matter, but those that wait for room must not starve.
+ */
+bool tt_wire_brief(struct tt_wire *wire, int peer, const struct tt_brief *head, const void *data,
+		   size_t len)
+{
+	struct tt_chan *chan = wire->chan[peer];
+	int rc;
+
+	if (!chan || chan->state != TT_CHAN_OPEN || !chan->heard || !chan->ep->ops->brief ||
+	    len > chan->eager || wire->sums || !tt_list_empty(&chan->sendq))
+		return false;
+	rc = chan->ep->ops->brief(chan->ep, head, sizeof(*head), data, len);
+	if (rc == -EAGAIN)
+		return false;
+	if (rc < 0) {
+		tt_chan_refused(chan, rc);
+		return false;
+	}
+	wire->stats.copied_bytes += len;
+	wire->stats.put_bytes += len;
+	wire->stats.eager_messages++;
+	return true;
+}
+
+enum tt_peeked tt_wire_brief_peek(struct tt_wire *wire, int peer, struct tt_brief_peek *peek)
+{
+	struct tt_chan *chan = wire->chan[peer];
+	enum tt_peeked found;
+	const void *data;
+	size_t len;
+
+	if (!chan || chan->state != TT_CHAN_OPEN || !chan->heard || !chan->ep->ops->peek ||
+	    wire->batch_len)
+		return TT_PEEK_NOTHING;
+	found = chan->ep->ops->peek(chan->ep, &data, &len);
+	if (found != TT_PEEK_BRIEF)
+		return found;
+	if (len < sizeof(struct tt_brief))
+		return TT_PEEK_OTHER; /* the poll refuses it */
+	peek->head = data;
+	peek->data = peek->head + 1;
+	peek->len = len - sizeof(struct tt_brief);
+	return TT_PEEK_BRIEF;
+}
+
+void tt_wire_brief_take(struct tt_wire *wire, int peer)
+{
+	struct tt_chan *chan = wire->chan[peer];
+
+	chan->ep->ops->take(chan->ep);
+}
+
+void tt_port_brief(struct tt_chan *chan, const void *data, size_t len)
+{
+	struct tt_brief head;
+	struct tt_port *port;
+	struct tt_key key;
+
+	if (!chan || chan->state != TT_CHAN_OPEN)
+		return;
+	if (len < sizeof(head)) {
+		tt_chan_fail(chan, -EPROTO, "a brief message of %zu bytes", len);
+		return;
+	}
+	if (!chan->heard)
+		tt_chan_heard(chan);
+	memcpy(&head, data, sizeof(head));
+	port = tt_port_find(chan->wire, head.comm);
+	if (!port) /* closed since its owner said that it is open */
+		return;
+	key = (struct tt_key){.comm = head.comm,
+			      .seq = head.seq,
+			      .lane = head.lane,
+			      .index = head.index,
+			      .port = head.port};
+	len -= sizeof(head);
+	port->message(port, chan->peer, &key, len, (const char *)data + sizeof(head),
+		      (uint32_t)len);
 }

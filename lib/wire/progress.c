@@ -68,6 +68,9 @@ static void on_event(struct tt_wire *wire, const struct tt_event *ev)
 		memcpy(&ctrl, ev->data, sizeof(ctrl));
 		tt_chan_ctrl(chan, &ctrl);
 		break;
+	case TT_EV_BRIEF:
+		tt_port_brief(chan, ev->data, ev->len);
+		break;
 	case TT_EV_UP:
 		tt_chan_up(chan);
 		break;

@@ -330,6 +330,37 @@ void tt_wire_forget_comm(struct tt_wire *wire, uint64_t comm);
 void tt_wire_port_open(struct tt_wire *wire, struct tt_port *port);
 void tt_wire_port_close(struct tt_wire *wire, struct tt_port *port);
 /*
+ * Brief messages to a port: short ones that the transport carries whole, at the cost of a cache
+ * line or two. The head is what a key says.
+ */
+struct tt_brief {
+	uint64_t comm;
+	uint32_t seq, lane, index, port;
+};
+#define TT_BRIEF_MAX (TT_TP_BRIEF_MAX - sizeof(struct tt_brief))
+
+/* Whether they can go to peer, which is connected. */
+bool tt_wire_has_brief(const struct tt_wire *wire, int peer);
+/*
+ * Sends len <= TT_BRIEF_MAX bytes to the port of head->comm at peer, which has that port open.
+ * False: nothing was sent, as the way to peer has no brief messages, or no room now.
+ */
+bool tt_wire_brief(struct tt_wire *wire, int peer, const struct tt_brief *head, const void *data,
+		   size_t len);
+/*
+ * Looks whether the next thing from peer is a brief message. If so, head and data are its parts
+ * until tt_wire_brief_take or the next poll.
+ */
+struct tt_brief_peek {
+	const struct tt_brief *head;
+	const void *data;
+	size_t len;
+};
+enum tt_peeked tt_wire_brief_peek(struct tt_wire *wire, int peer, struct tt_brief_peek *peek);
+/* The caller has used it: removes it. */
+void tt_wire_brief_take(struct tt_wire *wire, int peer);
+
+/*
  * Sends a control message to the port of key->comm at peer, which has sent to this rank; lost if
  * the port is closed.
  */

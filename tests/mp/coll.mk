@@ -33,6 +33,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/p2p/test_requests \
 	tests/mp/p2p/test_matched \
 	tests/mp/p2p/test_threads \
+	tests/mp/p2p/test_brief \
 	tests/mp/comm/test_late \
 	tests/mp/comm/test_slower \
 	tests/mp/comm/test_structs \
@@ -129,6 +130,8 @@ tests_mp_p2p_test_matched_SOURCES = tests/mp/p2p/test_matched.c
 tests_mp_p2p_test_matched_LDADD = libttmp.la
 tests_mp_p2p_test_threads_SOURCES = tests/mp/p2p/test_threads.c
 tests_mp_p2p_test_threads_LDADD = libttmp.la
+tests_mp_p2p_test_brief_SOURCES = tests/mp/p2p/test_brief.c
+tests_mp_p2p_test_brief_LDADD = libttmp.la
 tests_mp_comm_test_late_SOURCES = tests/mp/comm/test_late.c tests/mp/comm/late.c \
 	tests/mp/comm/late.h
 tests_mp_comm_test_late_LDADD = libttmp.la
