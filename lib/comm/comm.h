@@ -197,6 +197,7 @@ struct tutti_comm {
 
 	uint64_t timeout;    /* of calls, in ns; TT_NEVER: none; 0: the job's */
 	bool mixed_timeouts; /* the oldest request may not be the first to reach its deadline */
+	uint64_t due;	     /* no request reaches it earlier; 0: not known */
 	struct tt_list link; /* in ctx->comms */
 	struct tt_list active[TT_ACTIVE_LISTS]; /* requests under way, oldest first */
 	int requests;				/* existing, including persistent ones */

@@ -288,6 +288,13 @@ struct tt_call_options {
 void tt_request_set_options(struct tutti_request *req, const struct tt_call_options *options);
 /* As text: "700 ms (TUTTI_TIMEOUT)". */
 const char *tt_request_timeout_text(const struct tutti_request *req, char *buf, size_t size);
+/* Sets the deadline of a request that is under way or about to be. */
+static inline void tt_request_due(struct tutti_request *req, uint64_t deadline)
+{
+	req->deadline = deadline;
+	if (deadline < req->comm->due)
+		req->comm->due = deadline;
+}
 /* The deadline has passed: fails the communicator, unless ops->expire ends the request alone. */
 void tt_request_time_out(struct tutti_request *req);
 /* The only way to end a request. Its memory may be freed from then on. */

@@ -134,7 +134,7 @@ static void take_deadline(struct tt_plan_req *all)
 	for (member = all->fused; member; member = member->fused) {
 		if (member->r.deadline > all->r.deadline)
 			continue;
-		all->r.deadline = member->r.deadline;
+		tt_request_due(&all->r, member->r.deadline);
 		all->r.timeout = member->r.timeout;
 		all->r.timed_by_call = member->r.timed_by_call;
 	}
@@ -151,7 +151,7 @@ static void take_options(struct tt_plan_req *all)
 		if (member->r.priority > all->r.priority)
 			all->r.priority = member->r.priority;
 		timeout = tt_request_timeout(&member->r);
-		member->r.deadline = timeout == TT_NEVER ? TT_NEVER : now + timeout;
+		tt_request_due(&member->r, timeout == TT_NEVER ? TT_NEVER : now + timeout);
 		member->carrier = all;
 	}
 	take_deadline(all);

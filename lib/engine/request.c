@@ -123,7 +123,7 @@ int tt_request_begin(struct tutti_request *req)
 	if (req->ops->list != TT_ACTIVE_RECV) {
 		now = tt_now_ns();
 		timeout = tt_request_timeout(req);
-		req->deadline = timeout == TT_NEVER ? TT_NEVER : now + timeout;
+		tt_request_due(req, timeout == TT_NEVER ? TT_NEVER : now + timeout);
 		req->late_at = now + (uint64_t)ctx->env.late_after.number * TT_MS;
 	}
 	req->progressed = false;
@@ -161,7 +161,7 @@ void tt_request_set_timeout(struct tutti_request *req, int ms)
 	if (req->ops->list == TT_ACTIVE_RECV || tt_request_finished(req))
 		return;
 	timeout = tt_request_timeout(req);
-	req->deadline = timeout == TT_NEVER ? TT_NEVER : tt_now_ns() + timeout;
+	tt_request_due(req, timeout == TT_NEVER ? TT_NEVER : tt_now_ns() + timeout);
 	if (req->ops->list == TT_ACTIVE_COLL)
 		tt_fuse_timed(req);
 }

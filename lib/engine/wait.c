@@ -237,22 +237,35 @@ static void condemn(struct tutti_comm *comm)
 	comm->suspect_until = tt_now_ns() + TT_ACCUSE_AGAIN;
 }
 
-/* Other requests may be waiting behind the oldest one; those for receives have no deadline. */
+/* Those that wait behind the oldest request of a list; receives have no deadline. */
+static void other_deadlines(struct tutti_comm *comm, uint64_t now)
+{
+	static const enum tt_active lists[] = {TT_ACTIVE_COLL, TT_ACTIVE_OTHER};
+	struct tutti_request *req;
+	struct tt_list *l, *tmp;
+	int i;
+
+	if (!comm->mixed_timeouts || now < comm->due)
+		return;
+	comm->due = TT_NEVER;
+	for (i = 0; i < 2; i++)
+		tt_list_each(l, tmp, &comm->active[lists[i]])
+		{
+			req = tt_container(l, struct tutti_request, link);
+			if (atomic_load(&comm->failed))
+				return;
+			comm->due = req->deadline < comm->due ? req->deadline : comm->due;
+			if (now >= req->deadline)
+				tt_request_time_out(req);
+		}
+}
+
 static void list_timers(struct tutti_comm *comm, int list, uint64_t now)
 {
-	struct tutti_request *first = oldest(comm, list), *req;
-	struct tt_list *l, *tmp;
+	struct tutti_request *first = oldest(comm, list);
 
-	if (first)
+	if (first && !atomic_load(&comm->failed))
 		request_timers(first, now);
-	if (!comm->mixed_timeouts)
-		return;
-	tt_list_each(l, tmp, &comm->active[list])
-	{
-		req = tt_container(l, struct tutti_request, link);
-		if (now >= req->deadline && !atomic_load(&comm->failed))
-			tt_request_time_out(req);
-	}
 }
 
 /*
@@ -300,10 +313,9 @@ void tt_engine_timers(struct tutti_context *ctx)
 
 		if (comm->suspect >= 0 && now >= comm->suspect_until && !atomic_load(&comm->failed))
 			condemn(comm);
-		if (!atomic_load(&comm->failed))
-			list_timers(comm, TT_ACTIVE_COLL, now);
-		if (!atomic_load(&comm->failed))
-			list_timers(comm, TT_ACTIVE_OTHER, now);
+		list_timers(comm, TT_ACTIVE_COLL, now);
+		list_timers(comm, TT_ACTIVE_OTHER, now);
+		other_deadlines(comm, now);
 		persistent_timers(comm, now);
 	}
 }
