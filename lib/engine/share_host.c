@@ -2,33 +2,36 @@
 /* The part of its host that is a rank's: how it waits (TUTTI_WAIT), and the bytes of the cache. */
 #include <sched.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "lib/base/log.h"
 #include "lib/engine/node/node_ops.h"
 #include "lib/node/stores.h"
+#include "lib/topo/topo.h"
 
-/* Whether this process may not use all CPUs of the host. */
-static bool is_bound(void)
+/* Whether this process may use fewer CPUs than it could be bound to. */
+static bool is_bound(int bindable)
 {
 	cpu_set_t may;
 
-	return !sched_getaffinity(0, sizeof(may), &may) &&
-	       CPU_COUNT(&may) < sysconf(_SC_NPROCESSORS_ONLN);
+	return !sched_getaffinity(0, sizeof(may), &may) && CPU_COUNT(&may) < bindable;
 }
 
-/* Waiting costs time slices where ranks share CPUs; the user can change it if there are more. */
+/*
+ * Waiting costs time slices where ranks share CPUs; the user can change it if there are more. In a
+ * cpuset there are not, however many CPUs the machine has.
+ */
 static void warn_of_sharing(const struct tutti_context *ctx, const struct tt_wire_sharers *s)
 {
-	long online = sysconf(_SC_NPROCESSORS_ONLN);
+	int bindable;
 
 	if (s->ranks <= s->cpus || s->first != ctx->boot_params.rank)
 		return;
-	if (is_bound() && online >= s->host_ranks)
-		tt_warn("%d ranks of this host, among them %d and %d, take turns on %d of its %ld "
+	bindable = tt_topo_bindable();
+	if (is_bound(bindable) && bindable >= s->host_ranks)
+		tt_warn("%d ranks of this host, among them %d and %d, take turns on %d of its %d "
 			"CPUs, to which they are bound; bind each rank to a core of its own "
 			"(mpirun --bind-to core, srun --cpu-bind=cores)",
-			s->ranks, s->first, s->second, s->cpus, online);
+			s->ranks, s->first, s->second, s->cpus, bindable);
 	else if (ctx->wait_mode == TT_WAIT_SPIN)
 		tt_warn("TUTTI_WAIT=spin: %d ranks of this host spin on %d CPUs and take turns "
 			"there; TUTTI_WAIT=auto yields",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Moves a thread away from a crowded CPU; see topo.h. */
+/* Where a thread may run, and moving it away from a crowded CPU; see topo.h. */
 #include "lib/topo/topo.h"
 
 #include <errno.h>
@@ -21,6 +21,20 @@ int tt_topo_runnable(void)
 		n = -1;
 	fclose(f);
 	return n;
+}
+
+int tt_topo_bindable(void)
+{
+	cpu_set_t had, most;
+
+	if (sched_getaffinity(0, sizeof(had), &had))
+		return -1;
+	memset(&most, 0xff, sizeof(most));
+	if (sched_setaffinity(0, sizeof(most), &most) || sched_getaffinity(0, sizeof(most), &most))
+		most = had;
+	if (sched_setaffinity(0, sizeof(had), &had))
+		tt_warn("a thread is no longer bound as it was: %s", strerror(errno));
+	return CPU_COUNT(&most);
 }
 
 int tt_topo_spread(const uint16_t *on, int ncpus, int here)

@@ -34,6 +34,11 @@ int tt_topo_cpu_set(uint64_t *id);
 /* Threads of the whole machine that run or could, -1: unknown. */
 int tt_topo_runnable(void);
 /*
+ * CPUs that this thread could be bound to: those of the machine, or of the cpuset that it is in;
+ * -1: unknown.
+ */
+int tt_topo_bindable(void);
+/*
  * Move the calling thread to the nearest of the emptiest CPUs that it may use, if that is worth
  * it: on[cpu] of those it is to be apart from are on each, two more on `here`, its own, than
  * there. It may use the same ones as before. Where it is afterwards.

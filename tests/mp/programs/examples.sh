@@ -27,8 +27,24 @@ test_one_cpu()
 		die "no warning: $(cat "$tmp/out")"
 }
 
+# In a cpuset of one CPU nothing can be done about it.
+test_cpuset()
+{
+	set=/sys/fs/cgroup/cpuset/tutti-test-$$
+	mkdir "$set" 2>/dev/null || skip "needs root and cgroup v1 cpusets"
+	cat "${set%/*}/cpuset.mems" >"$set/cpuset.mems"
+	taskset -pc $$ | sed 's/.*[ ,-]//' >"$set/cpuset.cpus"
+	sh -c 'echo $$ >"$0/tasks" && exec timeout 60 ./tutti_run -n 2 ./hello' "$set" \
+		>"$tmp/out" 2>&1
+	status=$?
+	rmdir "$set"
+	[ "$status" = 0 ] || die "status $status: $(cat "$tmp/out")"
+	! grep warn "$tmp/out" || die "a warning"
+}
+
 run hello example 3 shm hello 'the average is 1$'
 run halo_shm example 4 shm halo 'heat 300.000 of 300.000'
 run halo_alone example 1 shm halo 'heat 0.000 of 0.000'
 run one_cpu test_one_cpu
+run cpuset test_cpuset
 finish
