@@ -24,9 +24,9 @@ struct tutti_codec;
 /**
  * tutti_codec_create - make the codec that name describes: "fp16", "bf16", "fp8:e4m3", "fp8:e5m2",
  * "int8:block=256", "qsgd:levels=15,block=256,seed=1", "onebit:block=256", "topk:1%",
- * "threshold:1e-3", "randomk:1%,seed=1", "dgc:0.1%,momentum=0.9". Needs no context. Options may be
- * left out. A wrong name is -EINVAL; tutti_last_error tells what is wrong, the permitted range or
- * the nearest name.
+ * "threshold:1e-3", "randomk:1%,seed=1", "dgc:0.1%,momentum=0.9"; or "auto:fp16,int8", from which
+ * all-reduces choose. Needs no context. Options may be left out. A wrong name is -EINVAL;
+ * tutti_last_error tells what is wrong, the permitted range or the nearest name.
  */
 int tutti_codec_create(const char *name, struct tutti_codec **codec);
 
@@ -66,6 +66,14 @@ int tutti_codec_free(struct tutti_codec *codec);
 
 /** tutti_codec_name - the name with all options, as tutti_codec_create takes it; "" for NULL. */
 const char *tutti_codec_name(const struct tutti_codec *codec);
+
+/**
+ * tutti_codec_chosen - set *name to what an all-reduce of count float32 on comm with this codec
+ * uses: for "auto" the name of one of its codecs or "plain", which is none of them; for others the
+ * name of the codec. Local, and the same on all ranks. *name is valid as long as codec.
+ */
+int tutti_codec_chosen(struct tutti_comm *comm, struct tutti_codec *codec, size_t count,
+		       const char **name);
 
 /** tutti_codec_bound - the most bytes that an encoding of count elements has. */
 size_t tutti_codec_bound(const struct tutti_codec *codec, size_t count);

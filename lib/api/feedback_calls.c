@@ -51,6 +51,7 @@ int tutti_feedback_reset(struct tutti_feedback *feedback)
 	if (err)
 		return err;
 	memset(feedback->state, 0, elements(feedback) * sizeof(float));
+	feedback->empty = true;
 	tt_feedback_end(feedback);
 	return 0;
 }
@@ -91,6 +92,7 @@ int tutti_feedback_restore(struct tutti_feedback *feedback, const float *state, 
 		return err;
 	if (count)
 		memcpy(feedback->state, state, count * sizeof(float));
+	feedback->empty = false;
 	tt_feedback_end(feedback);
 	return 0;
 }

@@ -120,8 +120,27 @@ static int check_struct(const struct tutti_call *c, const struct tutti_request *
 	return check_unused(c);
 }
 
+/* A codec that the call would use, or may choose. */
+static int check_use(const struct tutti_codec *codec, const struct tutti_call *c)
+{
+	if (c->count > UINT32_MAX && !tt_codec_align(codec))
+		return tt_fail(-EINVAL,
+			       "tutti_call: codec %s: %zu elements are too many for one list; at "
+			       "most %u",
+			       tt_codec_name(codec), c->count, UINT32_MAX);
+	if (!c->feedback && tt_codec_draws(codec))
+		return tt_fail(-EINVAL,
+			       "tutti_call: codec %s needs feedback: without it the sum "
+			       "is biased",
+			       tt_codec_name(codec));
+	return 0;
+}
+
 static int check_codec(const struct tutti_comm *comm, const struct tutti_call *c)
 {
+	struct tutti_codec *const *choice;
+	int i, n, err = 0;
+
 	if (!c->codec)
 		return c->feedback ? tt_fail(-EINVAL, "tutti_call: feedback is not NULL, but codec "
 						      "is")
@@ -132,18 +151,43 @@ static int check_codec(const struct tutti_comm *comm, const struct tutti_call *c
 								: "an unknown type");
 	if (c->op != TUTTI_SUM && c->op != TUTTI_AVG)
 		return tt_fail(-EINVAL, "tutti_call: with a codec, op must be sum or avg");
-	if (c->count > UINT32_MAX && !tt_codec_align(c->codec))
-		return tt_fail(-EINVAL,
-			       "tutti_call: codec %s: %zu elements are too many for one list; at "
-			       "most %u",
-			       tt_codec_name(c->codec), c->count, UINT32_MAX);
-	if (c->feedback)
-		return tt_feedback_check(c->feedback, comm, c->codec, c->count);
-	if (tt_codec_draws(c->codec))
-		return tt_fail(-EINVAL,
-			       "tutti_call: codec %s needs feedback: without it the sum "
-			       "is biased",
-			       tt_codec_name(c->codec));
+	choice = tt_codec_choices(c->codec, &n);
+	for (i = 0; !err && i < n; i++)
+		err = check_use(choice[i], c);
+	if (!n)
+		err = check_use(c->codec, c);
+	return err || !c->feedback ? err : tt_feedback_check(c->feedback, comm, c->codec, c->count);
+}
+
+/* The codec that the call uses: NULL: none. */
+static struct tutti_codec *chosen(struct tutti_comm *comm, struct tutti_codec *codec, size_t count)
+{
+	int n;
+
+	if (!tt_codec_choices(codec, &n))
+		return codec;
+	if (count > (size_t)PTRDIFF_MAX / sizeof(float)) /* the call is refused later */
+		return NULL;
+	tt_wire_lock(comm->ctx->wire);
+	codec = tt_codec_choose(comm, codec, count);
+	tt_wire_unlock(comm->ctx->wire);
+	return codec;
+}
+
+int tutti_codec_chosen(struct tutti_comm *comm, struct tutti_codec *codec, size_t count,
+		       const char **name)
+{
+	int err = tt_check_comm(comm);
+
+	if (err)
+		return err;
+	if (!codec || !name)
+		return tt_fail(-EINVAL, "tutti_codec_chosen: %s is NULL", codec ? "name" : "codec");
+	if (count > (size_t)PTRDIFF_MAX / sizeof(float))
+		return tt_fail(-EINVAL, "tutti_codec_chosen: a count of %zu does not fit in memory",
+			       count);
+	codec = chosen(comm, codec, count);
+	*name = codec ? tt_codec_name(codec) : "plain";
 	return 0;
 }
 
@@ -152,7 +196,8 @@ int tutti_call(struct tutti_comm *comm, const struct tutti_call *c, struct tutti
 	static const struct tt_sized sized = TT_SIZED("call", tutti_call, root);
 	struct tutti_call own;
 	bool persistent;
-	struct tt_plan_codec codec;
+	struct tt_plan_codec planned;
+	struct tutti_codec *codec;
 	struct tt_call call;
 	int err;
 
@@ -181,8 +226,12 @@ int tutti_call(struct tutti_comm *comm, const struct tutti_call *c, struct tutti
 			err = check_codec(comm, c);
 		if (err)
 			return err;
-		codec = TT_PLAN_CODEC(c->codec);
-		call.codec = &codec;
+		call.named = c->codec;
+		codec = chosen(comm, c->codec, c->count);
+		if (codec) {
+			planned = TT_PLAN_CODEC(codec);
+			call.codec = &planned;
+		}
 		call.feedback = c->feedback;
 	}
 	if (c->timeout_ms || c->priority || c->codec)

@@ -35,12 +35,23 @@ static int make(const struct tutti_codec *like, struct tutti_codec **codec)
 	return 0;
 }
 
+static void release_choices(struct tutti_codec *c)
+{
+	while (c->nchoices)
+		tt_codec_release(c->choice[--c->nchoices]);
+}
+
 int tt_codec_new(const char *name, struct tutti_codec **codec)
 {
 	struct tutti_codec like = {.kind = NULL};
-	int err = tt_codec_parse(&like, name);
+	int err = tt_codec_is_auto(name) ? tt_codec_parse_auto(&like, name)
+					 : tt_codec_parse(&like, name);
 
-	return err ? err : make(&like, codec);
+	if (!err)
+		err = make(&like, codec);
+	if (err)
+		release_choices(&like);
+	return err;
 }
 
 int tt_codec_new_user(const struct tutti_codec_user *user, struct tutti_codec **codec)
@@ -70,8 +81,10 @@ struct tutti_codec *tt_codec_hold(struct tutti_codec *c)
 
 void tt_codec_release(struct tutti_codec *c)
 {
-	if (atomic_fetch_sub_explicit(&c->holders, 1, memory_order_acq_rel) == 1)
-		free(c);
+	if (atomic_fetch_sub_explicit(&c->holders, 1, memory_order_acq_rel) > 1)
+		return;
+	release_choices(c);
+	free(c);
 }
 
 size_t tt_codec_bound(const struct tutti_codec *c, size_t count)
@@ -99,6 +112,12 @@ size_t tt_codec_align(const struct tutti_codec *c)
 int tt_codec_states(const struct tutti_codec *c)
 {
 	return c->kind->states;
+}
+
+struct tutti_codec *const *tt_codec_choices(const struct tutti_codec *c, int *n)
+{
+	*n = c->nchoices;
+	return c->nchoices ? c->choice : NULL;
 }
 
 bool tt_codec_sparse(const struct tutti_codec *c)

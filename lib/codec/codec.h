@@ -110,6 +110,22 @@ size_t tt_codec_list_bound(size_t entries, size_t count);
 int tt_codec_merge(const struct tutti_codec *c, const void *a, size_t alen, const void *b,
 		   size_t blen, size_t count, void *out, size_t *len);
 
+/*
+ * The cost of a byte of a vector to encode without feedback, with feedback, and to decode, in times
+ * that copying it takes: about, and the same in all processes. User-defined codecs: all 0, unknown.
+ */
+struct tt_codec_cost {
+	double encode, feedback, decode;
+};
+struct tt_codec_cost tt_codec_cost(const struct tutti_codec *c);
+
+#define TT_CODEC_CHOICES 8 /* codecs of an "auto", at most */
+/*
+ * Of "auto": the codecs that it may choose, and how many; of others NULL and 0. "auto" itself
+ * encodes nothing.
+ */
+struct tutti_codec *const *tt_codec_choices(const struct tutti_codec *c, int *n);
+
 /* Report the codecs that exist, in order: the form of the name and one line about it. */
 void tt_codec_each(void (*fn)(const char *form, const char *about, void *arg), void *arg);
 

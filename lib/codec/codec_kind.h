@@ -24,6 +24,8 @@ struct tutti_codec {
 	char name[TUTTI_CODEC_NAME_MAX];
 	uint64_t hash;
 	struct tt_codec_options opt;
+	struct tutti_codec *choice[TT_CODEC_CHOICES]; /* of "auto" */
+	int nchoices;
 	struct tutti_codec_user user; /* user-defined ones only; its name is the one above */
 };
 
@@ -87,10 +89,18 @@ struct tt_codec_kind {
 #define TT_CODEC(kind) extern const struct tt_codec_kind kind;
 #include "lib/codec/codecs.def"
 #undef TT_CODEC
-extern const struct tt_codec_kind tt_codec_user; /* not in the list: it has no form of a name */
+/* Not in the list: */
+extern const struct tt_codec_kind tt_codec_user; /* it has no form of a name */
+extern const struct tt_codec_kind tt_codec_auto; /* it names other codecs */
 
 /* codec_name.c: sets kind, opt and name from text. 0, or -EINVAL with a text. */
 int tt_codec_parse(struct tutti_codec *c, const char *text);
+/*
+ * auto_codec.c: whether text is "auto" or begins with "auto:", and the same as tt_codec_parse for
+ * such a text. The codecs of the list are held.
+ */
+bool tt_codec_is_auto(const char *text);
+int tt_codec_parse_auto(struct tutti_codec *c, const char *text);
 
 /* codec.c: bytes that are not an encoding of count elements; -EPROTO. */
 int tt_codec_refuse(const struct tutti_codec *c, size_t len, size_t count, const char *why);

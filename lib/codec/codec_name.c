@@ -28,6 +28,7 @@ void tt_codec_each(void (*fn)(const char *form, const char *about, void *arg), v
 
 	for (i = 0; i < KINDS; i++)
 		fn(kinds[i]->form, kinds[i]->about, arg);
+	fn(tt_codec_auto.form, tt_codec_auto.about, arg);
 }
 
 /* A decimal number: digits * 10^tens, without zeros at the end of the digits. */
@@ -272,7 +273,7 @@ static int read_option(struct reading *r, char *word)
 
 static int find_kind(struct reading *r, const char *name)
 {
-	const char *names[KINDS], *near;
+	const char *names[KINDS + 1], *near;
 	char known[160] = "";
 	int i;
 
@@ -284,7 +285,9 @@ static int find_kind(struct reading *r, const char *name)
 			return 0;
 		}
 	}
-	near = tt_nearest(name, names, KINDS);
+	names[KINDS] = tt_codec_auto.name;
+	strcat(strcat(known, ", "), tt_codec_auto.name);
+	near = tt_nearest(name, names, KINDS + 1);
 	if (near)
 		return tt_fail(-EINVAL, "codec '%s': unknown codec '%s'; did you mean '%s'?",
 			       r->text, name, near);

@@ -205,9 +205,10 @@ struct tutti_comm {
 	bool freed; /* by its maker: goes with its last request and window */
 	struct tt_plan_cache *plans;
 	struct tt_chooser *chooser;
-	struct tt_p2p *p2p;	    /* NULL: no messages yet */
-	struct tt_w_req *alltoallw; /* idle requests; NULL: none */
-	struct tt_node_comm *node;  /* NULL: the ranks of a host do not share its memory */
+	struct tt_codec_picks *picks; /* lib/engine/codec_choice.c; NULL: none yet */
+	struct tt_p2p *p2p;	      /* NULL: no messages yet */
+	struct tt_w_req *alltoallw;   /* idle requests; NULL: none */
+	struct tt_node_comm *node;    /* NULL: the ranks of a host do not share its memory */
 	struct tt_hosts
 		*hosts; /* NULL: all ranks are on one host, or there are no two-level plans */
 	struct tt_hosts *numa;	       /* the NUMA nodes of that one host; NULL: one or unknown */

@@ -47,19 +47,26 @@ static int plan_start(struct tutti_request *r)
 	struct tt_plan_req *req = plan_req(r);
 	int err;
 
-	if (req->unscaled) {
-		tt_wire_unlock(r->comm->ctx->wire); /* scaling can take long */
-		tt_combine_scale(req);
-		tt_wire_lock(r->comm->ctx->wire);
-	}
 	err = req->feedback ? tt_feedback_begin(req->feedback, r->ops->call(r)) : 0;
 	if (err)
 		return err;
+	if (req->unscaled) {
+		tt_wire_unlock(r->comm->ctx->wire); /* a long vector takes long */
+		if (req->feedback)
+			tt_feedback_add(req);
+		else
+			tt_combine_scale(req);
+		tt_wire_lock(r->comm->ctx->wire);
+	}
 	err = tt_request_begin(r);
 	if (err && req->feedback)
 		tt_feedback_end(req->feedback);
 	if (err)
 		return err;
+	if (req->feedback && req->unscaled)
+		tt_feedback_clear(req);
+	else if (req->feedback)
+		req->feedback->empty = false;
 	borrow_regions(req);
 	if (req->fields.init) {
 		req->fprint = tt_series_called(r->comm, &req->series);
@@ -209,6 +216,12 @@ static bool scale_in_recvbuf(const struct tt_plan_args *a)
 	}
 }
 
+/* Residuals are to be added, but nothing is encoded. */
+static bool adds_residual(const struct tt_plan_req *req)
+{
+	return req->feedback && !req->plan->args.codec;
+}
+
 static bool premultiplies(const struct tt_plan_req *req)
 {
 	return req->user && req->user->kind == TT_OP_PREMUL_SUM;
@@ -238,14 +251,14 @@ static int bind(struct tt_plan_req *req, const struct tt_call *call)
 	req->unscaled = NULL;
 	if (call->feedback)
 		req->base[TT_BUF_RESIDUAL] = (char *)call->feedback->state;
-	if (premultiplies(req))
+	if (premultiplies(req) || (adds_residual(req) && call->count))
 		req->unscaled = call->in_place ? call->recvbuf : call->sendbuf;
 	err = bind_buffer(req, TT_BUF_RECV, call->recvbuf, tt_recv_bytes(a));
 	if (err)
 		return err;
 	if (a->in_place && call->recvbuf)
 		return bind_buffer(req, TT_BUF_SEND, call->recvbuf, tt_recv_bytes(a));
-	if (req->unscaled)
+	if (premultiplies(req))
 		return bind_scaled(req, tt_send_bytes(a));
 	return bind_buffer(req, TT_BUF_SEND, call->sendbuf, tt_send_bytes(a));
 }
@@ -278,7 +291,7 @@ struct tt_fields tt_call_fields(const struct tutti_comm *comm, const struct tt_c
 			      .op = user ? TUTTI_NUM_OPS + user->kind : call->op,
 			      .root = call->root,
 			      .count = tt_coll_own_counts(call->coll) ? 0 : call->count,
-			      .codec = call->codec ? tt_codec_hash(call->codec->codec) : 0};
+			      .codec = call->named ? tt_codec_hash(call->named) : 0};
 	bool sums = call->coll == TT_COLL_REDUCE_SCATTER || call->coll == TT_COLL_ALLGATHERV;
 	int i;
 
@@ -313,6 +326,8 @@ int tt_request_new(struct tutti_comm *comm, const struct tt_call *call, bool per
 	int err;
 
 	args.persistent = persistent;
+	if (call->feedback && !call->codec) /* the input and the residual are added in recvbuf */
+		args.in_place = true;
 	err = find_op(comm, call, &args, &user);
 	if (!err)
 		err = tt_plans_get(comm, &args, &req);
@@ -325,8 +340,8 @@ int tt_request_new(struct tutti_comm *comm, const struct tt_call *call, bool per
 	req->op = user ? TUTTI_SUM : call->op;
 	req->feedback = call->feedback;
 	req->fields = tt_call_fields(comm, call, user);
-	if (call->codec)
-		tt_codec_name_add(req->fields.codec, tt_codec_name(call->codec->codec));
+	if (call->named)
+		tt_codec_name_add(req->fields.codec, tt_codec_name(call->named));
 	err = bind(req, call);
 	if (!err && persistent)
 		err = make_series(req);

@@ -174,6 +174,7 @@ struct tutti_feedback {
 	uint64_t comm; /* its uid */
 	struct tutti_codec *codec;
 	size_t count; /* elements of one of the vectors in state */
+	bool empty;   /* all of state is 0 */
 	float *state; /* tt_codec_states of them */
 };
 #define TT_FEEDBACK_MAGIC 0x74756665656462ull
@@ -236,6 +237,7 @@ struct tt_call {
 	const size_t *scounts, *sdispls, *rcounts,
 		*rdispls;		   /* as in struct tt_plan_args; the caller's */
 	const struct tt_plan_codec *codec; /* NULL: none */
+	const struct tutti_codec *named;   /* the caller's, also if codec is one of its choices */
 	struct tutti_feedback *feedback;
 };
 
@@ -345,6 +347,15 @@ bool tt_code_op(struct tt_plan_req *req, const struct tt_op *op);
 /* The bytes of a message that varies. False: what its head tells is no length; as above. */
 bool tt_code_len(struct tt_plan_req *req, const struct tt_op *op, size_t *len);
 
+/*
+ * codec_choice.c: which of the choices of codec, an "auto", an all-reduce
+ * of count float32 on comm takes; NULL: none of them. From values that all ranks have, so all ranks
+ * choose the same. With the lock. Never fails.
+ */
+struct tutti_codec *tt_codec_choose(struct tutti_comm *comm, const struct tutti_codec *codec,
+				    size_t count);
+void tt_codec_forget(struct tutti_comm *comm);
+
 /* feedback.c: any thread */
 int tt_feedback_new(struct tutti_comm *comm, struct tutti_codec *codec, size_t count,
 		    struct tutti_feedback **feedback);
@@ -355,6 +366,13 @@ int tt_feedback_check(const struct tutti_feedback *feedback, const struct tutti_
 /* From here until tt_feedback_end no other call uses it; -EBUSY: one does. */
 int tt_feedback_begin(struct tutti_feedback *feedback, const char *call);
 void tt_feedback_end(struct tutti_feedback *feedback);
+/*
+ * Of a call that encodes nothing, though it has a state: adds the residual to the input, and puts
+ * it where the plan reads it; and, once the call is under way, clears what was added. Any thread,
+ * between tt_feedback_begin and the start of the plan.
+ */
+void tt_feedback_add(struct tt_plan_req *req);
+void tt_feedback_clear(struct tt_plan_req *req);
 
 /*
  * fuse.c: a group holds first, and rest follow it there. Starts together all that can be fused

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Error feedback: the state that calls with a codec read and write. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lib/engine/engine.h"
 
@@ -26,6 +28,7 @@ int tt_feedback_new(struct tutti_comm *comm, struct tutti_codec *codec, size_t c
 	f->comm = comm->uid;
 	f->codec = tt_codec_hold(codec);
 	f->count = count;
+	f->empty = true;
 	atomic_store(&f->refs, 1);
 	*out = f;
 	return 0;
@@ -71,4 +74,32 @@ int tt_feedback_begin(struct tutti_feedback *f, const char *call)
 void tt_feedback_end(struct tutti_feedback *f)
 {
 	atomic_store(&f->busy, false);
+}
+
+void tt_feedback_add(struct tt_plan_req *req)
+{
+	const float *in = req->unscaled, *left = req->feedback->state;
+	float *to = (float *)req->base[TT_BUF_SEND];
+	size_t i, count = req->feedback->count;
+
+	if (req->feedback->empty && to != in)
+		memcpy(to, in, count * sizeof(float));
+	for (i = 0; !req->feedback->empty && i < count; i++)
+		to[i] = in[i] + left[i];
+}
+
+/* As a cast would: an element that is not finite leaves its residual unchanged. */
+void tt_feedback_clear(struct tt_plan_req *req)
+{
+	const float *sum = (const float *)req->base[TT_BUF_SEND];
+	struct tutti_feedback *f = req->feedback;
+	bool empty = true;
+	size_t i;
+
+	for (i = 0; !f->empty && i < f->count; i++) {
+		if (isfinite(sum[i]))
+			f->state[i] = 0;
+		empty = empty && f->state[i] == 0;
+	}
+	f->empty = empty;
 }

@@ -69,7 +69,7 @@ static bool fusible(struct tutti_request *r)
 
 	if (!r->ops->plan || atomic_load(&r->state) != TT_REQ_HELD || r->persistent)
 		return false;
-	return f->coll == TT_COLL_ALLREDUCE && f->op < TUTTI_NUM_OPS &&
+	return f->coll == TT_COLL_ALLREDUCE && f->op < TUTTI_NUM_OPS && !f->codec &&
 	       (is_integer(f) || order_of(plan_req(r)->plan->algo)) && f->count &&
 	       bytes_of(plan_req(r)) <= FUSE_MAX;
 }

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 libtt_la_SOURCES += \
 	lib/engine/alltoallw.c lib/engine/alltoallw.h lib/engine/call.c lib/engine/code.c \
+	lib/engine/codec_choice.c \
 	lib/engine/combine.c \
 	lib/engine/crowding.c lib/engine/doing.c lib/engine/feedback.c \
 	lib/engine/engine.h lib/engine/fuse.c lib/engine/kin.c lib/engine/launch.c \

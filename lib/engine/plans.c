@@ -275,7 +275,7 @@ struct tt_plan_args tt_call_args(const struct tutti_comm *comm, const struct tt_
 				    .sdispls = call->sdispls,
 				    .rcounts = call->rcounts,
 				    .rdispls = call->rdispls,
-				    .feedback = call->feedback != NULL,
+				    .feedback = call->codec && call->feedback,
 				    .codec = call->codec};
 
 	tt_comm_place(comm, &args);

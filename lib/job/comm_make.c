@@ -53,7 +53,8 @@ int tt_comm_choose(struct tutti_comm *comm, const struct tt_agreed *agreed)
 	tt_chooser_free(comm->chooser);
 	comm->plans = plans;
 	comm->chooser = chooser;
-	if (comm->node) /* choices of the previous chooser */
+	tt_codec_forget(comm); /* choices of the previous chooser */
+	if (comm->node)
 		tt_short_forget(comm->node);
 	tt_wire_unlock(comm->ctx->wire);
 	return 0;
@@ -78,6 +79,7 @@ void tt_comm_strip(struct tutti_comm *comm)
 	tt_p2p_free(comm->p2p);
 	comm->p2p = NULL;
 	tt_alltoallw_free(comm);
+	tt_codec_forget(comm);
 	tt_chooser_free(comm->chooser);
 	comm->chooser = NULL;
 	tt_wire_unlock(comm->ctx->wire);

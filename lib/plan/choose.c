@@ -9,6 +9,7 @@
 #include "lib/plan/choose.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -284,6 +285,33 @@ int tt_pick(const struct tt_chooser *c, const struct tt_plan_args *args,
 		if (list[i].time < WORTH * list[best].time)
 			best = i;
 	return best;
+}
+
+bool tt_chosen(const struct tt_chooser *c, const struct tt_plan_args *args,
+	       struct tt_candidate *taken)
+{
+	struct tt_candidate list[TT_CANDIDATES];
+	int n = tt_candidates(c, args, list, TT_CANDIDATES);
+
+	if (n)
+		*taken = list[tt_pick(c, args, list, n)];
+	return n > 0;
+}
+
+int tt_choose_codec(const struct tt_chooser *c, const struct tt_plan_args *args,
+		    const struct tt_plan_codec *codecs, int n, double *time)
+{
+	struct tt_plan_args a = *args;
+	struct tt_candidate taken;
+	int i, best = 0;
+
+	for (i = 0; i <= n; i++) {
+		a.codec = i ? &codecs[i - 1] : NULL;
+		time[i] = tt_chosen(c, &a, &taken) ? taken.time : HUGE_VAL;
+		if (time[i] < WORTH * time[best])
+			best = i;
+	}
+	return best - 1;
 }
 
 const struct tt_alg *tt_choose(const struct tt_chooser *chooser, struct tt_plan_args *args)

@@ -58,6 +58,17 @@ int tt_candidates(const struct tt_chooser *chooser, const struct tt_plan_args *a
 int tt_pick(const struct tt_chooser *chooser, const struct tt_plan_args *args,
 	    const struct tt_candidate *list, int n);
 
+/* The one that tt_choose takes. false: no algorithm can do the call. */
+bool tt_chosen(const struct tt_chooser *chooser, const struct tt_plan_args *args,
+	       struct tt_candidate *taken);
+/*
+ * Which of n codecs makes the call shortest: its index, or -1 if the vector should travel as it is.
+ * A later one must be shorter by more than the error of a comparison. time, of n + 1: that of the
+ * plain call, and those with each codec; HUGE_VAL: none can do it. args->codec does not count.
+ */
+int tt_choose_codec(const struct tt_chooser *chooser, const struct tt_plan_args *args,
+		    const struct tt_plan_codec *codecs, int n, double *time);
+
 /* algo_rules.c: a rule of TUTTI_ALGO. */
 struct tt_rule {
 	const struct tt_alg *alg;

@@ -321,7 +321,10 @@ void tt_cost_work(struct tt_cost *c, double bytes, bool reduces, double ranks)
 
 void tt_cost_code(struct tt_cost *c, double encoded, double decoded, double ranks)
 {
-	spend(c, encoded * c->model->encode + decoded * c->model->decode, ranks);
+	double encode = tt_cost_encode(c->model, c->args),
+	       decode = tt_cost_decode(c->model, c->args);
+
+	spend(c, encoded * encode + decoded * decode, ranks);
 }
 
 /* A put, without the notes and offers for each chunk. */

@@ -141,12 +141,14 @@ struct tt_plan_codec {
 	 * encoded.
 	 */
 	size_t align;
-	bool varies; /* the bytes of an encoding: each has a head, which tells them */
+	bool varies;	       /* the bytes of an encoding: each has a head, which tells them */
+	double encode, decode; /* a byte of the vector, in times of a copied one; 0: the model's */
 };
 /* From a codec of lib/codec, for files that may include that. */
 #define TT_PLAN_CODEC(c)                                                                           \
 	((struct tt_plan_codec){(c), tt_codec_bound, tt_codec_align(c),                            \
-				!tt_codec_fixed(c) || !tt_codec_align(c)})
+				!tt_codec_fixed(c) || !tt_codec_align(c),                          \
+				tt_codec_cost(c).feedback, tt_codec_cost(c).decode})
 
 /* In memory before an encoding whose length varies, and travels before it. */
 struct tt_coded_head {

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "lib/base/error.h"
+#include "lib/plan/cost.h"
 #include "lib/verify/check.h"
 #include "lib/verify/sim_int.h"
 
@@ -208,7 +209,8 @@ static void start_node_op(struct sim *s, uint32_t l, const struct tt_op *op, dou
 /* ---- lanes ---- */
 
 /* ns per byte of a vector that a local op works on. */
-static double local_work(const struct tt_model *model, const struct tt_op *op)
+static double local_work(const struct tt_model *model, const struct tt_plan *plan,
+			 const struct tt_op *op)
 {
 	switch (op->kind) {
 	case TT_OP_COPY:
@@ -216,9 +218,9 @@ static double local_work(const struct tt_model *model, const struct tt_op *op)
 	case TT_OP_REDUCE:
 		return model->gamma;
 	case TT_OP_ENCODE:
-		return model->encode;
+		return tt_cost_encode(model, &plan->args);
 	default:
-		return model->decode;
+		return tt_cost_decode(model, &plan->args);
 	}
 }
 
@@ -242,7 +244,7 @@ static void start_round(struct sim *s, uint32_t l, double now)
 		later(s, now, SIM_START, l);
 	for (i = 0; i < n && !s->err; i++) {
 		if (is_local(&ops[i])) {
-			busy = local_work(s->model, &ops[i]) * (double)ops[i].len;
+			busy = local_work(s->model, plan, &ops[i]) * (double)ops[i].len;
 			later(s, tt_sim_compute(&s->net, lane->rank, now, busy), SIM_OP, l);
 		} else if (ops[i].kind >= TT_OP_PULL_REDUCE) {
 			start_node_op(s, l, &ops[i], now);

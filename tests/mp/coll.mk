@@ -14,6 +14,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/coll/test_call \
 	tests/mp/coll/test_codec_allreduce \
 	tests/mp/coll/test_factors \
+	tests/mp/coll/test_auto_codec \
 	tests/mp/coll/test_concurrent \
 	tests/mp/coll/test_options \
 	tests/mp/coll/test_partly \
@@ -88,6 +89,8 @@ tests_mp_coll_test_codec_allreduce_SOURCES = tests/mp/coll/test_codec_allreduce.
 tests_mp_coll_test_codec_allreduce_LDADD = libttmp.la
 tests_mp_coll_test_factors_SOURCES = tests/mp/coll/test_factors.c
 tests_mp_coll_test_factors_LDADD = libttmp.la -lm
+tests_mp_coll_test_auto_codec_SOURCES = tests/mp/coll/test_auto_codec.c
+tests_mp_coll_test_auto_codec_LDADD = libttmp.la
 tests_mp_coll_test_concurrent_SOURCES = tests/mp/coll/test_concurrent.c
 tests_mp_coll_test_concurrent_LDADD = libttmp.la
 tests_mp_coll_test_options_SOURCES = tests/mp/coll/test_options.c

@@ -45,9 +45,10 @@ static size_t longer(const struct tutti_codec *codec, size_t count)
 	return count ? 6 * count + 3 : 0;
 }
 
-static const struct tt_plan_codec codecs[] = {{NULL, half, 1, false},  {NULL, scaled, 8, false},
-					      {NULL, bits, 64, false}, {NULL, longer, 3, false},
-					      {NULL, scaled, 0, true}, {NULL, longer, 1, true}};
+static const struct tt_plan_codec codecs[] = {
+	{.bound = half, .align = 1},	   {.bound = scaled, .align = 8},
+	{.bound = bits, .align = 64},	   {.bound = longer, .align = 3},
+	{.bound = scaled, .varies = true}, {.bound = longer, .align = 1, .varies = true}};
 #define CODECS (sizeof(codecs) / sizeof(codecs[0]))
 #define FIXED 3 /* the first ones, as casts and the like: not longer than the vector */
 #define LISTS 4 /* the first whose encodings vary in length */

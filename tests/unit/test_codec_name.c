@@ -50,6 +50,11 @@ static void good_names(void)
 		{"randomk:12.5%", "randomk:12.5%,seed=1"},
 		{"dgc", "dgc:0.1%,momentum=0.9"},
 		{"dgc:momentum=0,5%", "dgc:5%,momentum=0"},
+		{"auto", "auto:fp16,int8"},
+		{"auto:onebit:block=256,int8:block=64", "auto:onebit,int8:block=64"},
+		{"auto:fp8,qsgd:levels=7,fp16", "auto:fp8,qsgd:levels=7,block=256,seed=1,fp16"},
+		{"auto:qsgd:levels=7,int8:block=64,onebit:block=64,topk:2%", NULL}, /* in full */
+		{"auto:qsgd:levels=15,block=256,bf16", "auto:qsgd,bf16"},
 	};
 	struct tutti_codec *codec, *again;
 	size_t i;
@@ -121,9 +126,15 @@ static void bad_names(void)
 		{"randomk:seed=x", {"seed 'x' is not permitted"}},
 		{"dgc:0.1%,momentum=1", {"momentum '1'", "0 to 0.9999"}},
 		{"dgc:0.1%,1%", {"the value is given twice"}},
-		{"int8:block=1000000000000000000000", {"block '1000000000000000000000'"}},
-		{"int8:block=000000000000000000000000000000000000000000000000000016",
-		 {"the name has 65 bytes; at most 63"}},
+		{"auto:", {"unknown codec ''"}},
+		{"auto:fp16,", {"unknown codec ''"}},
+		{"auto:fp16,int9", {"unknown codec 'int9'", "did you mean 'int8'?"}},
+		{"auto:fp16,fp16", {"fp16 is given twice"}},
+		{"auto:int8,int8:block=256", {"int8:block=256 is given twice"}},
+		{"auto:auto", {"auto cannot be one of its codecs"}},
+		{"auto:dgc", {"momentum"}},
+		{"auto:block=16,int8", {"unknown codec 'block=16'"}},
+		{"autos", {"unknown codec 'autos'", "did you mean 'auto'?"}},
 	};
 	struct tutti_codec *codec = (void *)&bad;
 	size_t i, k;

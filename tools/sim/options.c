@@ -264,11 +264,14 @@ static int parse_model(struct options *opt, int c, char *arg)
 static int parse_codec(struct options *opt, const char *name)
 {
 	struct tutti_codec *codec;
-	int err = tutti_codec_create(name, &codec);
+	int err = tutti_codec_create(name, &codec), choices;
 
 	if (err)
 		return cli_fail("--codec: %s", tt_fail_text(err));
+	if (tt_codec_choices(codec, &choices))
+		return cli_fail("--codec: %s is for jobs; see tutti_explain codec", name);
 	opt->codec = TT_PLAN_CODEC(codec);
+	opt->codec.encode = opt->codec.decode = 0; /* by --coding */
 	return 0;
 }
 
