@@ -65,16 +65,18 @@ int cli_bytes(const char *what, const char *text, size_t lo, size_t hi, size_t *
 int cli_numbers(const char *what, char *text, const char *sep, double lo, double hi, double *value,
 		int n, int *given)
 {
-	char *save = NULL, *word;
+	char *word;
 
 	*given = 0;
-	for (word = strtok_r(text, sep, &save); word; word = strtok_r(NULL, sep, &save)) {
+	while ((word = strsep(&text, sep))) {
+		if (!*word)
+			return cli_fail("%s: a value is missing", what);
 		if (*given == n)
 			return cli_fail("%s: at most %d values", what, n);
 		if (cli_number(what, word, lo, hi, &value[(*given)++]))
 			return -1;
 	}
-	return *given ? 0 : cli_fail("%s: a value is missing", what);
+	return 0;
 }
 
 int cli_coll(const char *word, enum tt_coll *coll)

@@ -207,7 +207,95 @@ test_numa()
 	return 0
 }
 
+# predicted COLUMN CODEC [OPTION...]: of the row of a codec; 4: sent, 5: coding, 6: wire, 7: total
+predicted()
+{
+	at=$1 name=$2
+	shift 2
+	[ "$name" = plain ] || set -- "$@" "$name"
+	./tutti_explain codec -T none "$@" >"$tmp/out" || die "$(cat "$tmp/out")"
+	awk -v at="$at" -v name="$name" '{ sub(/^[*]/, "") }
+		$2 == name || index($2, name ":") == 1 { print $at }' "$tmp/out"
+}
+
+# near A B PERCENT
+near()
+{
+	echo "$1 $2 $3" | awk '{ d = $1 > $2 ? $1 - $2 : $2 - $1; exit !(NF == 3 && $1 > 0 &&
+		100 * d <= $3 * $2) }' || die "$1 is not $2: $(cat "$tmp/out")"
+}
+
+# Worked out by hand: 2 * 3/4 * 16 MiB at 12.5 MB/s, of which a codec leaves half, or 1.125/32.
+test_codec_links()
+{
+	slow="--bw 0.0125 --latency 0 --coding 1e6"
+	near "$(predicted 7 plain $slow)" 2013266 1
+	near "$(predicted 7 fp16 $slow)" 1006633 1
+	near "$(predicted 7 onebit $slow)" 70779 1
+	near "$(predicted 4 onebit $slow)" 884736 0
+	near "$(predicted 8 onebit $slow)" 28.44 1
+	near "$(predicted 9 onebit $slow)" 28.44 1
+	# and as much computing as sending: half of the gain of halving
+	near "$(predicted 9 fp16 $slow --compute 2013266)" 1.333 1
+}
+
+# N encoded and (2n - 1)/n N decoded: 16 MiB at 1 GB/s, 28 MiB at 2.
+test_codec_rates()
+{
+	near "$(predicted 5 int8 --bw 1000 --latency 0 --coding 1,2)" 31457 3
+	predicted 5 int8 --coding table --json "$tmp/t.json" >"$tmp/table"
+	grep -q '"encode_ns_per_byte": 0.2[,0]' "$tmp/t.json" || die "$(cat "$tmp/t.json")"
+	predicted 5 int8 --processes 2 --json "$tmp/t.json" >"$tmp/measured"
+	awk -F '[:,]' '/_ns_per_byte/ { n++; bad += $2 < 0.001 || $2 > 100 }
+		END { exit bad || n != 2 }' "$tmp/t.json" || die "$(cat "$tmp/t.json")"
+}
+
+# The simulator, which runs the plans, has the same time.
+test_codec_sim()
+{
+	for codec in fp16 int8 onebit; do
+		./tutti_sim -n 4 -b 16M --codec $codec -a codec_direct --lanes 4 --bw 0.125 \
+			--alpha 12 --overhead 4 --coding 1,2 >"$tmp/sim" || die "$(cat "$tmp/sim")"
+		sim=$(awk '$1 != "#" && $3 == "codec_direct" { print $4 }' "$tmp/sim")
+		near "$(TUTTI_CHUNK=256K TUTTI_LANES=4 predicted 7 $codec --bw 0.125 --latency 12 \
+			--coding 1,2)" "$sim" 10
+	done
+}
+
+# The asterisk is at the shortest time, on slow links, fast ones, and shared memory.
+test_codec_best()
+{
+	for where in "--bw 0.0125" "--bw 1" "--bw 1000" "-H 1"; do
+		./tutti_explain codec -T none -b 4K -e 64M -f 16 --coding table $where \
+			--json "$tmp/t.json" >"$tmp/out" || die "$(cat "$tmp/out")"
+		awk '$1 == "#" { next } $1 == "*" { sub(/^[*]/, ""); best[$1] = $7 }
+			{ if (!($1 in least) || $7 < least[$1]) least[$1] = $7 }
+			END { for (s in least) { n++; bad += !(s in best) ||
+				best[s] > 1.02 * least[s] } exit bad || n != 4 }' "$tmp/out" ||
+			die "$(cat "$tmp/out")"
+		[ "$(grep -c '"auto": true' "$tmp/t.json")" = 4 ] || die "$(cat "$tmp/t.json")"
+	done
+	grep -q '^\*.* plain ' "$tmp/out" || die "$(cat "$tmp/out")"
+	grep -q ' loses$' "$tmp/out" || die "$(cat "$tmp/out")"
+}
+
 run counts test_counts
+run codec_links test_codec_links
+run codec_rates test_codec_rates
+run codec_sim test_codec_sim
+run codec_best test_codec_best
+run codec_varies says "depends on the data" ./tutti_explain codec threshold
+run codec_auto says "name the codecs of its list" ./tutti_explain codec auto:fp16
+run codec_list ./tutti_explain codec -b 1M topk:1% dgc randomk:1%
+run codec_name says "did you mean 'int8'?" ./tutti_explain codec int9
+run codec_rate says "--coding: a number from" ./tutti_explain codec --coding slow
+run codec_hosts says "not equally many on each" ./tutti_explain codec -n 4 -H 3
+run codec_json says "cannot write /nowhere/t.json" ./tutti_explain codec --coding 1 --json \
+	/nowhere/t.json
+run hosts_comma says "-H: a value is missing" ./tutti_explain -n 2 -H 2,
+run hosts_none says "a number from 1 to" ./tutti_explain -H 1,0
+run hosts_half says "whole numbers of ranks" ./tutti_explain -H 1.5,2.5
+run hosts_sum says "-H: 3 ranks on its hosts, but -n 4" ./tutti_explain -H 1,2 -n 4
 run columns test_columns
 run four_and_two test_four_and_two
 run eight_and_three test_eight_and_three

@@ -4,6 +4,7 @@
  * code.
  */
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ const char cli_prog[] = "tutti_explain";
 struct options {
 	enum tt_coll coll;
 	int nranks, hosts, numa, cores, root;
-	int sizes[MAX_SIZES]; /* ranks on each host, if they were given */
+	int sizes[MAX_SIZES], listed; /* ranks on each host, if they were given, and their sum */
 	size_t min_bytes, max_bytes;
 	double factor;
 	const char *between, *file;
@@ -37,6 +38,7 @@ struct options {
 static const char usage[] =
 	"usage: tutti_explain [COLLECTIVE] [options]\n"
 	"       tutti_explain ps [options]		see tutti_explain ps --help\n"
+	"       tutti_explain codec [options] [CODEC...]   see tutti_explain codec --help\n"
 	"Print which algorithm, chunk and lanes a call (default allreduce) would take, and why.\n"
 	"\n"
 	"  -n, --ranks N          number of ranks (default: the table's, or 2)\n"
@@ -76,13 +78,18 @@ static int parse_hosts(struct options *opt, char *arg)
 	double size[MAX_SIZES];
 	int i, n;
 
+	memset(opt->sizes, 0, sizeof(opt->sizes));
+	opt->listed = 0;
 	if (!strchr(arg, ','))
 		return cli_integer("-H", arg, 1, 1 << 20, &opt->hosts);
 	if (cli_numbers("-H", arg, ",", 1, 1 << 20, size, MAX_SIZES, &n))
 		return -1;
 	opt->hosts = n;
-	for (i = 0, opt->nranks = 0; i < n; i++)
-		opt->nranks += opt->sizes[i] = (int)size[i];
+	for (i = 0; i < n; i++) {
+		if (size[i] != floor(size[i]))
+			return cli_fail("-H: whole numbers of ranks, not %g", size[i]);
+		opt->listed += opt->sizes[i] = (int)size[i];
+	}
 	return 0;
 }
 
@@ -136,6 +143,9 @@ static int parse(struct options *opt, int argc, char **argv)
 		return -1;
 	if (optind + 1 < argc)
 		return cli_fail("unexpected argument '%s'", argv[optind + 1]);
+	if (opt->listed && opt->nranks && opt->listed != opt->nranks)
+		return cli_fail("-H: %d ranks on its hosts, but -n %d", opt->listed, opt->nranks);
+	opt->nranks = opt->listed ? opt->listed : opt->nranks;
 	opt->max_bytes = opt->max_bytes ? opt->max_bytes : opt->min_bytes;
 	if (opt->max_bytes < opt->min_bytes)
 		return cli_fail("-e %zu is less than -b %zu", opt->max_bytes, opt->min_bytes);
@@ -151,16 +161,15 @@ static bool is_of(const struct tt_tune *tune, int nranks, int nhosts)
 	       (!nhosts || tune->nhosts == nhosts);
 }
 
-/* The table that matches the requested numbers of ranks and hosts. */
-static const struct tt_tune *fitting(const struct options *opt, const struct tt_tunes *tunes)
+const struct tt_tune *explain_fitting(const struct tt_tunes *tunes, int nranks, int nhosts)
 {
 	int i;
 
 	for (i = 0; i < tunes->n; i++)
-		if (is_of(tunes->tune[i], opt->nranks, opt->hosts))
+		if (is_of(tunes->tune[i], nranks, nhosts))
 			return tunes->tune[i];
 	for (i = 0; i < tunes->n; i++)
-		if (is_of(tunes->tune[i], 0, opt->hosts))
+		if (is_of(tunes->tune[i], 0, nhosts))
 			return tunes->tune[i];
 	return NULL;
 }
@@ -185,18 +194,23 @@ static int by_time(const void *a, const void *b)
 	return x < y ? -1 : x > y;
 }
 
-/* args are the call's; the candidate says how it is cut. */
-static void print_counts(const struct tt_candidate *c, const struct tt_plan_args *args)
+void explain_cut(const struct tt_candidate *c, struct tt_plan_args *args)
 {
 	bool hier = !strncmp(c->alg->name, "hier", 4);
+
+	args->chunk = c->chunk;
+	args->lanes = c->lanes;
+	args->node = args->node && !hier;
+	args->hosts = hier ? args->hosts : NULL;
+	args->rcounts = NULL;
+}
+
+static void print_counts(const struct tt_candidate *c, const struct tt_plan_args *args)
+{
 	struct tt_plan_args cut = *args;
 	struct tt_plan_cost most;
 
-	cut.chunk = c->chunk;
-	cut.lanes = c->lanes;
-	cut.node = args->node && !hier;
-	cut.hosts = hier ? args->hosts : NULL;
-	cut.rcounts = NULL;
+	explain_cut(c, &cut);
 	if (explain_count(c->alg, &cut, &most))
 		printf(" %7d %14llu %14llu %14llu\n", most.steps,
 		       (unsigned long long)most.bytes_sent, (unsigned long long)most.bytes_received,
@@ -386,13 +400,15 @@ int main(int argc, char **argv)
 
 	if (argc > 1 && !strcmp(argv[1], "ps"))
 		return explain_ps(argc - 1, argv + 1);
+	if (argc > 1 && !strcmp(argv[1], "codec"))
+		return explain_codec(argc - 1, argv + 1);
 	err = parse(&opt, argc, argv);
 	if (err)
 		return err < 0;
 	err = explain_load(opt.file ? opt.file : opt.env.tune_file.text, &tunes, path,
 			   sizeof(path));
 	if (!err) {
-		err = run(&opt, fitting(&opt, &tunes), path);
+		err = run(&opt, explain_fitting(&tunes, opt.nranks, opt.hosts), path);
 		tt_tunes_free(&tunes);
 	}
 	tt_env_free(&opt.env);
