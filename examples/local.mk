@@ -17,7 +17,7 @@ TT_TRAINER = examples/trainer.c examples/trainer.h examples/train_options.c \
 	examples/train_options.h examples/coded_sum.c examples/coded_sum.h \
 	examples/mlp.c examples/mlp.h examples/digits.c examples/digits.h examples/random.c \
 	examples/random.h
-train_digits_SOURCES = examples/train_digits.c $(TT_TRAINER)
+train_digits_SOURCES = examples/train_digits.c examples/advise.c examples/advise.h $(TT_TRAINER)
 train_digits_CPPFLAGS = $(AM_CPPFLAGS) $(ZLIB_CFLAGS) -DPKGDATADIR=\"$(pkgdatadir)\"
 train_digits_LDADD = libtutti.la $(ZLIB_LIBS) -lm
 

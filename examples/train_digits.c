@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "examples/advise.h"
 #include "examples/trainer.h"
 
 static FILE *csv; /* rank 0's */
@@ -43,15 +44,16 @@ static void print_epoch(const struct trainer *t, int epoch, const struct totals 
 	fflush(stdout);
 }
 
-static int run_epoch(struct trainer *t, int epoch)
+/* done: NULL, nothing is compared. */
+static int run_epoch(struct trainer *t, int epoch, struct training *done)
 {
 	struct totals totals = {0};
 	double start = trainer_now(), seconds;
-	int i, n;
+	int i, n, steps = 0;
 
 	t->exposed = 0;
 	trainer_order(t, epoch);
-	for (i = 0; i < t->ntrain; i += n) {
+	for (i = 0; i < t->ntrain; i += n, steps++) {
 		n = t->ntrain - i < t->opt.batch ? t->ntrain - i : t->opt.batch;
 		if (trainer_gradient(t, t->order + i, n, &totals.loss))
 			return failed(t);
@@ -64,6 +66,8 @@ static int run_epoch(struct trainer *t, int epoch)
 	if (tutti_allreduce(TUTTI_IN_PLACE, &totals, sizeof(totals) / sizeof(double), TUTTI_FLOAT64,
 			    TUTTI_SUM, t->comm))
 		return failed(t);
+	if (done)
+		training_add(done, totals.right / t->ntest, steps, seconds);
 	if (t->rank == 0)
 		print_epoch(t, epoch, &totals, seconds);
 	return 0;
@@ -104,44 +108,80 @@ static int load(struct trainer *t)
 
 static int make_model(struct trainer *t)
 {
+	if (trainer_model(t))
+		return fprintf(stderr, "train_digits: no memory for the model\n"), -1;
+	return trainer_alloc(t) ? failed(t) : 0;
+}
+
+/* The weights and the speeds that a training begins with. */
+static int begin(struct trainer *t)
+{
 	struct layer *layer;
 	int l;
 
-	if (trainer_model(t))
-		return fprintf(stderr, "train_digits: no memory for the model\n"), -1;
-	if (trainer_alloc(t) || (t->opt.coding.codec && trainer_encode(t)))
-		return failed(t);
 	if (t->rank == 0)
 		mlp_random_weights(&t->net, t->opt.seed);
 	t->doing = "sending the first weights";
 	for (l = 0; l < MLP_LAYERS; l++) {
 		layer = &t->net.layers[l];
+		memset(layer->velocity, 0, (size_t)layer->size * sizeof(*layer->velocity));
 		if (tutti_bcast(layer->weights, (size_t)layer->size, TUTTI_FLOAT64, 0, t->comm))
 			return failed(t);
 	}
 	return 0;
 }
 
-static int train(struct trainer *t)
+static int run_epochs(struct trainer *t, struct training *done)
 {
-	double bytes, start;
+	double bytes = coded_sum_bytes(t->ctx), start = trainer_now();
 	int epoch;
 
+	for (epoch = 1; epoch <= t->opt.epochs; epoch++)
+		if (run_epoch(t, epoch, done))
+			return -1;
+	if (t->rank == 0)
+		printf("rank 0 sent %.0f bytes in %.3f s\n", coded_sum_bytes(t->ctx) - bytes,
+		       trainer_now() - start);
+	return 0;
+}
+
+/* Trains without the codec, in float32, then with it. */
+static int advise(struct trainer *t)
+{
+	static const struct coding none;
+	struct training orig, comp;
+	int err = training_begin(&orig, "no codec", t->opt.epochs);
+
+	err |= training_begin(&comp, t->opt.coding.codec, t->opt.epochs);
+	if (err)
+		fprintf(stderr, "train_digits: no memory for the comparison\n");
+	if (!err)
+		err = begin(t) || (trainer_encode(t, &none) && failed(t)) || run_epochs(t, &orig);
+	if (!err)
+		err = begin(t) || (trainer_encode(t, &t->opt.coding) && failed(t)) ||
+		      run_epochs(t, &comp);
+	if (!err && t->rank == 0)
+		training_compare(&orig, &comp);
+	training_free(&orig);
+	training_free(&comp);
+	return err ? -1 : 0;
+}
+
+static int train(struct trainer *t)
+{
 	if (load(t) || make_model(t))
 		return -1;
 	if (t->rank == 0)
 		printf("%d digits to learn from, %d to test; %d ranks, batches of %d, hidden "
 		       "layers of %d\n",
 		       t->ntrain, t->ntest, t->nranks, t->opt.batch, t->opt.hidden);
-	bytes = coded_sum_bytes(t->ctx);
-	start = trainer_now();
-	for (epoch = 1; epoch <= t->opt.epochs; epoch++)
-		if (run_epoch(t, epoch))
-			return -1;
-	if (t->rank == 0)
-		printf("rank 0 sent %.0f bytes in %.3f s\n", coded_sum_bytes(t->ctx) - bytes,
-		       trainer_now() - start);
-	return 0;
+	if (t->opt.advise)
+		return advise(t);
+	if (begin(t))
+		return -1;
+	if (t->opt.coding.codec && trainer_encode(t, &t->opt.coding))
+		return failed(t);
+	return run_epochs(t, NULL);
 }
 
 static int clean_up(struct trainer *t)

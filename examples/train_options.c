@@ -24,6 +24,7 @@ static const struct option all_options[] = {
 	{"csv", required_argument, NULL, 'c'},
 	{"codec", required_argument, NULL, 'C'},
 	{"no-feedback", no_argument, NULL, 'F'},
+	{"advise", no_argument, NULL, 'A'},
 	{"quiet", no_argument, NULL, 'q'},
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},
@@ -42,7 +43,8 @@ const struct train_program train_digits_program = {
 		"data-parallel.\n\n"
 		"  --codec NAME    gradients travel encoded, with feedback: int8, onebit, ...\n"
 		"                  (tutti_codec(7); default: as they are)\n"
-		"  --no-feedback   drop what the codec leaves out\n"};
+		"  --no-feedback   drop what the codec leaves out\n"
+		"  --advise        train without the codec first, and tell whether it pays\n"};
 
 const struct train_program train_elastic_program = {
 	.name = "train_elastic",
@@ -175,6 +177,9 @@ static int take(struct train_options *opt, int option)
 	case 'F':
 		opt->coding.no_feedback = 1;
 		return 0;
+	case 'A':
+		opt->advise = 1;
+		return 0;
 	default:
 		opt->quiet = 1;
 		return 0;
@@ -242,9 +247,10 @@ int train_options(struct train_options *opt, const struct train_program *program
 		parsed = WRONG;
 		snprintf(message, sizeof(message), "there is no --codec here: ranks come and go");
 	}
-	if (parsed == RUN && opt->coding.no_feedback && !opt->coding.codec) {
+	if (parsed == RUN && (opt->coding.no_feedback || opt->advise) && !opt->coding.codec) {
 		parsed = WRONG;
-		snprintf(message, sizeof(message), "--no-feedback needs --codec");
+		snprintf(message, sizeof(message), "%s needs --codec",
+			 opt->advise ? "--advise" : "--no-feedback");
 	}
 	if (parsed != RUN && !first_rank())
 		return parsed == WRONG ? -1 : 1;

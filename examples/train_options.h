@@ -14,6 +14,7 @@ struct train_options {
 	const char *data, *csv;
 	struct coding coding; /* of gradients */
 	int quiet;
+	int advise; /* train_digits': without the codec first, for comparison */
 	/* train_elastic's */
 	const char *kill; /* RANK:STEP,... */
 	int wait_ms;	  /* for new ranks */

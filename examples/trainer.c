@@ -98,14 +98,16 @@ int trainer_alloc(struct trainer *t)
 	return err;
 }
 
-int trainer_encode(struct trainer *t)
+int trainer_encode(struct trainer *t, const struct coding *coding)
 {
 	int l, err = 0;
 
 	t->doing = "making the codec";
-	for (l = 0; l < MLP_LAYERS && !err; l++)
-		err = coded_sum_open(&t->sent[l], t->ctx, t->comm, &t->opt.coding,
+	for (l = 0; l < MLP_LAYERS && !err; l++) {
+		coded_sum_close(&t->sent[l]);
+		err = coded_sum_open(&t->sent[l], t->ctx, t->comm, coding,
 				     (size_t)t->net.layers[l].size);
+	}
 	return err;
 }
 
@@ -158,7 +160,7 @@ static int start_bucket(struct trainer *t, int l)
 	int i, done, err;
 
 	t->doing = "summing gradients";
-	if (t->opt.coding.codec)
+	if (t->sent[l].data)
 		err = start_encoded(t, l);
 	else
 		err = tutti_iallreduce(TUTTI_IN_PLACE, layer->gradient, (size_t)layer->size,
@@ -174,7 +176,7 @@ static int wait_buckets(struct trainer *t)
 	double start = trainer_now();
 	int err = tutti_waitall(MLP_LAYERS, t->pending);
 
-	if (!err && t->opt.coding.codec)
+	if (!err && t->sent[0].data)
 		take_encoded(t);
 	t->exposed += trainer_now() - start;
 	return err;

@@ -56,8 +56,11 @@ int trainer_model(struct trainer *t);
  */
 int trainer_alloc(struct trainer *t);
 void trainer_drop(struct trainer *t);
-/* From now on gradients travel encoded by t->opt.coding.codec. After trainer_alloc. */
-int trainer_encode(struct trainer *t);
+/*
+ * From now on gradients travel as float32, encoded by coding->codec; NULL: as they are. After
+ * trainer_alloc; again, with another codec.
+ */
+int trainer_encode(struct trainer *t, const struct coding *coding);
 void trainer_free(struct trainer *t);
 /*
  * The gradient of the n digits at order, summed over ranks, is in the model; adds this rank's

@@ -53,6 +53,24 @@ run same_again cmp "$tmp/int8.csv" "$tmp/again.csv"
 run train_onebit_alone train 4 - "$tmp/alone.csv" --codec onebit --no-feedback
 run feedback_matters sh -c '! cmp -s "$1" "$2"' sh "$tmp/onebit.csv" "$tmp/alone.csv"
 run no_feedback_of_what says "needs --codec" ./tutti_run -n 2 ./train_digits --no-feedback
+# The verdict follows from the four quantities; the codec's training is that without --advise.
+test_advise()
+{
+	train 4 - "$tmp/advise.csv" --codec int8 --advise >"$tmp/out" 2>&1 ||
+		die "$(cat "$tmp/out")"
+	awk '/T_orig/ { for (i = 1; i <= NF; i++) { if ($i == "T_orig") t = $(i + 1)
+			if ($i == "I_orig") n = $(i + 1) } orig = t * n }
+		/T_comp/ { for (i = 1; i <= NF; i++) { if ($i == "T_comp") t = $(i + 1)
+			if ($i == "I_comp") n = $(i + 1) } comp = t * n }
+		/^verdict: int8 / { gain = $6; word = $3 }
+		END { r = orig / comp; exit !(orig > 0 && comp > 0 && gain > 0.98 * r - 0.01 &&
+			gain < 1.02 * r + 0.01 && (word == "pays:") == (gain > 1)) }' "$tmp/out" ||
+		die "$(cat "$tmp/out")"
+	tail -n 25 "$tmp/advise.csv" >"$tmp/second"
+	tail -n 25 "$tmp/int8.csv" | cmp - "$tmp/second" || die "$(cat "$tmp/second")"
+}
+run advise test_advise
+run advise_plain says "needs --codec" ./tutti_run -n 2 ./train_digits --advise
 run unknown_codec says "did you mean 'int8'" ./tutti_run -n 2 ./train_digits --codec int9
 
 run unknown_option says "did you mean '--epochs'" ./tutti_run -n 2 ./train_digits --epoch5 3
