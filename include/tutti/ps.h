@@ -134,6 +134,11 @@ struct tutti_ps_options {
 	 * to its next push of the same elements. Dense tables of float32. [pushes are not encoded]
 	 */
 	struct tutti_codec *codec;
+	/*
+	 * An element is only pushed once the magnitude of its updates is at least this share of the
+	 * value that the worker pulled last; until then they are held back. [0: at once]
+	 */
+	double significance;
 	int flush; /* what is held back is pushed as it is when a worker's clock becomes a multiple
 		      of this, and when the worker leaves [only then] */
 };
@@ -220,7 +225,7 @@ struct tutti_ps_read {
 
 int tutti_ps_last_read(struct tutti_ps_table *table, struct tutti_ps_read *read);
 
-/* The residuals of a worker's pushes to a table with a codec, and the bytes of these pushes. */
+/* The residuals of a worker's pushes to a table, and the bytes of these pushes. */
 struct tutti_ps_held {
 	size_t size;	      /* sizeof(struct tutti_ps_held) */
 	uint64_t clock;	      /* of the worker */
@@ -231,7 +236,8 @@ struct tutti_ps_held {
 	uint64_t sent_bytes;  /* sent for them, flushes included */
 };
 
-/** tutti_ps_held - what this worker holds back. Of a table without a codec: zeros. Local. */
+/** tutti_ps_held - what this worker holds back. Of a table that holds nothing back: zeros. Local.
+ */
 int tutti_ps_held(struct tutti_ps_table *table, struct tutti_ps_held *held);
 
 /** tutti_ps_flush - push what is held back as it is, in this worker's current clock. */

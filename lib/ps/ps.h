@@ -70,7 +70,8 @@ struct tutti_ps_table {
 	size_t elem, width; /* bytes; elements of a row, 1 for a dense table */
 	uint64_t count;	    /* elements, or most rows */
 	struct tutti_ps_options opt;
-	size_t pitch; /* bytes of an element, or of a published row with its version */
+	struct tutti_codec *coder; /* of pushes: opt.codec, or for what is significant; or NULL */
+	size_t pitch;		   /* bytes of an element, or of a published row with its version */
 	size_t block_elems, block_pitch; /* whole rows; bytes of a slot with its head */
 	struct tt_ps_part *part;	 /* by server */
 	struct tutti_win *win;

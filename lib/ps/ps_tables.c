@@ -236,29 +236,48 @@ static int check_modes(const struct tutti_ps *ps, const struct tutti_ps_table *t
 	return 0;
 }
 
+static int check_codec_table(const struct tutti_ps_table *t, const char *what)
+{
+	const struct tutti_ps_options *o = &t->opt;
+
+	if (t->datatype != TUTTI_FLOAT32)
+		return tt_fail(-EINVAL, "a table's options: %s is for tables of float32, not %s",
+			       what, tt_datatype_name(t->datatype));
+	if (o->rule == TUTTI_PS_ASSIGN)
+		return tt_fail(-EINVAL,
+			       "a table's options: %s adds up what it holds back, and rule assign "
+			       "does not",
+			       what);
+	if (t->rows || o->budget > 0)
+		return tt_fail(-EOPNOTSUPP, "a table's options: %s is not possible %s yet", what,
+			       t->rows ? "for rows" : "with a budget");
+	if (o->codec && o->significance > 0 && tt_codec_states(o->codec) > 1)
+		return tt_fail(-EOPNOTSUPP,
+			       "a table's options: significance is not possible with %s yet", what);
+	return 0;
+}
+
 static int check_codec(const struct tutti_ps_table *t)
 {
 	const struct tutti_ps_options *o = &t->opt;
+	char what[TUTTI_CODEC_NAME_MAX + 16] = "significance";
 
 	if (o->flush < 0)
 		return tt_fail(-EINVAL, "a table's options: flush is %d; it can't be negative",
 			       o->flush);
-	if (!o->codec)
-		return o->flush ? tt_fail(-EINVAL, "a table's options: flush is %d, without codec",
-					  o->flush)
-				: 0;
-	if (t->datatype != TUTTI_FLOAT32)
+	if (!(o->significance >= 0) || !isfinite(o->significance))
 		return tt_fail(-EINVAL,
-			       "a table's options: codec %s is for tables of float32, not %s",
-			       tt_codec_name(o->codec), tt_datatype_name(t->datatype));
-	if (o->rule == TUTTI_PS_ASSIGN)
+			       "a table's options: significance is %g; it must be 0 (the default) "
+			       "or more, and finite",
+			       o->significance);
+	if (o->codec)
+		snprintf(what, sizeof(what), "codec %s", tt_codec_name(o->codec));
+	if (o->codec || o->significance > 0)
+		return check_codec_table(t, what);
+	if (o->flush)
 		return tt_fail(-EINVAL,
-			       "a table's options: codec %s adds up what it leaves out, and rule "
-			       "assign does not",
-			       tt_codec_name(o->codec));
-	if (t->rows || o->budget > 0)
-		return tt_fail(-EOPNOTSUPP, "a table's options: codec %s is not possible %s yet",
-			       tt_codec_name(o->codec), t->rows ? "for rows" : "with a budget");
+			       "a table's options: flush is %d, without codec and significance",
+			       o->flush);
 	return 0;
 }
 
@@ -342,6 +361,8 @@ static uint64_t fingerprint(const struct tutti_ps_table *t)
 	memcpy(&word, &o.budget, sizeof(word));
 	h = tt_hash_add(h, word);
 	h = tt_hash_add(tt_hash_add(h, o.codec ? tt_codec_hash(o.codec) : 0), (uint64_t)o.flush);
+	memcpy(&word, &o.significance, sizeof(word));
+	h = tt_hash_add(h, word);
 	return tt_hash_add(h, o.block) >>
 	       1; /* a maximum and a minimum of it fit in one word each */
 }

@@ -120,7 +120,7 @@ static int cut(struct tutti_ps_table *t)
 /* The most elements, up to n, whose encoding is no longer than a message. */
 static size_t encodable(const struct tutti_ps_table *t, size_t n)
 {
-	while (t->opt.codec && n > 1 && tt_codec_bound(t->opt.codec, n) > TT_PS_BLOCK)
+	while (t->coder && n > 1 && tt_codec_bound(t->coder, n) > TT_PS_BLOCK)
 		n -= n / 8 + 1;
 	return n;
 }
@@ -207,7 +207,7 @@ static int track(struct tutti_ps_table *t)
 	err = t->opt.n_push > 1 ? tt_ps_sum_new(t, t->count, &t->accrued) : 0;
 	if (!err && t->rows && t->opt.n_push > 1)
 		err = tt_ps_row_units_new(t, &t->accrued_rows);
-	if (!err && t->opt.codec)
+	if (!err && t->coder)
 		err = tt_ps_feedback_new(t);
 	return !err && t->opt.budget > 0 ? tt_ps_budget_new(t) : err;
 }
@@ -251,6 +251,16 @@ static int get_memory(struct tutti_ps_table *t)
 	return err;
 }
 
+/* Significant elements travel as a list: they are not 0. */
+static int get_coder(struct tutti_ps_table *t)
+{
+	if (t->opt.codec)
+		t->coder = tt_codec_hold(t->opt.codec);
+	else if (t->opt.significance > 0)
+		return tt_codec_new("threshold:1e-20", &t->coder);
+	return 0;
+}
+
 int tt_ps_table_new(struct tutti_ps *ps, const struct tutti_ps_table *like,
 		    struct tutti_ps_table **out)
 {
@@ -262,9 +272,10 @@ int tt_ps_table_new(struct tutti_ps *ps, const struct tutti_ps_table *like,
 	*t = *like;
 	t->ps = ps;
 	t->index = ps->ntables;
-	if (t->opt.codec)
-		tt_codec_hold(t->opt.codec);
-	err = lay_out(t);
+	t->coder = NULL;
+	err = get_coder(t);
+	if (!err)
+		err = lay_out(t);
 	if (!err)
 		err = get_memory(t);
 	if (err) {
@@ -299,7 +310,7 @@ void tt_ps_table_free(struct tutti_ps_table *t)
 		tt_ps_store_free(t->store[k]);
 	tutti_free(t->mem);
 	free(t->part);
-	if (t->opt.codec)
-		tt_codec_release(t->opt.codec);
+	if (t->coder)
+		tt_codec_release(t->coder);
 	free(t);
 }

@@ -213,9 +213,9 @@ static int check_tables(const struct tutti_ps *ps, const char *call)
 	uint32_t i;
 
 	for (i = 0; i < ps->ntables; i++)
-		if (ps->table[i]->opt.codec)
+		if (ps->table[i]->coder)
 			return tt_fail(-EOPNOTSUPP,
-				       "%s: table '%s' has a codec, and what its workers hold "
+				       "%s: table '%s' has a codec or significance, and what its workers hold "
 				       "back cannot be saved yet",
 				       call, ps->table[i]->name);
 	return 0;

@@ -201,7 +201,7 @@ static int hand_over_all(struct tt_ps_resize *r)
 					    *fresh = r->fresh ? r->fresh->table[t] : NULL,
 					    *any = old ? old : fresh;
 
-		if (any->opt.codec)
+		if (any->coder)
 			err = hand_over(r, heir, leave ? tt_ps_feedback_residuals(old) : NULL,
 					r->comm->rank == heir ? tt_ps_feedback_residuals(fresh)
 							      : NULL,

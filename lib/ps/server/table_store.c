@@ -98,7 +98,7 @@ static int new_sums(struct tt_ps_store *s)
 		if (!s->scaled)
 			return -ENOMEM;
 	}
-	if (t->opt.codec) {
+	if (t->coder) {
 		s->decoded = malloc(t->block_elems * sizeof(*s->decoded));
 		if (!s->decoded)
 			return -ENOMEM;
@@ -444,7 +444,7 @@ int tt_ps_store_push_coded(struct tt_ps_store *s, const struct tt_ps_msg *m, con
 		return -EPROTO;
 	if (!s->is_set)
 		return -ENODATA;
-	err = tt_codec_decode(s->t->opt.codec, payload, m->len, 0, m->count, s->decoded);
+	err = tt_codec_decode(s->t->coder, payload, m->len, 0, m->count, s->decoded);
 	if (!err)
 		push_block(s, m, (const char *)s->decoded, done);
 	return err;

@@ -73,9 +73,19 @@ void tt_ps_budget_rest(struct tutti_ps *ps);
 /* held_back.c: pushes that travel encoded. The first two without the lock. */
 int tt_ps_feedback_new(struct tutti_ps_table *t);
 void tt_ps_feedback_free(struct tutti_ps_table *t);
-/* Encode n elements of the table, first and up, as one vector. Under the lock, as the next. */
+/* Whether updates wait until they are significant. */
+static inline bool tt_ps_filters(const struct tutti_ps_table *t)
+{
+	return t->feedback && t->opt.significance > 0;
+}
+/* These values were pulled. Without the lock. */
+void tt_ps_feedback_seen(struct tutti_ps_table *t, const float *values, uint64_t first, uint64_t n);
+/*
+ * Encode n elements of the table, first and up, as one vector. *len 0: everything is held back;
+ * n * 4, and *plain: out has the elements themselves. Under the lock, as the next.
+ */
 int tt_ps_feedback_encode(struct tutti_ps_table *t, const float *in, uint64_t first, size_t n,
-			  uint64_t clock, void *out, size_t *len);
+			  uint64_t clock, void *out, size_t *len, bool *plain);
 /* Move what is held back of n elements to out; false: nothing is. */
 bool tt_ps_feedback_take(struct tutti_ps_table *t, uint64_t first, size_t n, float *out);
 void tt_ps_feedback_forget(struct tutti_ps_table *t);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Error feedback of pushes that travel encoded. A worker has the state of its codec for every
+ * Error feedback of pushes that travel encoded, and the filter that holds back small updates
+ * (Hsieh and others: Gaia, NSDI 2017). A worker has the state of its codec for every
  * element of a table: the first vector is the residual, what its encodings have left out so far.
  * It is added to the worker's next push of the element, or pushed as it is: every `flush` clocks,
  * and when the worker leaves. So what the servers got, plus all workers' residuals, is what was
@@ -25,31 +26,123 @@ struct tt_ps_feedback {
 	uint64_t since; /* tutti_ps_held */
 	uint64_t clock, messages;
 	uint64_t plain_bytes, sent_bytes;
+
+	/* significance: the values that were pulled last; memory for a block each */
+	float *seen;
+	float *in, *rest, *before;
 };
+
+static int new_filter(const struct tutti_ps_table *t, struct tt_ps_feedback *f)
+{
+	size_t block = t->block_elems;
+
+	f->seen = calloc((size_t)t->count, sizeof(float));
+	f->in = calloc(3 * block, sizeof(float));
+	if (!f->seen || !f->in)
+		return -ENOMEM;
+	f->rest = f->in + block;
+	f->before = f->rest + block;
+	return 0;
+}
 
 int tt_ps_feedback_new(struct tutti_ps_table *t)
 {
-	int states = tt_codec_states(t->opt.codec);
+	uint64_t states = (uint64_t)tt_codec_states(t->coder), seen = t->opt.significance > 0;
 	struct tt_ps_feedback *f = calloc(1, sizeof(*f));
 
-	if (f)
-		f->state = calloc((size_t)t->count * (size_t)states, sizeof(float));
-	if (!f || !f->state) {
-		free(f);
-		return tt_ps_no_memory(t, t->count * (uint64_t)states * sizeof(float), 0);
-	}
-	f->states = states;
-	f->since = t->ps->clock;
 	t->feedback = f;
+	if (f) {
+		f->states = (int)states;
+		f->since = t->ps->clock;
+		f->state = calloc((size_t)(t->count * states), sizeof(float));
+	}
+	if (!f || !f->state || (seen && new_filter(t, f)))
+		return tt_ps_no_memory(t, t->count * (states + seen) * sizeof(float), 0);
 	return 0;
 }
 
 void tt_ps_feedback_free(struct tutti_ps_table *t)
 {
-	if (t->feedback)
-		free(t->feedback->state);
-	free(t->feedback);
+	struct tt_ps_feedback *f = t->feedback;
+
+	if (!f)
+		return;
+	free(f->state);
+	free(f->seen);
+	free(f->in);
+	free(f);
 }
+
+/* ---- significance ---- */
+
+void tt_ps_feedback_seen(struct tutti_ps_table *t, const float *values, uint64_t first, uint64_t n)
+{
+	struct tt_wire *wire = t->ps->comm->ctx->wire;
+	uint64_t at, part;
+
+	for (at = 0; at < n; at += part) {
+		part = n - at < AT_ONCE ? n - at : AT_ONCE;
+		tt_wire_lock(wire);
+		memcpy(t->feedback->seen + first + at, values + at, part * sizeof(*values));
+		tt_wire_unlock(wire);
+	}
+}
+
+/*
+ * Of n elements: f->in becomes the updates of those that are significant, whose residuals stay;
+ * f->rest what the others hold back, whose residuals become 0. A value that is not finite is
+ * significant. Returns how many are.
+ */
+static size_t choose(struct tt_ps_feedback *f, double share, const float *in, uint64_t first,
+		     size_t n)
+{
+	float *held = f->state + first;
+	const float *seen = f->seen + first;
+	size_t i, kept = 0;
+	float p;
+
+	memcpy(f->before, held, n * sizeof(*held));
+	for (i = 0; i < n; i++) {
+		p = in[i] + held[i];
+		if (fabs((double)p) < share * fabs((double)seen[i]) || p == 0) {
+			f->in[i] = held[i] = 0;
+			f->rest[i] = p;
+		} else {
+			f->in[i] = in[i];
+			f->rest[i] = 0;
+			kept++;
+		}
+	}
+	return kept;
+}
+
+/* A list with as many entries could be no shorter than the elements. */
+static bool is_dense(const struct tutti_ps_table *t, size_t kept, size_t n)
+{
+	return !t->opt.codec && tt_codec_list_bound(kept, n) >= n * sizeof(float);
+}
+
+static void copy_plain(struct tt_ps_feedback *f, uint64_t first, size_t n, float *out)
+{
+	float *held = f->state + first;
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		out[i] = f->in[i] + held[i];
+		if (isfinite(out[i]))
+			held[i] = 0;
+	}
+}
+
+static void hold(struct tt_ps_feedback *f, uint64_t first, size_t n)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++)
+		f->state[first + i] += f->rest[i];
+}
+
+/* ---- encoding ---- */
 
 static uint64_t next_call(const struct tutti_ps_table *t, uint64_t clock)
 {
@@ -62,15 +155,27 @@ static uint64_t next_call(const struct tutti_ps_table *t, uint64_t clock)
 }
 
 int tt_ps_feedback_encode(struct tutti_ps_table *t, const float *in, uint64_t first, size_t n,
-			  uint64_t clock, void *out, size_t *len)
+			  uint64_t clock, void *out, size_t *len, bool *plain)
 {
+	bool filters = tt_ps_filters(t);
 	struct tt_ps_feedback *f = t->feedback;
+	size_t kept = filters ? choose(f, t->opt.significance, in, first, n) : n;
 	float *state[TT_CODEC_STATES];
-	int i, err;
+	int i, err = 0;
 
 	for (i = 0; i < f->states; i++)
 		state[i] = f->state + (uint64_t)i * t->count + first;
-	err = tt_codec_encode(t->opt.codec, in, state, 0, n, next_call(t, clock), out, len);
+	*plain = filters && is_dense(t, kept, n);
+	*len = kept ? n * sizeof(float) : 0;
+	if (*plain)
+		copy_plain(f, first, n, out);
+	else if (kept)
+		err = tt_codec_encode(t->coder, filters ? f->in : in, state, 0, n,
+				      next_call(t, clock), out, len);
+	if (filters && err)
+		memcpy(state[0], f->before, n * sizeof(float));
+	else if (filters)
+		hold(f, first, n);
 	if (err)
 		return err;
 	f->plain_bytes += n * sizeof(float);

@@ -280,7 +280,10 @@ static void values_seen(struct tt_ps_task *task)
 	const struct tt_ps_pull *pull = tt_container(task, struct tt_ps_pull, task);
 	const struct tt_ps_places *p = &pull->places;
 
-	if (!task->table->rows)
+	if (tt_ps_filters(task->table))
+		tt_ps_feedback_seen(task->table, (const float *)(const void *)pull->buf,
+				    pull->offset, pull->count);
+	else if (!task->table->rows)
 		tt_ps_budget_seen(task->table, pull->buf, pull->offset, pull->count);
 	else if (task->table->budget)
 		tt_ps_budget_seen_rows(task->table, p->keys, p->n, pull->buf);
@@ -312,7 +315,7 @@ static int pull_new(struct tutti_ps_table *t, void *buf, size_t more, const char
 	if (ps->staleness >= 0 && task->clock > (uint64_t)ps->staleness)
 		pull->need = task->clock - (uint64_t)ps->staleness;
 	pull->seen.version = pull->seen.min_clock = UINT64_MAX;
-	if (t->budget || tt_ps_notes_rows(t))
+	if (t->budget || tt_ps_filters(t) || tt_ps_notes_rows(t))
 		task->seen = values_seen;
 	*out = pull;
 	return 0;

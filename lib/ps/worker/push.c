@@ -44,6 +44,7 @@ static bool pack(struct push *push, struct tt_ps_out *out, int k, struct tt_ps_m
 	uint64_t first = t->part[k].begin + msg->first;
 	void *behind = out->staging + sizeof(*msg);
 	size_t len = msg->count * t->elem;
+	bool plain = false;
 	int err = 0;
 
 	msg->kind = push->kind == TT_PS_PUSH_FIRST ? TT_PS_SET : TT_PS_PUSH;
@@ -57,14 +58,14 @@ static bool pack(struct push *push, struct tt_ps_out *out, int k, struct tt_ps_m
 	}
 	if (push->kind == TT_PS_PUSH_UPDATES && t->feedback) {
 		err = tt_ps_feedback_encode(t, *payload, first, msg->count, push->task.clock,
-					    behind, &len);
-		msg->kind = TT_PS_PUSH_CODED;
+					    behind, &len, &plain);
+		msg->kind = plain ? TT_PS_PUSH : TT_PS_PUSH_CODED;
 		*payload = NULL;
 	}
 	if (err)
 		tt_ps_task_fail(&push->task, err, "%s", tt_fail_text(err));
 	msg->len = (uint32_t)len;
-	return !err;
+	return !err && len;
 }
 
 static void send_block(struct push *push, struct tt_ps_out *out, int k)

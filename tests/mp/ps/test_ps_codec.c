@@ -407,6 +407,148 @@ static void bytes(void)
 				 .fn = bytes_body));
 }
 
+/* ---- significance ---- */
+
+#define FEW 40 /* elements that change */
+
+static float small(int c, int i)
+{
+	return i < FEW ? (float)((i * 7 + c * 3) % 23 - 11) : 0;
+}
+
+/* The oracle: what is held back, and the values that the worker knows. */
+static int filter_clock(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table *t, int c,
+			float *e, float *x, bool pulls)
+{
+	struct tutti_ps_held held = {.size = sizeof(held)};
+	float u[COUNT], v[COUNT];
+	double sum = 0;
+	uint64_t n = 0;
+	int i;
+
+	for (i = 0; i < COUNT; i++) {
+		u[i] = small(c, i);
+		e[i] += u[i];
+		if (fabsf(e[i]) >= 0.125f * fabsf(pulls ? x[i] : 0)) {
+			x[i] += e[i];
+			e[i] = 0;
+		}
+		n += e[i] != 0;
+		sum += fabs((double)e[i]);
+	}
+	MP_OK(tutti_ps_push(t, u, 0, COUNT, TUTTI_FLOAT32));
+	MP_OK(tutti_ps_held(t, &held));
+	TT_EXPECT(held.elements == n && held.sum == sum);
+	MP_OK(tutti_ps_clock(ps));
+	if (!pulls)
+		return 0;
+	MP_OK(tutti_ps_pull(t, v, 0, COUNT, TUTTI_FLOAT32));
+	TT_EXPECT(!memcmp(v, x, sizeof(v)));
+	return 0;
+}
+
+static int filter_steps(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table *t)
+{
+	struct tutti_ps_held held = {.size = sizeof(held)};
+	float e[COUNT] = {0}, x[COUNT], v[COUNT];
+	uint64_t sent;
+	int c, i;
+
+	for (i = 0; i < COUNT; i++)
+		x[i] = 100;
+	/* nothing was pulled yet, so all is significant; elements that do not change are not */
+	TT_EXPECT(!filter_clock(job, ps, t, 0, e, x, false));
+	MP_OK(tutti_ps_held(t, &held));
+	sent = held.sent_bytes;
+	TT_EXPECT(!held.elements && sent && sent <= 8 + 5 * FEW);
+	MP_OK(tutti_ps_pull(t, v, 0, COUNT, TUTTI_FLOAT32));
+	TT_EXPECT(!memcmp(v, x, sizeof(v)));
+	for (c = 1; c < 50; c++)
+		TT_EXPECT(!filter_clock(job, ps, t, c, e, x, true));
+	MP_OK(tutti_ps_held(t, &held));
+	TT_EXPECT(held.elements && held.plain_bytes == 50 * COUNT * sizeof(float));
+	TT_EXPECT(held.sent_bytes < sent + 49 * (8 + 5 * FEW) / 2);
+	MP_OK(tutti_ps_flush(t));
+	MP_OK(tutti_ps_clock(ps));
+	MP_OK(tutti_ps_pull(t, v, 0, COUNT, TUTTI_FLOAT32));
+	for (i = 0; i < COUNT; i++)
+		TT_EXPECT(v[i] == x[i] + e[i]);
+	/* where most elements are significant, they travel as they are */
+	MP_OK(tutti_ps_held(t, &held));
+	sent = held.sent_bytes;
+	for (i = 0; i < COUNT; i++)
+		e[i] = i % 2 || i > 2100 ? 1000 : 1;
+	MP_OK(tutti_ps_push(t, e, 0, COUNT, TUTTI_FLOAT32));
+	MP_OK(tutti_ps_held(t, &held));
+	TT_EXPECT(held.sent_bytes - sent > 2 * 512 * 5);
+	TT_EXPECT(held.sent_bytes - sent <= 2 * (512 * 5 + 8) + (COUNT - 2 * BLOCK) * 4);
+	MP_OK(tutti_ps_clock(ps));
+	MP_OK(tutti_ps_pull(t, x, 0, COUNT, TUTTI_FLOAT32));
+	for (i = 0; i < COUNT; i++)
+		TT_EXPECT(x[i] == v[i] + (e[i] == 1000 ? 1000 : 0));
+	return 0;
+}
+
+/* With a codec: what it leaves out and what is not significant make up one residual. */
+static int both_steps(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table *t)
+{
+	struct tutti_ps_held held = {.size = sizeof(held)};
+	static double sum[COUNT], size[COUNT];
+	float u[COUNT], v[COUNT];
+	int c, i;
+
+	MP_OK(tutti_ps_pull(t, v, 0, COUNT, TUTTI_FLOAT32));
+	for (c = 0; c < 200; c++) {
+		for (i = 0; i < COUNT; i++) {
+			u[i] = value(1, 1, c, i);
+			sum[i] += (double)u[i];
+			size[i] += fabs((double)u[i]);
+		}
+		MP_OK(tutti_ps_push(t, u, 0, COUNT, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_clock(ps));
+		MP_OK(tutti_ps_pull(t, v, 0, COUNT, TUTTI_FLOAT32));
+	}
+	MP_OK(tutti_ps_held(t, &held));
+	TT_EXPECT(held.most > 5);
+	MP_OK(tutti_ps_flush(t));
+	MP_OK(tutti_ps_clock(ps));
+	MP_OK(tutti_ps_pull(t, v, 0, COUNT, TUTTI_FLOAT32));
+	for (i = 0; i < COUNT; i++)
+		TT_EXPECT(fabs((double)v[i] - 100 - sum[i]) <= 1e-6 * (size[i] + 100));
+	return 0;
+}
+
+static int filter_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt),
+				       .init = TUTTI_PS_CONSTANT,
+				       .init_a = 100,
+				       .block = BLOCK * 4,
+				       .significance = 0.125};
+	struct tutti_ps_table *t, *both;
+	struct tutti_ps *ps;
+
+	MP_OK(mp_ps_open(job, 1, 0, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", COUNT, TUTTI_FLOAT32, &opt, &t));
+	MP_OK(tutti_codec_create("int8:block=64", &opt.codec));
+	MP_OK(tutti_ps_dense(ps, "both", COUNT, TUTTI_FLOAT32, &opt, &both));
+	MP_OK(tutti_codec_free(opt.codec));
+	if (job->rank) {
+		TT_EXPECT(!filter_steps(job, ps, t));
+		TT_EXPECT(!both_steps(job, ps, both));
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void filter(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = filter_body));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi TUTTI_IF=lo",
+				 .fn = filter_body));
+}
+
 /* ---- values that are not finite ---- */
 
 static int wild_body(struct mp_job *job)
@@ -474,6 +616,21 @@ static int refused_body(struct mp_job *job)
 	bad.flush = 1;
 	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT32, &bad, &t), -EINVAL);
 	MP_SAID("without codec");
+	bad.flush = 0;
+	bad.significance = NAN;
+	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT32, &bad, &t), -EINVAL);
+	bad.significance = -1;
+	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT32, &bad, &t), -EINVAL);
+	MP_SAID("significance is -1");
+	bad.significance = 1;
+	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_INT32, &bad, &t), -EINVAL);
+	bad.significance = 1 + job->rank;
+	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT32, &bad, &t), -TUTTI_EMISMATCH);
+	MP_OK(tutti_codec_create("dgc:1%", &bad.codec));
+	bad.significance = 1;
+	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT32, &bad, &t), -EOPNOTSUPP);
+	MP_SAID("not possible with codec dgc");
+	MP_OK(tutti_codec_free(bad.codec));
 	bad = opt;
 	bad.codec = job->rank ? fp16 : int8;
 	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT32, &bad, &t), -TUTTI_EMISMATCH);
@@ -799,6 +956,7 @@ int main(int argc, char **argv)
 					       {"held", held},
 					       {"leave", leave},
 					       {"bytes", bytes},
+					       {"filter", filter},
 					       {"wild", wild},
 					       {"refused", refused},
 					       {"damage", damage},
