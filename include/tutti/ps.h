@@ -141,6 +141,11 @@ struct tutti_ps_options {
 	double significance;
 	int flush; /* what is held back is pushed as it is when a worker's clock becomes a multiple
 		      of this, and when the worker leaves [only then] */
+	/*
+	 * fp16, bf16, fp8 or int8: servers publish each block a second time, encoded, which pulls
+	 * read instead. Dense tables of float32. [pulls read the values themselves]
+	 */
+	struct tutti_codec *publish;
 };
 
 /**
@@ -210,6 +215,12 @@ int tutti_ps_clock(struct tutti_ps *ps);
 int tutti_ps_iclock(struct tutti_ps *ps, struct tutti_request **request);
 /** tutti_ps_clock_to - set the clock, which must not go back. */
 int tutti_ps_clock_to(struct tutti_ps *ps, uint64_t clock);
+
+/**
+ * tutti_ps_exact - on 1: this worker's pulls of a table with options.publish read the values
+ * themselves from now on; 0: the encoded copies again. Local.
+ */
+int tutti_ps_exact(struct tutti_ps_table *table, int on);
 
 /* The staleness of a table's last complete pull. */
 struct tutti_ps_read {

@@ -220,6 +220,18 @@ int tutti_ps_last_read(struct tutti_ps_table *table, struct tutti_ps_read *read)
 	return tt_sized_write(&sized, "tutti_ps_last_read", read, &last);
 }
 
+int tutti_ps_exact(struct tutti_ps_table *table, int on)
+{
+	if (!table)
+		return tt_fail(-EINVAL, "tutti_ps_exact: table is NULL");
+	if (on & ~1)
+		return tt_fail(-EINVAL, "tutti_ps_exact: on is %d; it must be 0 or 1", on);
+	tt_wire_lock(table->ps->comm->ctx->wire);
+	table->exact = on;
+	tt_wire_unlock(table->ps->comm->ctx->wire);
+	return 0;
+}
+
 int tutti_ps_held(struct tutti_ps_table *table, struct tutti_ps_held *held)
 {
 	static const struct tt_sized sized = TT_SIZED("held", tutti_ps_held, sent_bytes);

@@ -106,8 +106,8 @@ struct tt_ps_head {
 	uint64_t length;
 	uint64_t checksum; /* XXH3 of the data */
 	uint64_t generation;
-	uint64_t version; /* dense: number of updates applied */
-	uint64_t spare[2];
+	uint64_t version;		/* dense: number of updates applied */
+	uint64_t coded, coded_checksum; /* the encoded copy: its length; XXH3 of it */
 };
 
 /* Lower bound of a replica's sequence numbers; above those of all replicas before it. */

@@ -73,7 +73,8 @@ struct tutti_ps_table {
 	struct tutti_codec *coder; /* of pushes: opt.codec, or for what is significant; or NULL */
 	size_t pitch;		   /* bytes of an element, or of a published row with its version */
 	size_t block_elems, block_pitch; /* whole rows; bytes of a slot with its head */
-	struct tt_ps_part *part;	 /* by server */
+	size_t coded; /* bytes of a slot for the encoded copy, before the data; 0: none */
+	struct tt_ps_part *part; /* by server */
 	struct tutti_win *win;
 	char *mem; /* of this rank: as a server directory and blocks, then as a worker hints */
 	size_t size, hints; /* hints: offset of the worker's part */
@@ -87,6 +88,7 @@ struct tutti_ps_table {
 	struct tt_ps_track *track; /* by server */
 	struct tt_map places;	   /* of keys. TT_PS_UNSEEN: for pushes only so far */
 	struct tutti_ps_read last;
+	bool exact;		   /* pulls do not read encoded copies */
 	uint64_t taus, answered;   /* of pushes */
 	struct tt_ps_cache *cache; /* by server; NULL: not essp */
 	bool has_cache;

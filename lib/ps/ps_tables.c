@@ -281,6 +281,30 @@ static int check_codec(const struct tutti_ps_table *t)
 	return 0;
 }
 
+/* Copies have no feedback, so they need a codec whose error is bounded for each element. */
+static int check_publish(const struct tutti_ps_table *t)
+{
+	const struct tutti_ps_options *o = &t->opt;
+	const char *name = o->publish ? tt_codec_name(o->publish) : NULL;
+
+	if (!name)
+		return 0;
+	if (strcmp(name, "fp16") && strcmp(name, "bf16") && strncmp(name, "fp8:", 4) &&
+	    strncmp(name, "int8:", 5))
+		return tt_fail(-EINVAL,
+			       "a table's options: publish is %s; it must be fp16, bf16, fp8 or "
+			       "int8",
+			       name);
+	if (t->datatype != TUTTI_FLOAT32)
+		return tt_fail(-EINVAL,
+			       "a table's options: publish is for tables of float32, not %s",
+			       tt_datatype_name(t->datatype));
+	if (t->rows || o->essp)
+		return tt_fail(-EOPNOTSUPP, "a table's options: publish is not possible %s yet",
+			       t->rows ? "for rows" : "with essp");
+	return 0;
+}
+
 static int check_table(struct tutti_ps *ps, const char *name, const struct tutti_ps_options *user,
 		       struct tutti_ps_table *like)
 {
@@ -329,7 +353,9 @@ static int check_table(struct tutti_ps *ps, const char *name, const struct tutti
 		err = check_numbers(o, like->datatype);
 	if (!err)
 		err = check_modes(ps, like);
-	return err ? err : check_codec(like);
+	if (!err)
+		err = check_codec(like);
+	return err ? err : check_publish(like);
 }
 
 /* A hash of everything that must be equal on all ranks. */
@@ -361,6 +387,7 @@ static uint64_t fingerprint(const struct tutti_ps_table *t)
 	memcpy(&word, &o.budget, sizeof(word));
 	h = tt_hash_add(h, word);
 	h = tt_hash_add(tt_hash_add(h, o.codec ? tt_codec_hash(o.codec) : 0), (uint64_t)o.flush);
+	h = tt_hash_add(h, o.publish ? tt_codec_hash(o.publish) : 0);
 	memcpy(&word, &o.significance, sizeof(word));
 	h = tt_hash_add(h, word);
 	return tt_hash_add(h, o.block) >>

@@ -3,7 +3,7 @@
  * Where the parts of a table lie. A server's memory of it, which workers read:
  *
  *	[directory: a word for each block][slot 0 of all blocks][slot 1 of all blocks]  a slot:
- *	head, data
+ *	head, encoded copy if the table has them, data
  *
  * so that what is pulled together lies together: among slots that are not read, copies of some MB
  * took a third longer. Then, with essp, a line for each worker. A worker's memory: copies of the
@@ -97,7 +97,9 @@ static int cut(struct tutti_ps_table *t)
 			most = t->part[k].elems;
 	if (t->block_elems > most)
 		t->block_elems = most;
-	t->block_pitch = sizeof(struct tt_ps_head) + lines(t->block_elems / t->width * t->pitch);
+	t->coded = t->opt.publish ? lines(tt_codec_bound(t->opt.publish, t->block_elems)) : 0;
+	t->block_pitch =
+		sizeof(struct tt_ps_head) + t->coded + lines(t->block_elems / t->width * t->pitch);
 	for (k = 0; k < t->ps->nservers; k++) {
 		t->part[k].blocks = (t->part[k].elems + t->block_elems - 1) / t->block_elems;
 		if (t->part[k].blocks > UINT32_MAX) /* lists of blocks have 32-bit entries */
@@ -273,6 +275,8 @@ int tt_ps_table_new(struct tutti_ps *ps, const struct tutti_ps_table *like,
 	t->ps = ps;
 	t->index = ps->ntables;
 	t->coder = NULL;
+	if (t->opt.publish)
+		tt_codec_hold(t->opt.publish);
 	err = get_coder(t);
 	if (!err)
 		err = lay_out(t);
@@ -312,5 +316,7 @@ void tt_ps_table_free(struct tutti_ps_table *t)
 	free(t->part);
 	if (t->coder)
 		tt_codec_release(t->coder);
+	if (t->opt.publish)
+		tt_codec_release(t->opt.publish);
 	free(t);
 }

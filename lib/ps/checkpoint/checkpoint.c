@@ -215,7 +215,8 @@ static int check_tables(const struct tutti_ps *ps, const char *call)
 	for (i = 0; i < ps->ntables; i++)
 		if (ps->table[i]->coder)
 			return tt_fail(-EOPNOTSUPP,
-				       "%s: table '%s' has a codec or significance, and what its workers hold "
+				       "%s: table '%s' has a codec or significance, and what its "
+				       "workers hold "
 				       "back cannot be saved yet",
 				       call, ps->table[i]->name);
 	return 0;

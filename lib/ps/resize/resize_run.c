@@ -26,7 +26,7 @@
 /* A table's description for new ranks, without its functions. */
 struct described {
 	char name[TT_PS_NAME];
-	char codec[TUTTI_CODEC_NAME_MAX]; /* empty: none */
+	char codec[TUTTI_CODEC_NAME_MAX], publish[TUTTI_CODEC_NAME_MAX]; /* empty: none */
 	uint64_t rows, datatype, elem, width, count;
 	struct tutti_ps_options opt;
 };
@@ -123,15 +123,18 @@ static void describe(const struct tutti_ps_table *t, struct described *d)
 	d->opt.codec = NULL;
 	if (t->opt.codec)
 		snprintf(d->codec, sizeof(d->codec), "%s", tt_codec_name(t->opt.codec));
+	d->opt.publish = NULL;
+	if (t->opt.publish)
+		snprintf(d->publish, sizeof(d->publish), "%s", tt_codec_name(t->opt.publish));
 }
 
 /* A rank that has the table has its codec, too; a new rank makes it from its name. */
 static int make_table(struct tt_ps_resize *r, const struct described *d,
 		      struct tutti_ps_table *like)
 {
-	struct tutti_codec *codec = NULL;
+	struct tutti_codec *codec = NULL, *publish = like->opt.publish;
 	struct tutti_ps_table *t;
-	int err;
+	int err = 0;
 
 	if (like->opt.codec)
 		codec = tt_codec_hold(like->opt.codec);
@@ -141,9 +144,17 @@ static int make_table(struct tt_ps_resize *r, const struct described *d,
 					    "of table '%s'",
 			       d->codec, d->name);
 	like->opt.codec = codec;
-	err = tt_ps_make_table(r->fresh, like, &t);
+	if (publish)
+		tt_codec_hold(publish);
+	else if (d->publish[0])
+		err = tt_codec_new(d->publish, &publish);
+	like->opt.publish = publish;
+	if (!err)
+		err = tt_ps_make_table(r->fresh, like, &t);
 	if (codec)
 		tt_codec_release(codec);
+	if (publish)
+		tt_codec_release(publish);
 	return err;
 }
 
@@ -167,6 +178,7 @@ static int make_tables(struct tt_ps_resize *r, const struct described *d)
 			like.opt.fill = r->old->table[i]->opt.fill;
 			like.opt.arg = r->old->table[i]->opt.arg;
 			like.opt.codec = r->old->table[i]->opt.codec;
+			like.opt.publish = r->old->table[i]->opt.publish;
 		}
 		err = make_table(r, d, &like);
 	}
@@ -271,6 +283,7 @@ static void keep_own(struct tutti_ps_table *from, struct tutti_ps_table *to)
 
 	to->taus = from->taus;
 	to->answered = from->answered;
+	to->exact = from->exact;
 	tt_ps_feedback_keep(from, to);
 	if (!sum.sums || !from->accrued.sums)
 		return;

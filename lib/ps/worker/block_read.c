@@ -19,6 +19,7 @@
  * and what lies between; else the head is read separately.
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <xxhash.h>
 
@@ -87,12 +88,30 @@ static bool may_read(const struct tt_ps_unit *u)
 	       link->min_clock >= u->pull->need;
 }
 
+/* Elements of the block; bytes of its encoded copy, which all have the same length. */
+static size_t elems_of(const struct tt_ps_unit *u)
+{
+	const struct tutti_ps_table *t = u->pull->task.table;
+	uint64_t left = t->part[u->server].elems - u->block * t->block_elems;
+
+	return left < t->block_elems ? (size_t)left : t->block_elems;
+}
+
+static size_t coded_of(const struct tt_ps_unit *u)
+{
+	return tt_codec_bound(u->pull->task.table->opt.publish, elems_of(u));
+}
+
 /* Bytes to read together with the head; 0: too long. */
 static size_t span_of(const struct tt_ps_unit *u)
 {
 	const struct tutti_ps_table *t = u->pull->task.table;
 	size_t block = t->block_pitch - sizeof(struct tt_ps_head), end = 0, i;
 
+	if (u->pull->coded)
+		return coded_of(u);
+	if (t->coded) /* what is behind the head is the copy */
+		return 0;
 	/*
 	 * With checksums, read the whole block if it is small: a checksum covers the whole block.
 	 */
@@ -111,13 +130,14 @@ static size_t span_of(const struct tt_ps_unit *u)
 static void read_items(struct tt_ps_unit *u, uint64_t at)
 {
 	const struct tt_ps_item *item;
+	size_t coded = u->pull->task.table->coded;
 	bool beside = true, can = tt_win_gets_head(u->pull->task.table->win, rank_of(u));
 
 	u->pending++; /* keeps the unit waiting until all are posted */
 	for (item = u->item; item < u->item + u->items; item++) {
-		size_t before = sizeof(struct tt_ps_head) + item->offset;
+		size_t before = sizeof(struct tt_ps_head) + coded + item->offset;
 
-		if (beside && can && item->offset <= TT_PS_SPAN) {
+		if (beside && can && coded + item->offset <= TT_PS_SPAN) {
 			get_behind(u, before, item->local, before + item->len, at);
 			beside = false;
 		} else {
@@ -170,7 +190,26 @@ static bool torn(const struct tt_ps_unit *u)
 	bool whole = u->span ? u->span >= h->length
 			     : u->items == 1 && !u->item->offset && u->item->len == h->length;
 
+	if (u->pull->coded)
+		return u->pull->task.ps->verify &&
+		       XXH3_64bits(u->landing->data, u->span) != h->coded_checksum;
 	return u->pull->task.ps->verify && whole && XXH3_64bits(data, h->length) != h->checksum;
+}
+
+/* The copy came over the network. A part of a block is decoded with the whole block. */
+static int decode(const struct tt_ps_unit *u)
+{
+	const struct tutti_ps_table *t = u->pull->task.table;
+	size_t n = elems_of(u);
+	bool all = u->item->len == n * sizeof(float);
+	float *to = all ? u->item->local : u->pull->units->decoded;
+	int err = u->landing->head.coded == u->span ? 0 : -EPROTO;
+
+	if (!err)
+		err = tt_codec_decode(t->opt.publish, u->landing->data, u->span, 0, n, to);
+	if (!err && !all)
+		memcpy(u->item->local, (const char *)to + u->item->offset, u->item->len);
+	return err;
 }
 
 static void copy_out(const struct tt_ps_unit *u)
@@ -196,7 +235,13 @@ static void accept(struct tt_ps_unit *u)
 	else if (torn(u))
 		tt_ps_task_fail(task, -EBADMSG, "block %llu of rank %d does not have its checksum",
 				(unsigned long long)u->block, task->ps->server[u->server]);
-	if (u->span)
+	else if (pull->coded && decode(u))
+		tt_ps_task_fail(task, -EPROTO,
+				"the encoded copy of block %llu of rank %d is damaged: %llu bytes, "
+				"and %zu are expected",
+				(unsigned long long)u->block, task->ps->server[u->server],
+				(unsigned long long)h->coded, u->span);
+	if (u->span && !pull->coded)
 		copy_out(u);
 	tt_ps_pull_got(u);
 	if (min < pull->seen.min_clock)
@@ -363,18 +408,74 @@ static int new_units(struct tutti_ps *ps, struct tt_ps_units **out)
 	return 0;
 }
 
+static size_t wide_size(size_t coded)
+{
+	return (offsetof(struct tt_ps_landing, data) + coded + TT_PS_LINE - 1) / TT_PS_LINE *
+	       TT_PS_LINE;
+}
+
+/* Memory for the encoded copies of this table's blocks, or of larger ones. */
+static int widen(struct tt_ps_pull *pull, struct tt_ps_units *units)
+{
+	const struct tutti_ps_table *t = pull->task.table;
+	float *decoded = units->decoded;
+	int err;
+
+	if (units->elems < t->block_elems) {
+		decoded = realloc(decoded, t->block_elems * sizeof(*decoded));
+		if (!decoded)
+			return -ENOMEM;
+		units->decoded = decoded;
+		units->elems = t->block_elems;
+	}
+	if (units->coded >= t->coded)
+		return 0;
+	tutti_free(units->wide);
+	units->wide = NULL;
+	units->coded = 0;
+	err = tutti_alloc(pull->task.ps->comm->ctx, TT_PS_UNITS * wide_size(t->coded),
+			  (void **)&units->wide);
+	if (!err)
+		units->coded = t->coded;
+	return err;
+}
+
+static void set_landings(const struct tt_ps_pull *pull, struct tt_ps_units *units)
+{
+	char *wide = units->wide;
+	int i;
+
+	for (i = 0; i < TT_PS_UNITS; i++)
+		units->unit[i].landing =
+			pull->coded
+				? (struct tt_ps_landing *)(void *)(wide +
+								   (size_t)i *
+									   wide_size(units->coded))
+				: &units->landing[i];
+}
+
 int tt_ps_units_get(struct tt_ps_pull *pull)
 {
 	struct tutti_ps *ps = pull->task.ps;
-	int err;
+	int err = 0;
 
 	pull->units = ps->units;
-	if (pull->units) {
+	if (pull->units)
 		ps->units = pull->units->next;
-		return 0;
+	else
+		err = new_units(ps, &pull->units);
+	if (err)
+		return tt_ps_no_memory(pull->task.table, sizeof(*pull->units), err);
+	if (pull->coded)
+		err = widen(pull, pull->units);
+	if (err) {
+		tt_ps_units_put(pull);
+		pull->units = NULL;
+		return tt_ps_no_memory(pull->task.table,
+				       TT_PS_UNITS * wide_size(pull->task.table->coded), err);
 	}
-	err = new_units(ps, &pull->units);
-	return err ? tt_ps_no_memory(pull->task.table, sizeof(*pull->units), err) : 0;
+	set_landings(pull, pull->units);
+	return 0;
 }
 
 void tt_ps_units_put(struct tt_ps_pull *pull)
@@ -391,6 +492,8 @@ void tt_ps_units_free(struct tutti_ps *ps)
 
 	while ((units = ps->units)) {
 		ps->units = units->next;
+		tutti_free(units->wide);
+		free(units->decoded);
 		tutti_free(units);
 	}
 }

@@ -303,6 +303,7 @@ static int pull_new(struct tutti_ps_table *t, void *buf, size_t more, const char
 	if (err)
 		return err;
 	pull = tt_container(task, struct tt_ps_pull, task);
+	pull->coded = t->coded && !t->exact;
 	err = tt_ps_check_calls(t->ps);
 	if (!err)
 		err = tt_ps_units_get(pull);

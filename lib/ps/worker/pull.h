@@ -11,7 +11,7 @@
 #define TT_PS_UNITS 16	/* blocks that a pull reads at once */
 #define TT_PS_SPAN 8128 /* bytes of data read together with their head, and copied from there */
 
-/* Memory of a unit that the device can write. */
+/* Memory of a unit that the device can write; for encoded copies data is longer. */
 struct tt_ps_landing {
 	uint64_t word; /* of the directory, or a stamp */
 	uint64_t spare[7];
@@ -57,6 +57,10 @@ struct tt_ps_unit {
 struct tt_ps_units {
 	struct tt_ps_landing landing[TT_PS_UNITS];
 	struct tt_ps_unit unit[TT_PS_UNITS];
+	char *wide; /* landings for encoded copies of up to `coded` bytes; NULL: none yet */
+	size_t coded;
+	float *decoded; /* a block of `elems` elements */
+	size_t elems;
 	struct tt_ps_units *next;
 };
 
@@ -78,6 +82,7 @@ struct tt_ps_pull {
 	enum tt_ps_pull_state state;
 	bool more;	  /* blocks are left that have no unit yet */
 	bool busy;	  /* advance runs */
+	bool coded;	  /* it reads encoded copies */
 	int used, active; /* units: that were used; that are */
 	uint64_t need;	  /* the clock that must have been reached */
 	struct tt_ps_units *units;

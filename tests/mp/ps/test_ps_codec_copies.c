@@ -1,0 +1,407 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Encoded copies of published blocks: pulls return what the values of one version decode to, of
+ * whole blocks and of parts; exact pulls; the bytes; many versions at once; damaged copies; servers
+ * that are killed; membership change; refused options.
+ */
+#include "config.h"
+
+#include "tests/mp/job.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "lib/ps/ps.h"
+
+#define SHM "TUTTI_TRANSPORT=shm "
+#define COUNT 20000
+#define BLOCK 4000 /* elements */
+
+static const char *const codecs[] = {"fp16",	 "bf16",	  "fp8:e4m3",
+				     "fp8:e5m2", "int8:block=64", "int8"};
+#define CODECS ((int)(sizeof(codecs) / sizeof(codecs[0])))
+
+static int make(struct mp_job *job, struct tutti_ps *ps, const char *codec, size_t block,
+		struct tutti_ps_table **t)
+{
+	struct tutti_ps_options opt = {
+		.size = sizeof(opt), .init = TUTTI_PS_ZERO, .block = block * sizeof(float)};
+
+	MP_OK(tutti_codec_create(codec, &opt.publish));
+	MP_OK(tutti_ps_dense(ps, codec, COUNT, TUTTI_FLOAT32, &opt, t));
+	MP_OK(tutti_codec_free(opt.publish));
+	return 0;
+}
+
+static float value(int w, int c, int i)
+{
+	uint32_t h = (uint32_t)c * 2654435761u + (uint32_t)w * 40503u + (uint32_t)i * 2246822519u;
+
+	h ^= h >> 15;
+	h *= 2246822519u;
+	h ^= h >> 13;
+	return ((float)(h % 20001) - 10000) / 1000.0f;
+}
+
+/* ---- values ---- */
+
+/* v becomes what the encoded copies of its blocks decode to; one server. */
+static int through(const char *name, float *v)
+{
+	static char coded[8 * BLOCK];
+	struct tutti_codec *codec;
+	size_t at, n, len;
+
+	TT_EXPECT(!tutti_codec_create(name, &codec));
+	for (at = 0; at < COUNT; at += n) {
+		n = COUNT - at < BLOCK ? COUNT - at : BLOCK;
+		TT_EXPECT(
+			!tutti_codec_encode(codec, v + at, n, TUTTI_FLOAT32, NULL, 0, coded, &len));
+		TT_EXPECT(!tutti_codec_decode(codec, coded, len, v + at, n, TUTTI_FLOAT32));
+	}
+	TT_EXPECT(!tutti_codec_free(codec));
+	return 0;
+}
+
+/* Exact pulls, whole ones, and parts of one block and of several. */
+static int compare(struct mp_job *job, struct tutti_ps_table *t, const char *name, const float *x)
+{
+	static const int from[] = {0, 1, BLOCK - 1, BLOCK, 3 * BLOCK + 5, COUNT - 1, 17};
+	static const int to[] = {1, 2, BLOCK + 1, 2 * BLOCK, 3 * BLOCK + 6, COUNT, COUNT - 3};
+	static float v[COUNT], d[COUNT];
+	int i;
+
+	memcpy(d, x, sizeof(d));
+	TT_EXPECT(!through(name, d));
+	MP_OK(tutti_ps_exact(t, 1));
+	MP_OK(tutti_ps_pull(t, v, 0, COUNT, TUTTI_FLOAT32));
+	TT_EXPECT(!memcmp(v, x, sizeof(v)));
+	for (i = 0; i < 7; i++) {
+		MP_OK(tutti_ps_pull(t, v, (size_t)from[i], (size_t)(to[i] - from[i]),
+				    TUTTI_FLOAT32));
+		TT_EXPECT(!memcmp(v, x + from[i], (size_t)(to[i] - from[i]) * 4));
+	}
+	MP_OK(tutti_ps_exact(t, 0));
+	MP_OK(tutti_ps_pull(t, v, 0, COUNT, TUTTI_FLOAT32));
+	TT_EXPECT(!memcmp(v, d, sizeof(v)));
+	for (i = 0; i < 7; i++) {
+		memset(v, 0x77, sizeof(v));
+		MP_OK(tutti_ps_pull(t, v + 1, (size_t)from[i], (size_t)(to[i] - from[i]),
+				    TUTTI_FLOAT32));
+		TT_EXPECT(!memcmp(v + 1, d + from[i], (size_t)(to[i] - from[i]) * 4));
+		TT_EXPECT(v[0] == v[COUNT - 1] || to[i] - from[i] >= COUNT - 20);
+	}
+	return 0;
+}
+
+static int values_body(struct mp_job *job)
+{
+	static float u[COUNT], x[COUNT];
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	int k, c, i;
+
+	MP_OK(mp_ps_open(job, 1, *(const int *)job->arg, &ps));
+	for (k = 0; k < CODECS; k++) {
+		TT_EXPECT(!make(job, ps, codecs[k], BLOCK, &t));
+		memset(x, 0, sizeof(x));
+		for (c = 0; c < 5 && job->rank; c++) {
+			for (i = 0; i < COUNT; i++)
+				u[i] = c == 4 && i == 70 ? 1e30f : value(k, c, i);
+			MP_OK(tutti_ps_push(t, u, 0, COUNT, TUTTI_FLOAT32));
+			MP_OK(tutti_ps_clock(ps));
+			for (i = 0; i < COUNT; i++)
+				x[i] += u[i];
+			TT_EXPECT(!compare(job, t, codecs[k], x));
+		}
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void values(void)
+{
+	int staleness[] = {0, 1, TUTTI_PS_ASYNC}, i;
+
+	for (i = 0; i < 3; i++)
+		TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = values_body, .arg = &staleness[i]));
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM "TUTTI_PS_VERIFY=1", .fn = values_body,
+			 .arg = &staleness[0]));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = values_body, .arg = &staleness[1],
+			 .env = "TUTTI_TRANSPORT=fault:shm "
+				"TUTTI_FAULT=seed=3,delay=0.1:300,reorder=0.3,again=0.2"));
+}
+
+static void values_ofi(void)
+{
+	int staleness = 1;
+
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi TUTTI_IF=lo TUTTI_CHECKSUM=1",
+			 .fn = values_body, .arg = &staleness));
+}
+
+static void values_verbs(void)
+{
+	int staleness = 1;
+
+	if (mp_no_verbs())
+		TT_SKIP("%s", mp_no_verbs());
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=verbs", .fn = values_body,
+			 .arg = &staleness));
+}
+
+/* ---- one version: every push adds 1 to all elements, so those of a block are always equal ---- */
+
+#define PUSHES 2000
+
+static int versions_body(struct mp_job *job)
+{
+	static float one[COUNT], v[COUNT];
+	int pushes = mp_sanitized() ? PUSHES / 10 : PUSHES, i, k;
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+
+	MP_OK(mp_ps_open(job, 1, TUTTI_PS_ASYNC, &ps));
+	TT_EXPECT(!make(job, ps, "fp16", BLOCK, &t));
+	for (i = 0; i < COUNT; i++)
+		one[i] = 1;
+	for (i = 0; i < pushes && job->rank == 1; i++)
+		MP_OK(tutti_ps_push(t, one, 0, COUNT, TUTTI_FLOAT32));
+	if (job->rank == 1)
+		atomic_store(&job->shared->word[1], 1);
+	while (job->rank > 1 && !atomic_load(&job->shared->word[1])) {
+		MP_OK(tutti_ps_pull(t, v, 3, COUNT - 3, TUTTI_FLOAT32));
+		for (i = 3; i < COUNT; i++) {
+			k = i / BLOCK * BLOCK;
+			TT_EXPECT(v[i - 3] == v[(k < 3 ? 3 : k) - 3]);
+		}
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void versions(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_PS_GRACE=20", .fn = versions_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_PS_GRACE=20 TUTTI_PS_VERIFY=1",
+			 .fn = versions_body));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=ofi TUTTI_IF=lo TUTTI_PS_GRACE=20",
+				 .fn = versions_body));
+}
+
+/* ---- bytes ---- */
+
+static int bytes_body(struct mp_job *job)
+{
+	static const char *const with[] = {"fp16", "int8", "fp8:e4m3"};
+	static const double ratio[] = {2, 256.0 / 65, 4};
+	static float v[COUNT];
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	uint64_t got;
+	int k;
+
+	MP_OK(mp_ps_open(job, 1, 0, &ps));
+	for (k = 0; k < 3; k++) {
+		TT_EXPECT(!make(job, ps, with[k], BLOCK, &t));
+		if (!job->rank)
+			continue;
+		MP_OK(tutti_ps_pull(t, v, 0, COUNT, TUTTI_FLOAT32));
+		got = mp_got_bytes(job);
+		MP_OK(tutti_ps_pull(t, v, 0, COUNT, TUTTI_FLOAT32));
+		got = mp_got_bytes(job) - got;
+		TT_EXPECT((double)got >= COUNT * 4 / ratio[k]);
+		TT_EXPECT((double)got <= COUNT * 4 / ratio[k] + COUNT / BLOCK * 128);
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void bytes(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = bytes_body));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi TUTTI_IF=lo",
+				 .fn = bytes_body));
+}
+
+/* ---- damaged copies ---- */
+
+static int damage_body(struct mp_job *job)
+{
+	bool length = *(const bool *)job->arg;
+	static float v[COUNT];
+	struct tt_ps_head *head;
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+
+	MP_OK(mp_ps_open(job, 1, 0, &ps));
+	TT_EXPECT(!make(job, ps, "int8", BLOCK, &t));
+	if (!job->rank) {
+		head = (struct tt_ps_head *)(void *)(t->mem + tt_ps_slot_at(t, 0, 2, 0));
+		if (length)
+			head->coded--;
+		else
+			((char *)(head + 1))[77] ^= 4;
+	}
+	mp_meet(job);
+	if (job->rank) {
+		MP_ERR(tutti_ps_pull(t, v, 0, COUNT, TUTTI_FLOAT32), length ? -EPROTO : -EBADMSG);
+		MP_SAID("block 2 of rank 0");
+		MP_OK(tutti_ps_pull(t, v, 0, BLOCK, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_exact(t, 1));
+		MP_OK(tutti_ps_pull(t, v, 0, COUNT, TUTTI_FLOAT32));
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void damage(void)
+{
+	bool length[] = {false, true};
+
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM "TUTTI_PS_VERIFY=1", .fn = damage_body,
+			 .arg = &length[0]));
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = damage_body, .arg = &length[1]));
+}
+
+/* ---- a server is killed; its replica's copies are read ---- */
+
+#define ROUNDS 40
+
+static int killed_body(struct mp_job *job)
+{
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .copies = 2,
+					 .role = job->rank ? TUTTI_PS_SERVER : TUTTI_PS_WORKER};
+	static float one[COUNT], v[COUNT];
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	int c, i;
+
+	MP_OK(tutti_ps_open(job->world, &config, &ps));
+	TT_EXPECT(!make(job, ps, "fp16", 1000, &t));
+	for (i = 0; i < COUNT; i++)
+		one[i] = (float)(i % 7);
+	for (c = 0; c < ROUNDS && !job->rank; c++) {
+		if (c == ROUNDS / 2)
+			kill(atomic_load(&job->shared->pid[1]), SIGKILL);
+		MP_OK(tutti_ps_push(t, one, 0, COUNT, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_clock(ps));
+		MP_OK(tutti_ps_pull(t, v, 0, COUNT, TUTTI_FLOAT32));
+		for (i = 0; i < COUNT; i++)
+			TT_EXPECT(v[i] == (float)(c + 1) * one[i]);
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void killed(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_PS_VERIFY=1", .fn = killed_body, .killed = 2));
+}
+
+/* ---- membership change, refused options ---- */
+
+static int resized_body(struct mp_job *job)
+{
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .role = job->rank ? TUTTI_PS_WORKER : TUTTI_PS_SERVER};
+	static float u[COUNT], v[COUNT];
+	struct tutti_ps *ps, *fresh;
+	struct tutti_ps_table *t;
+	int i;
+
+	MP_OK(tutti_ps_open(job->world, &config, &ps));
+	TT_EXPECT(!make(job, ps, "int8:block=64", BLOCK, &t));
+	for (i = 0; i < COUNT; i++)
+		u[i] = value(0, 0, i);
+	if (job->rank == 1)
+		MP_OK(tutti_ps_push(t, u, 0, COUNT, TUTTI_FLOAT32));
+	if (job->rank)
+		MP_OK(tutti_ps_clock(ps));
+	config.role = job->rank == 2 ? TUTTI_PS_SERVER : TUTTI_PS_WORKER;
+	MP_OK(tutti_ps_resize(ps, job->world, &config, &fresh));
+	MP_OK(tutti_ps_find(fresh, "int8:block=64", &t));
+	if (job->rank != 2) {
+		MP_OK(tutti_ps_pull(t, v, 0, COUNT, TUTTI_FLOAT32));
+		TT_EXPECT(!through("int8:block=64", u));
+		TT_EXPECT(!memcmp(u, v, sizeof(v)));
+	}
+	MP_OK(tutti_ps_close(fresh));
+	return 0;
+}
+
+static void resized(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = resized_body));
+}
+
+static int refused_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt)};
+	static const char *const bad[] = {"onebit", "topk:1%", "qsgd", "randomk:1%"};
+	struct tutti_codec *fp16, *bf16;
+	struct tutti_ps_table *t = NULL;
+	struct tutti_ps *ps;
+	int i;
+
+	MP_OK(mp_ps_open(job, -1, 0, &ps));
+	for (i = 0; i < 4; i++) {
+		MP_OK(tutti_codec_create(bad[i], &opt.publish));
+		MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT32, &opt, &t), -EINVAL);
+		MP_SAID("it must be fp16, bf16, fp8 or int8");
+		MP_OK(tutti_codec_free(opt.publish));
+	}
+	MP_OK(tutti_codec_create("fp16", &fp16));
+	MP_OK(tutti_codec_create("bf16", &bf16));
+	opt.publish = fp16;
+	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT64, &opt, &t), -EINVAL);
+	MP_SAID("publish is for tables of float32");
+	MP_ERR(tutti_ps_rows(ps, "t", 9, 9, TUTTI_FLOAT32, &opt, &t), -EOPNOTSUPP);
+	MP_SAID("rows");
+	opt.essp = 1;
+	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT32, &opt, &t), -EOPNOTSUPP);
+	MP_SAID("essp");
+	opt.essp = 0;
+	opt.publish = job->rank ? fp16 : bf16;
+	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT32, &opt, &t), -TUTTI_EMISMATCH);
+	opt.publish = job->rank ? fp16 : NULL;
+	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT32, &opt, &t), -TUTTI_EMISMATCH);
+	TT_EXPECT(!t);
+	opt.publish = fp16;
+	MP_OK(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT32, &opt, &t));
+	MP_ERR(tutti_ps_exact(NULL, 1), -EINVAL);
+	MP_ERR(tutti_ps_exact(t, 2), -EINVAL);
+	MP_OK(tutti_codec_free(fp16));
+	MP_OK(tutti_codec_free(bf16));
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void refused(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = refused_body));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {{"values", values},
+					       {"values_ofi", values_ofi},
+					       {"values_verbs", values_verbs},
+					       {"versions", versions},
+					       {"bytes", bytes},
+					       {"damage", damage},
+					       {"killed", killed},
+					       {"resized", resized},
+					       {"refused", refused},
+					       {NULL, NULL}};
+
+	return tt_test_main("ps_codec_copies", tests, argc, argv);
+}
