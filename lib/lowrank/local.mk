@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-libtt_la_SOURCES += lib/lowrank/lowrank.h lib/lowrank/factors.c
+libtt_la_SOURCES += lib/lowrank/lowrank.h lib/lowrank/factors.c \
+	lib/lowrank/power_sgd.c lib/lowrank/power_sgd_state.c
 
 # The loops over matrices, once for each level of instructions, as lib/reduce builds its kernels.
 noinst_LTLIBRARIES += libtt_lowrank.la
@@ -10,7 +11,7 @@ libtt_lowrank_la_LIBADD = libtt_lowrank_base.la
 tt_matrix_sources = lib/lowrank/matrix_vector.c lib/lowrank/matrix.h
 
 noinst_LTLIBRARIES += libtt_lowrank_base.la
-libtt_lowrank_base_la_SOURCES = $(tt_matrix_sources)
+libtt_lowrank_base_la_SOURCES = $(tt_matrix_sources) lib/lowrank/gram_schmidt.c
 libtt_lowrank_base_la_CPPFLAGS = $(libtt_reduce_base_la_CPPFLAGS)
 libtt_lowrank_base_la_CFLAGS = $(libtt_reduce_base_la_CFLAGS)
 

@@ -24,8 +24,20 @@ struct tt_outer {
 #define TT_OUTER_COLS 64  /* the most columns of a tile */
 #define TT_OUTER_ROOM ((TT_OUTER_ROWS + TT_OUTER_COLS) * TT_OUTER_DEPTH)
 
+/* m += e, then to[j * rows + i] = the product of row i of m and row j of q, for j < rank. */
+struct tt_project {
+	float *m;
+	const float *e, *q; /* rows x cols, rank x cols */
+	size_t rows, cols;
+	int rank;
+	float *to;
+};
+
 struct tt_matrix_kernels {
 	void (*outer)(const struct tt_outer *outer);
+	void (*project)(const struct tt_project *project);
+	/* h is sent of m: e = m - h / divisor, m = h. */
+	void (*settle)(float *m, const float *h, float *e, size_t n, float divisor);
 };
 
 extern const struct tt_matrix_kernels tt_matrix_kernels_base;
@@ -34,7 +46,15 @@ extern const struct tt_matrix_kernels tt_matrix_kernels_avx512; /* only with TT_
 
 /* matrix_levels.c: at the level that lib/reduce uses. */
 const struct tt_matrix_kernels *tt_matrix_kernels(void);
-/* Uses them with room of its own; 0 or -ENOMEM. */
+/* Room for sums of outer products, to be freed; NULL: no memory. */
+float *tt_matrix_room(void);
+/* outer, with room of its own; 0 or -ENOMEM. */
 int tt_matrix_outer(struct tt_outer outer);
+
+/*
+ * gram_schmidt.c: makes columns orthonormal, each of n elements and one after the other. A column
+ * that is a combination of those before it, up to rounding, becomes 0; returns how many have.
+ */
+int tt_matrix_orthonormalize(float *columns, size_t n, int rank);
 
 #endif

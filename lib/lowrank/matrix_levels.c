@@ -25,9 +25,14 @@ const struct tt_matrix_kernels *tt_matrix_kernels(void)
 	return kernels[tt_reduce_level()];
 }
 
+float *tt_matrix_room(void)
+{
+	return aligned_alloc(64, TT_OUTER_ROOM * sizeof(float));
+}
+
 int tt_matrix_outer(struct tt_outer outer)
 {
-	outer.room = aligned_alloc(64, TT_OUTER_ROOM * sizeof(float));
+	outer.room = tt_matrix_room();
 	if (!outer.room)
 		return tt_fail(-ENOMEM, "no memory for a part of a matrix");
 	tt_matrix_kernels()->outer(&outer);

@@ -164,6 +164,62 @@ static void sum_outer(const struct tt_outer *o)
 	}
 }
 
+/* ---- projections ---- */
+
+#define LANES 16 /* of every sum, at all levels */
+#define PARTS (LANES / WIDTH)
+
+/* The sum of the products: lane i % 16 of elements i, then halves. */
+static float dot(const float *a, const float *b, size_t n)
+{
+	float lane[LANES];
+	vec_f32 sum[PARTS] = {{0}}, x, y;
+	size_t i, j;
+
+	for (i = 0; i + LANES <= n; i += LANES)
+#pragma GCC unroll 4
+		for (j = 0; j < PARTS; j++) {
+			memcpy(&x, a + i + j * WIDTH, sizeof(x));
+			memcpy(&y, b + i + j * WIDTH, sizeof(y));
+			sum[j] += x * y;
+		}
+	memcpy(lane, sum, sizeof(lane));
+	for (j = 0; i + j < n; j++)
+		lane[j] += a[i + j] * b[i + j];
+	for (j = LANES / 2; j; j /= 2)
+		for (i = 0; i < j; i++)
+			lane[i] += lane[i + j];
+	return lane[0];
+}
+
+static void project(const struct tt_project *p)
+{
+	const float *e = p->e;
+	float *m = p->m;
+	size_t i, j;
+	int r;
+
+	for (i = 0; i < p->rows; i++, m += p->cols, e += p->cols) {
+		for (j = 0; j < p->cols; j++)
+			m[j] += e[j];
+		for (r = 0; r < p->rank; r++)
+			p->to[(size_t)r * p->rows + i] =
+				dot(m, p->q + (size_t)r * p->cols, p->cols);
+	}
+}
+
+static void settle(float *m, const float *h, float *e, size_t n, float divisor)
+{
+	size_t i;
+
+	for (i = 0; i < n; i++) {
+		e[i] = m[i] - h[i] / divisor;
+		m[i] = h[i];
+	}
+}
+
 const struct tt_matrix_kernels AT_LEVEL(tt_matrix_kernels) = {
 	.outer = sum_outer,
+	.project = project,
+	.settle = settle,
 };

@@ -83,6 +83,23 @@ static int call_call(struct mp_job *job, void *s)
 	return tutti_call(job->world, s, NULL);
 }
 
+static void fill_power_sgd(void *s)
+{
+	static const size_t sides[1] = {2};
+	struct tutti_power_sgd_config *config = s;
+
+	config->n = 1;
+	config->rows = config->cols = sides;
+}
+
+static int call_power_sgd(struct mp_job *job, void *s)
+{
+	struct tutti_power_sgd *state;
+	int err = tutti_power_sgd_create(job->world, s, &state);
+
+	return err ? err : tutti_power_sgd_free(state);
+}
+
 static void fill_strides(void *s)
 {
 	struct tutti_strides *strides = s;
@@ -138,6 +155,7 @@ static const struct sized structs[] = {
 	OUT("info", tutti_error_info, code, call_error),
 	IN("call", tutti_call, root, call_call, fill_call),
 	IN("strides", tutti_strides, stride, call_strides, fill_strides),
+	IN("config", tutti_power_sgd_config, seed, call_power_sgd, fill_power_sgd),
 	IN("config", tutti_ps_config, staleness, call_open, NULL),
 	IN("options", tutti_ps_options, arg, call_dense, NULL),
 	OUT("read", tutti_ps_read, clock, call_read),
