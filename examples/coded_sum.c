@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sums over ranks of vectors that may travel encoded; see coded_sum.h. */
+#define _POSIX_C_SOURCE 200809L
 #include "examples/coded_sum.h"
+
+#include <stdio.h>
+#include <time.h>
 
 int coded_sum_open(struct coded_sum *s, struct tutti_context *ctx, struct tutti_comm *comm,
 		   const struct coding *coding, size_t count)
@@ -39,9 +43,21 @@ void coded_sum_close(struct coded_sum *s)
 	*s = (struct coded_sum){0};
 }
 
-double coded_sum_bytes(struct tutti_context *ctx)
+struct coded_sent coded_sum_sent(struct tutti_context *ctx)
 {
 	struct tutti_stats stats = {.size = sizeof(stats)};
+	struct timespec now;
 
-	return tutti_stats_get(ctx, &stats) ? 0 : (double)(stats.put_bytes + stats.got_bytes);
+	tutti_stats_get(ctx, &stats);
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (struct coded_sent){(double)(stats.put_bytes + stats.got_bytes),
+				   (double)now.tv_sec + (double)now.tv_nsec / 1e9};
+}
+
+void coded_sum_tell(struct tutti_context *ctx, int rank, struct coded_sent since)
+{
+	struct coded_sent now = coded_sum_sent(ctx);
+
+	printf("rank %d sent %.0f bytes in %.3f s\n", rank, now.bytes - since.bytes,
+	       now.seconds - since.seconds);
 }

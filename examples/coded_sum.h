@@ -29,7 +29,12 @@ int coded_sum_open(struct coded_sum *s, struct tutti_context *ctx, struct tutti_
 int coded_sum_start(struct coded_sum *s, struct tutti_request **request);
 void coded_sum_close(struct coded_sum *s);
 
-/* Bytes that this rank has sent to others so far, or let them read. */
-double coded_sum_bytes(struct tutti_context *ctx);
+/* What this rank has sent to others so far, and when that was. */
+struct coded_sent {
+	double bytes, seconds;
+};
+struct coded_sent coded_sum_sent(struct tutti_context *ctx);
+/* Print what rank has sent since then. */
+void coded_sum_tell(struct tutti_context *ctx, int rank, struct coded_sent since);
 
 #endif

@@ -406,8 +406,9 @@ static int tell(struct glove *g, const char *what, double loss)
 
 static int train(struct glove *g, struct tutti_context *ctx)
 {
-	double loss, bytes = coded_sum_bytes(ctx);
+	struct coded_sent before = coded_sum_sent(ctx);
 	char what[32];
+	double loss;
 	int e, i, j;
 
 	for (e = 1; e <= g->epochs; e++) {
@@ -423,7 +424,7 @@ static int train(struct glove *g, struct tutti_context *ctx)
 			return -1;
 	}
 	if (g->me == 0)
-		printf("rank %d sent %.0f bytes\n", g->rank, coded_sum_bytes(ctx) - bytes);
+		coded_sum_tell(ctx, g->rank, before);
 	if (!g->allreduce && meet(g))
 		return -1;
 	return all_pairs(g, 0, &loss) || tell(g, "at the end", loss);

@@ -300,7 +300,7 @@ static int run(struct learner *l, struct tutti_context *ctx, char **path)
 {
 	struct texts train = {0}, check = {0};
 	int32_t bad = texts_load(path[0], &train) || texts_load(path[1], &check);
-	double bytes = 0;
+	struct coded_sent before;
 	int err;
 
 	if (tutti_allreduce(TUTTI_IN_PLACE, &bad, 1, TUTTI_INT32, TUTTI_MAX, l->world))
@@ -308,12 +308,11 @@ static int run(struct learner *l, struct tutti_context *ctx, char **path)
 	err = bad;
 	if (!err)
 		err = l->allreduce ? hold_weights(l, ctx, &train) : serve_weights(l);
-	if (!err) {
-		bytes = coded_sum_bytes(ctx);
+	before = coded_sum_sent(ctx);
+	if (!err)
 		err = learn(l, &train, &check);
-	}
 	if (!err && l->rank == 0)
-		printf("rank 0 sent %.0f bytes\n", coded_sum_bytes(ctx) - bytes);
+		coded_sum_tell(ctx, 0, before);
 	if (err && !bad)
 		tutti_comm_abort(l->world, 1); /* the others need not wait for this rank */
 	if (l->ps && tutti_ps_close(l->ps) && !err)

@@ -133,15 +133,14 @@ static int begin(struct trainer *t)
 
 static int run_epochs(struct trainer *t, struct training *done)
 {
-	double bytes = coded_sum_bytes(t->ctx), start = trainer_now();
+	struct coded_sent before = coded_sum_sent(t->ctx);
 	int epoch;
 
 	for (epoch = 1; epoch <= t->opt.epochs; epoch++)
 		if (run_epoch(t, epoch, done))
 			return -1;
 	if (t->rank == 0)
-		printf("rank 0 sent %.0f bytes in %.3f s\n", coded_sum_bytes(t->ctx) - bytes,
-		       trainer_now() - start);
+		coded_sum_tell(t->ctx, 0, before);
 	return 0;
 }
 

@@ -71,7 +71,7 @@ encoded()
 	grep '^test' "$tmp/out" | tail -n 1 | awk -v most="$most" -v least="$least" '
 		{ gsub(",", ""); print; exit !($3 < most && $NF > least) }' ||
 		{ cat "$tmp/out"; exit 1; }
-	sed -n 's/^rank 0 sent \([0-9]*\) bytes$/\1/p' "$tmp/out" >"$tmp/sent.$name"
+	sed -n 's/^rank 0 sent \([0-9]*\) bytes in .*/\1/p' "$tmp/out" >"$tmp/sent.$name"
 }
 
 # Bytes are counted where messages carry them.
