@@ -3,7 +3,9 @@
 #define _POSIX_C_SOURCE 200809L
 #include "examples/coded_sum.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 
 int coded_sum_open(struct coded_sum *s, struct tutti_context *ctx, struct tutti_comm *comm,
@@ -40,7 +42,38 @@ void coded_sum_close(struct coded_sum *s)
 	tutti_feedback_free(s->feedback);
 	tutti_codec_free(s->codec);
 	tutti_free(s->data);
+	free(s->kept);
 	*s = (struct coded_sum){0};
+}
+
+static size_t states(const struct coded_sum *s)
+{
+	return s->count * (size_t)tutti_codec_states(s->codec);
+}
+
+int coded_sum_keep(struct coded_sum *s)
+{
+	if (!s->feedback)
+		return 0;
+	if (!s->kept)
+		s->kept = malloc(states(s) * sizeof(float));
+	return s->kept ? tutti_feedback_save(s->feedback, s->kept, states(s)) : -ENOMEM;
+}
+
+int coded_sum_move(struct coded_sum *s, struct tutti_context *ctx, struct tutti_comm *comm,
+		   const struct coding *coding)
+{
+	float *kept = s->kept;
+	size_t count = s->count;
+	int err;
+
+	s->kept = NULL;
+	coded_sum_close(s);
+	err = coded_sum_open(s, ctx, comm, coding, count);
+	s->kept = kept;
+	if (!err && kept)
+		err = tutti_feedback_restore(s->feedback, kept, states(s));
+	return err;
 }
 
 struct coded_sent coded_sum_sent(struct tutti_context *ctx)

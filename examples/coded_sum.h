@@ -20,6 +20,7 @@ struct coded_sum {
 	struct tutti_feedback *feedback;
 	float *data; /* this rank's part, then the sum; in memory of the context */
 	size_t count;
+	float *kept; /* the feedback that coded_sum_keep saw, or NULL */
 };
 
 /* A negative code if it fails; coded_sum_close in any case. */
@@ -28,6 +29,12 @@ int coded_sum_open(struct coded_sum *s, struct tutti_context *ctx, struct tutti_
 /* Sum data; request NULL: and wait until it is there. */
 int coded_sum_start(struct coded_sum *s, struct tutti_request **request);
 void coded_sum_close(struct coded_sum *s);
+
+/* For ranks that come and go: keep the feedback as it is between two sums, */
+int coded_sum_keep(struct coded_sum *s);
+/* and go on with it on another communicator. A failed sum is as if it had not begun. */
+int coded_sum_move(struct coded_sum *s, struct tutti_context *ctx, struct tutti_comm *comm,
+		   const struct coding *coding);
 
 /* What this rank has sent to others so far, and when that was. */
 struct coded_sent {

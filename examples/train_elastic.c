@@ -11,6 +11,9 @@
  * over the most advanced state, and do the interrupted step with slices of another size. No sample
  * is lost or counted twice, and the result is that of an undisturbed run, except for rounding.
  *
+ * With --codec each rank keeps its feedback from before the step, so that the interrupted step
+ * begins again with that. The feedback of a dead rank is lost; a new one begins with none.
+ *
  * At the end of an epoch new processes, if there are any, fill up the job (tutti_comm_grow). They,
  * too, begin by taking over the most advanced state.
  */
@@ -112,6 +115,9 @@ static int shrink(struct elastic *e)
 	if (t->comm != tutti_world(t->ctx))
 		tutti_comm_free(t->comm);
 	trainer_use(t, next);
+	err = trainer_move(t, t->ctx, next);
+	if (err)
+		return err;
 	if (t->rank == 0)
 		printf("step %lld: %d of %d ranks go on\n", (long long)e->s.step, t->nranks,
 		       before);
@@ -157,6 +163,8 @@ static int move_model(struct trainer *t, struct tutti_context *ctx)
 		tutti_free(weights[l]);
 		tutti_free(gradient[l]);
 	}
+	if (!err)
+		err = trainer_move(t, ctx, tutti_world(ctx));
 	tutti_finalize(old);
 	return err;
 }
@@ -210,6 +218,9 @@ static int step(struct elastic *e)
 
 	n = n < t->opt.batch ? n : t->opt.batch;
 	die_if_told(e);
+	err = trainer_keep(t);
+	if (err)
+		return err;
 	err = trainer_gradient(t, t->order + at, n, &loss);
 	if (!err)
 		err = tutti_allreduce(TUTTI_IN_PLACE, &loss, 1, TUTTI_FLOAT64, TUTTI_SUM, t->comm);
@@ -305,6 +316,8 @@ static int prepare(struct elastic *e)
 		err = trainer_model(t);
 	if (!err)
 		err = trainer_alloc(t);
+	if (!err && t->opt.coding.codec)
+		err = trainer_encode(t, &t->opt.coding);
 	if (err)
 		return err;
 	e->steps = (t->ntrain + t->opt.batch - 1) / t->opt.batch;

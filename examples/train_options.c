@@ -37,13 +37,10 @@ static const struct option *options; /* those of the program */
 const struct train_program train_digits_program = {
 	.name = "train_digits",
 	.common = 2,
-	.codecs = 1,
+	.advises = 1,
 	.help = "usage: tutti_run -n RANKS train_digits [OPTION]...\n"
 		"Train a two-hidden-layer perceptron on 1,797 handwritten digits, "
 		"data-parallel.\n\n"
-		"  --codec NAME    gradients travel encoded, with feedback: int8, onebit, ...\n"
-		"                  (tutti_codec(7); default: as they are)\n"
-		"  --no-feedback   drop what the codec leaves out\n"
 		"  --advise        train without the codec first, and tell whether it pays\n"};
 
 const struct train_program train_elastic_program = {
@@ -64,6 +61,9 @@ static const char help[] =
 	"  --data FILE     digits.csv or digits.csv.gz (default: $DIGITS_CSV, else where\n"
 	"                  quickstart.sh or make install put it)\n"
 	"  --csv FILE      write epoch,loss,accuracy there\n"
+	"  --codec NAME    gradients travel encoded, with feedback: int8, onebit, ...\n"
+	"                  (tutti_codec(7); default: as they are)\n"
+	"  --no-feedback   drop what the codec leaves out\n"
 	"  -q, --quiet     print the last epoch only\n"
 	"  -h, --help      show this\n"
 	"  -V, --version   show the version\n";
@@ -243,9 +243,9 @@ int train_options(struct train_options *opt, const struct train_program *program
 
 	options = all_options + program->common;
 	parsed = parse(opt, argc, argv, message, sizeof(message));
-	if (parsed == RUN && opt->coding.codec && !program->codecs) {
+	if (parsed == RUN && opt->advise && !program->advises) {
 		parsed = WRONG;
-		snprintf(message, sizeof(message), "there is no --codec here: ranks come and go");
+		snprintf(message, sizeof(message), "there is no --advise here: ranks come and go");
 	}
 	if (parsed == RUN && (opt->coding.no_feedback || opt->advise) && !opt->coding.codec) {
 		parsed = WRONG;

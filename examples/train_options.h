@@ -23,7 +23,7 @@ struct train_options {
 struct train_program {
 	const char *name, *help;
 	int common; /* the first of the options that it knows; those before are train_elastic's */
-	int codecs; /* whether it knows --codec */
+	int advises; /* whether it knows --advise */
 };
 
 extern const struct train_program train_digits_program, train_elastic_program;

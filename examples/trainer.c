@@ -111,6 +111,24 @@ int trainer_encode(struct trainer *t, const struct coding *coding)
 	return err;
 }
 
+int trainer_keep(struct trainer *t)
+{
+	int l, err = 0;
+
+	for (l = 0; l < MLP_LAYERS && t->opt.coding.codec && !err; l++)
+		err = coded_sum_keep(&t->sent[l]);
+	return err;
+}
+
+int trainer_move(struct trainer *t, struct tutti_context *ctx, struct tutti_comm *comm)
+{
+	int l, err = 0;
+
+	for (l = 0; l < MLP_LAYERS && t->opt.coding.codec && !err; l++)
+		err = coded_sum_move(&t->sent[l], ctx, comm, &t->opt.coding);
+	return err;
+}
+
 void trainer_drop(struct trainer *t)
 {
 	int l;

@@ -61,6 +61,9 @@ void trainer_drop(struct trainer *t);
  * trainer_alloc; again, with another codec.
  */
 int trainer_encode(struct trainer *t, const struct coding *coding);
+/* Keep the feedback before a step, and go on with it on the ranks of comm after a failure. */
+int trainer_keep(struct trainer *t);
+int trainer_move(struct trainer *t, struct tutti_context *ctx, struct tutti_comm *comm);
 void trainer_free(struct trainer *t);
 /*
  * The gradient of the n digits at order, summed over ranks, is in the model; adds this rank's

@@ -41,6 +41,21 @@ replaced() {
 	same_curve "$tmp/alone.csv" "$tmp/replaced.csv"
 }
 
+# Gradients that travel encoded: undisturbed the curve of train_digits; the feedback of ranks that
+# stay goes on with them, so that one digit in 100 at most is classified otherwise.
+encoded() {
+	set -e
+	train encoded_alone "" --codec int8
+	timeout 120 ./tutti_run -n 4 ./train_digits --epochs 8 --codec int8 --csv "$tmp/int8.csv" -q
+	cmp "$tmp/int8.csv" "$tmp/encoded_alone.csv"
+	train encoded "--replace 2" --kill 2:30,0:75 --codec int8
+	has encoded "3 of 4 ranks go on" 2
+	has encoded "4 ranks instead of 3" 2
+	awk -F, 'FNR == 1 { k++ } { last[k] = $3 }
+		END { print last[1], last[2]; exit !(last[2] >= last[1] - 0.01) }' \
+		"$tmp/encoded_alone.csv" "$tmp/encoded.csv"
+}
+
 # Two at once; those that are left go on to the end.
 survivors() {
 	set -e
@@ -98,6 +113,7 @@ outside() {
 
 run undisturbed undisturbed
 run replaced replaced
+run encoded encoded
 run hosts hosts
 run survivors survivors
 run killed_outside outside 3 2
