@@ -121,3 +121,22 @@ size_t perf_guard_violations(const struct perf_buffer *buf, size_t len)
 {
 	return changed(buf->base) + changed(buf->data + len);
 }
+
+const char *const perf_fill_names[] = {"zero", "random", NULL};
+
+void perf_fill_random(float *v, size_t count, int rank)
+{
+	uint32_t x = 1 + (uint32_t)rank;
+	size_t i;
+	int k;
+
+	for (i = 0; i < count; i++) {
+		float sum = 0;
+
+		for (k = 0; k < 4; k++) {
+			x = x * 1664525 + 1013904223;
+			sum += (float)(x >> 8) - 0x1p23f;
+		}
+		v[i] = sum * 0x1p-30f;
+	}
+}

@@ -51,23 +51,9 @@ static double cpu_us(void)
 	return (double)ts.tv_sec * 1e6 + (double)ts.tv_nsec / 1e3;
 }
 
-/* As gradients: normal numbers of both signs and several magnitudes. */
 static void fill(struct codec_job *job)
 {
-	float *in = (void *)job->buf[INPUT].data;
-	uint32_t x = 1 + (uint32_t)job->perf->rank;
-	size_t i;
-	int k;
-
-	for (i = 0; i < job->count; i++) {
-		float sum = 0;
-
-		for (k = 0; k < 4; k++) {
-			x = x * 1664525 + 1013904223;
-			sum += (float)(x >> 8) - 0x1p23f;
-		}
-		in[i] = sum * 0x1p-30f;
-	}
+	perf_fill_random((void *)job->buf[INPUT].data, job->count, job->perf->rank);
 	memset(job->buf[STATE].data, 0, (size_t)tutti_codec_states(job->codec) * job->size);
 	memset(job->buf[DECODED].data, 0, job->size);
 }

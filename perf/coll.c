@@ -33,6 +33,27 @@ static void turn(struct perf_coll_job *job, int i)
 	job->send = job->in_place ? job->recv : job->recv + 1;
 }
 
+static void fill(struct perf_coll_job *job)
+{
+	memset(job->recv->data, 0, job->bytes);
+	if (job->perf->opt.fill == PERF_RANDOM)
+		perf_fill_random((void *)job->send->data, job->bytes / sizeof(float),
+				 job->perf->rank);
+	else
+		memset(job->send->data, 0, job->bytes);
+}
+
+/* Zeros summed in place, over and over, stay finite; others are filled in again. */
+static uint64_t refill(struct perf_coll_job *job)
+{
+	uint64_t start = perf_now_ns();
+
+	if (!job->in_place || job->perf->opt.fill != PERF_RANDOM)
+		return 0;
+	fill(job);
+	return perf_now_ns() - start;
+}
+
 /* As nccl-tests: iterations back to back, the mean of each rank, then over ranks as -a says. */
 static int time_batch(struct perf_coll_job *job, struct outcome *out)
 {
@@ -45,6 +66,7 @@ static int time_batch(struct perf_coll_job *job, struct outcome *out)
 	start = perf_now_ns();
 	for (i = 0; i < opt->iters && !err; i++) {
 		turn(job, opt->warmup + i);
+		start += refill(job);
 		err = perf_coll_call(job);
 	}
 	out->time = (double)(perf_now_ns() - start) / 1e3 / opt->iters;
@@ -62,10 +84,11 @@ static int time_each(struct perf_coll_job *job, struct outcome *out)
 	int i, err = 0;
 
 	for (i = 0; i < perf->opt.iters && !err; i++) {
+		turn(job, perf->opt.warmup + i);
+		refill(job);
 		err = barrier(perf);
 		if (err)
 			return err;
-		turn(job, perf->opt.warmup + i);
 		start = perf_now_ns();
 		err = perf_coll_call(job);
 		job->times[i] = (double)(perf_now_ns() - start) / 1e3;
@@ -115,12 +138,11 @@ static int measure(struct perf_coll_job *job, struct outcome *out)
 	perf_progress(job->perf, "warming up");
 	for (i = 0; i < opt->rotate && job->coll != PERF_BARRIER; i++) {
 		turn(job, i);
-		memset(job->send->data, 0,
-		       job->bytes); /* sums in place, over and over, stay finite */
-		memset(job->recv->data, 0, job->bytes);
+		fill(job);
 	}
 	for (i = 0; (i < opt->warmup || i < opt->rotate) && !err; i++) {
 		turn(job, i);
+		refill(job);
 		err = perf_coll_call(job);
 	}
 	perf_progress(job->perf, "measuring");
@@ -350,20 +372,26 @@ static int run_barrier(struct perf_coll_job *job)
 	return perf_table_row(&perf->table, cells);
 }
 
-/* --codec; results are not exact then. */
+/* --codec, whose results are not exact, and --fill. */
 static int make_codec(struct perf_coll_job *job)
 {
-	const char *name = job->perf->opt.codec;
+	struct perf_options *opt = &job->perf->opt;
 	int err;
 
-	if (!name)
-		return 0;
-	if (job->coll != PERF_ALLREDUCE) {
+	if (opt->fill < 0)
+		opt->fill = opt->codec ? PERF_RANDOM : PERF_ZERO;
+	if (opt->codec && job->coll != PERF_ALLREDUCE) {
 		perf_print(job->perf, "--codec is for allreduce, not %s\n", job->kind->name);
 		return -EINVAL;
 	}
-	job->perf->opt.check = 0;
-	err = tutti_codec_create(name, &job->codec);
+	if (opt->fill == PERF_RANDOM && opt->datatype != TUTTI_FLOAT32) {
+		perf_print(job->perf, "--fill random is for -d float\n");
+		return -EINVAL;
+	}
+	if (!opt->codec)
+		return 0;
+	opt->check = 0;
+	err = tutti_codec_create(opt->codec, &job->codec);
 	return err ? perf_call_failed(job->perf, "making a codec", err) : 0;
 }
 

@@ -19,6 +19,7 @@ enum {
 	OPT_LEVEL,
 	OPT_STORES,
 	OPT_CODEC,
+	OPT_FILL,
 	OPT_ROTATE,
 	OPT_COLL,
 	OPT_COLOCATED,
@@ -54,6 +55,7 @@ static const struct option long_options[] = {
 	{"level", required_argument, NULL, OPT_LEVEL},
 	{"stores", required_argument, NULL, OPT_STORES},
 	{"codec", required_argument, NULL, OPT_CODEC},
+	{"fill", required_argument, NULL, OPT_FILL},
 	{"rotate", required_argument, NULL, OPT_ROTATE},
 	{"coll", required_argument, NULL, OPT_COLL},
 	{"stat", no_argument, NULL, OPT_STAT},
@@ -110,6 +112,9 @@ static const char help[] =
 	"all\n"
 	"      --codec NAME         codec, allreduce: as tutti_codec_create takes it (default:\n"
 	"                           several; allreduce: none)\n"
+	"      --fill WHAT          collectives: what is timed is zero (default) or random "
+	"(default\n"
+	"                           with --codec; float only)\n"
 	"      --stores HOW         kernel: plain, stream, or auto, by the size (default)\n"
 	"  -T, --transport LIST     sets TUTTI_TRANSPORT, e.g. shm or ofi\n"
 	"      --stat               median, minimum and 99th percentile of single iterations,\n"
@@ -513,6 +518,12 @@ static int take_stores(const char *text, int *stores)
 	return *stores < 0 ? unknown("way of storing", text, perf_store_names) : 0;
 }
 
+static int take_fill(const char *text, int *fill)
+{
+	*fill = perf_name_find(text, perf_fill_names);
+	return *fill < 0 ? unknown("filling", text, perf_fill_names) : 0;
+}
+
 static int take_root(const char *text, int *root)
 {
 	*root = PERF_ALL;
@@ -642,6 +653,8 @@ static int take(struct perf_options *opt, int option)
 		return take_stores(optarg, &opt->stores);
 	case OPT_CODEC:
 		return take_codec(optarg, &opt->codec);
+	case OPT_FILL:
+		return take_fill(optarg, &opt->fill);
 	case OPT_ROTATE:
 		return take_rotate(optarg, &opt->rotate);
 	case OPT_COLL:
@@ -734,6 +747,7 @@ int perf_options_parse(struct perf_options *opt, int argc, char **argv)
 				     .servers = 1,
 				     .tables = 1,
 				     .rotate = 1,
+				     .fill = -1,
 				     .weights = {1, 1},
 				     .call = PERF_ALL,
 				     .level = PERF_BEST,

@@ -39,6 +39,7 @@ struct perf_command {
  */
 enum { PERF_BEST = -2, PERF_LEVELS = 4 };
 enum { PERF_AUTO, PERF_PLAIN, PERF_STREAM };
+enum { PERF_ZERO, PERF_RANDOM };
 
 #define PERF_TABLES 64 /* of ps, at most */
 #define PERF_ROTATE 64 /* of --rotate, at most */
@@ -56,6 +57,7 @@ struct perf_options {
 	int sources;			/* 0: the usual numbers */
 	int level;			/* or PERF_ALL or PERF_BEST */
 	int stores;
+	int fill;	/* by name; -1: not said */
 	unsigned colls; /* of overlap and forms: bits by enum perf_coll */
 	int rotate;	/* pairs of buffers, in turn */
 	int average;	/* nccl-tests' -a: 0 rank 0, 1 average, 2 minimum, 3 maximum */
@@ -136,6 +138,9 @@ struct perf_buffer {
 /* n buffers of size bytes on every rank, or none on any and one message. Collective. */
 int perf_buffers_get(struct perf *perf, struct perf_buffer *bufs, int n, size_t size);
 void perf_buffers_put(struct perf_buffer *bufs, int n);
+/* As gradients: normal numbers of both signs and several magnitudes; others for each rank. */
+void perf_fill_random(float *v, size_t count, int rank);
+extern const char *const perf_fill_names[];
 /* Write the guards around the first len bytes; count the guard bytes that changed since. */
 void perf_guard_set(struct perf_buffer *buf, size_t len);
 size_t perf_guard_violations(const struct perf_buffer *buf, size_t len);

@@ -172,6 +172,10 @@ run kernel_stream clean 2 kernel -b 40001 -e 40003 -i 2 -n 2 -w 0 -d half -o avg
 run rules clean $((7 * levels)) rules -b 1003 -n 1 -w 0 -d bfloat16 --level all
 run codec clean 33 codec -b 1004 -e 1012 -i 4 -n 1 -w 0
 run codec_named clean 1 codec -b 1004 -n 1 -w 0 --codec int8:block=16
+run codec_filled clean 1 allreduce -b 4K -e 4K -n 40 -w 1 --codec int8
+run fill_random clean 1 allreduce -b 4K -e 4K -n 200 -w 1 --fill random
+run fill_type says "is for -d float" perf 2 allreduce -b 64 -n 1 -d int32 --fill random
+run fill_unknown says "did you mean 'random'" perf 1 allreduce --fill randem
 run codec_unknown says "did you mean 'int8'" perf 1 codec --codec int9
 run rules_float says "are for floats" perf 1 rules -d int32
 run kernel clean 8 kernel -b 100 -e 64K -f 655 -n 2 -w 0 --malloc
