@@ -67,6 +67,20 @@ static size_t read_proc(pid_t pid, const char *name, char *buf, size_t size)
 	return n > 0 ? (size_t)n : 0;
 }
 
+#define EXITING 0x4 /* PF_EXITING of the kernel, which it sets before it takes the memory away */
+
+bool tt_proc_exits(pid_t pid)
+{
+	char text[512], *name_end;
+	unsigned flags;
+
+	read_proc(pid, "stat", text, sizeof(text)); /* any user can read it */
+	name_end = strrchr(text, ')');
+	if (!name_end || sscanf(name_end, ") %*c %*d %*d %*d %*d %*d %u", &flags) != 1)
+		return true;
+	return flags & EXITING || tt_proc_gone(pid);
+}
+
 pid_t tt_proc_parent(pid_t pid)
 {
 	char text[512], *name_end;

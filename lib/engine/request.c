@@ -214,11 +214,19 @@ void tt_comm_broken(struct tutti_comm *comm, int peer, int status, const char *c
 		    const char *what)
 {
 	struct tutti_context *ctx = comm->ctx;
+	const char *why;
 
 	if (atomic_load(&comm->failed) || status == -TUTTI_EMISMATCH)
 		return; /* the verdict is here, or on its way from rank 0 */
 	if (comm->ndead && tt_comm_dead(comm, tt_comm_rank_of(comm, peer)) >= 0)
-		return; /* the sweep ends what needs that rank */
+		return;		/* the sweep ends what needs that rank */
+	if (status == -EPERM) { /* the peer lives: nothing to wait for, and no rank to fail */
+		why = tt_wire_why(ctx->wire, peer);
+		tt_comm_fail(comm, -TUTTI_ETRANSPORT, peer, call, seq, "",
+			     "%s failed between this rank and rank %d on host %s: %s", what, peer,
+			     tt_boot_host(ctx->boot, peer), why ? why : tt_fail_text(status));
+		return;
+	}
 	if (status != -ENOMEM && status != -TUTTI_EABORTED) {
 		suspect(comm, peer, status, what);
 		return;
@@ -232,7 +240,7 @@ void tt_request_broken(struct tutti_request *req, int peer, int status)
 {
 	char text[128];
 
-	req->status = status;
+	req->status = status == -EPERM ? -TUTTI_ETRANSPORT : status;
 	tt_comm_broken(req->comm, peer, status, req->ops->call(req), req->seq,
 		       req->ops->text(req, text, sizeof(text)));
 }

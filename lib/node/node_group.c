@@ -155,9 +155,13 @@ static int find_area(struct tt_node_group *g, uint64_t uid)
 		return -EAGAIN;
 	h = &peer->seg->home[i];
 	fd = tt_proc_open_fd(peer->pid, h->fd, "/memfd:" AREA_NAME, h->ino);
+	if (fd < 0)
+		fd = tt_shm_refusal(peer->pid, fd, "the area of a communicator");
 	if (fd == -ENOENT ||
 	    fd == -ESRCH) /* the process is dying: the waiting caller notices its end */
 		return -EAGAIN;
+	if (fd == -EPERM)
+		return tt_fail(-TUTTI_ETRANSPORT, "%s", tt_fail_text(fd));
 	if (fd < 0)
 		return tt_fail(fd, "the area of a communicator can't be opened: %s", strerror(-fd));
 	p = mmap(NULL, g->area_len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);

@@ -54,6 +54,10 @@ int tt_node_map(struct node_peer *peer, const struct node_buf *buf, char **ptr)
 	if (!tt_shm_maps_has(&peer->slabs, buf->slab, buf->id)) {
 		err = tt_shm_maps_add(&peer->slabs, peer->pid, peer->seg->slab, buf->slab, buf->id);
 		if (err)
+			err = tt_shm_refusal(peer->pid, err, "pool memory");
+		if (err == -EPERM)
+			return err;
+		if (err)
 			return tt_fail(
 				err, "%zu bytes of pool memory of process %d cannot be mapped: %s",
 				(size_t)s->at.len, (int)peer->pid, strerror(-err));

@@ -49,6 +49,8 @@ int tt_win_status(int status)
 	case EOPNOTSUPP:
 	case ERANGE:
 		return status;
+	case EPERM: /* the peer lives, and the kernel keeps this process from its memory */
+		return -TUTTI_ETRANSPORT;
 	default:
 		return -status >= TUTTI_EPEER ? status : -TUTTI_EPEER;
 	}

@@ -117,3 +117,15 @@ int tt_shm_vm_copy(pid_t pid, void *local, uint64_t remote, size_t len, bool wri
 	}
 	return 0;
 }
+
+int tt_shm_refusal(pid_t pid, int err, const char *what)
+{
+	if (err != -EACCES && err != -EPERM)
+		return err;
+	if (tt_proc_exits(pid))
+		return -ESRCH;
+	return tt_fail(-EPERM,
+		       "%s of process %d cannot be reached: %s: %s; change users before "
+		       "tutti_init, see tutti_security(7)",
+		       what, (int)pid, err == -EACCES ? "EACCES" : "EPERM", strerror(-err));
+}

@@ -50,6 +50,13 @@ void tt_shm_drain(const struct tt_shm_seg *seg);
 /* Reads or writes a peer's ordinary memory; 0 or a negative code, without a text. */
 int tt_shm_vm_copy(pid_t pid, void *local, uint64_t remote, size_t len, bool write);
 
+/*
+ * After err from an access to a process's memory or descriptors: -EPERM with a text if the process
+ * lives and does not permit the access, as after a change of its user; else another code, without
+ * one.
+ */
+int tt_shm_refusal(pid_t pid, int err, const char *what);
+
 /* listed_memory.c */
 
 /* A part of a memfd of another process, or its ordinary memory. */

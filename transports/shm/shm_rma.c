@@ -36,8 +36,7 @@ static int broken(struct shm_ep *ep)
  */
 static bool is_dying(const struct shm_ep *ep, int err)
 {
-	return err == ESRCH || err == EACCES || err == EPERM || err == ENOENT ||
-	       tt_proc_gone(ep->pid);
+	return err == ESRCH || err == ENOENT || tt_proc_exits(ep->pid);
 }
 
 /* First sight of a region. Called while busy with id, so its entry in the table is stable. */
@@ -49,6 +48,9 @@ static int map_region(struct shm_ep *ep, uint32_t slot, uint64_t id)
 		return 0;
 	if (is_dying(ep, -err))
 		return broken(ep);
+	err = tt_shm_refusal(ep->pid, err, "shm: pool memory");
+	if (err == -EPERM)
+		return err;
 	return tt_fail(err, "shm: a region of %zu bytes of process %d cannot be mapped: %s",
 		       (size_t)ep->regs[slot].at.len, (int)ep->pid, strerror(-err));
 }
@@ -118,6 +120,10 @@ static int vm_copy(struct shm_ep *ep, char *local, uint64_t remote, size_t len, 
 
 	if (err && is_dying(ep, -err))
 		return broken(ep);
+	if (err)
+		err = tt_shm_refusal(ep->pid, err, "shm: memory");
+	if (err == -EPERM)
+		return err;
 	return err ? tt_fail(err, "shm: %s memory of process %d: %s", write ? "writing" : "reading",
 			     (int)ep->pid, strerror(-err))
 		   : 0;

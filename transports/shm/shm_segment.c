@@ -158,7 +158,9 @@ static int open_peer(struct shm_ep *ep, const struct shm_blob *b)
 	if (fd < 0)
 		return tt_fail(fd,
 			       "shm: the segment of process %u (uid %u, here %u) cannot be opened: "
-			       "%s; is it in another pid namespace or of another user?",
+			       "%s; is it in another pid namespace, of another user, or has one of "
+			       "the two "
+			       "changed its user?",
 			       b->pid, b->uid, (unsigned)geteuid(),
 			       fd == -ESTALE ? "that descriptor is something else" : strerror(-fd));
 	err = map_peer(ep, b, fd);

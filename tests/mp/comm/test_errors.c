@@ -649,10 +649,55 @@ static void no_memory(void)
 			 .env = "TUTTI_TRANSPORT=shm,ofi TUTTI_IF=lo TUTTI_POOL_LIMIT=16M"));
 }
 
+/* ---- a user that changes after tutti_init ---- */
+
+/* The kernel lets no process at the memory of such a rank; arg: bool, no memory is shared. */
+static int changed_user_body(struct mp_job *job)
+{
+	bool apart = *(bool *)job->arg;
+	size_t i, n = 1 << 22;
+	int *in, *out, want = apart ? 0 : -TUTTI_ETRANSPORT;
+
+	MP_OK(tutti_alloc(job->ctx, n * sizeof(int), (void **)&in));
+	MP_OK(tutti_alloc(job->ctx, n * sizeof(int), (void **)&out));
+	for (i = 0; i < n; i++)
+		in[i] = job->rank + 1;
+	MP_OK(tutti_barrier(job->world)); /* connects the ranks */
+	TT_EXPECT(!setgid(65534) && !setuid(65534));
+	mp_meet(job);
+	MP_ERR(tutti_allreduce(in, out, n, TUTTI_INT32, TUTTI_SUM, job->world), want);
+	if (apart) {
+		TT_EXPECT(out[0] == 3 && out[n - 1] == 3);
+		return 0;
+	}
+	MP_SAID("EACCES");
+	MP_SAID("tutti_security(7)");
+	TT_EXPECT(!mp_log_has(job, "gone") && !mp_log_has(job, "dead"));
+	mp_meet(job);
+	return mp_leave_failed(job);
+}
+
+static void changed_user(void)
+{
+	bool apart = false;
+
+	if (geteuid())
+		TT_SKIP("only root can change the user of a process");
+	TT_CHECK(!MP_RUN(.n = 2, .fn = changed_user_body, .arg = &apart));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = changed_user_body, .arg = &apart,
+			 .env = "TUTTI_NODE=off TUTTI_TRANSPORT=shm"));
+	apart = true;
+	if (mp_no_ofi())
+		return;
+	TT_CHECK(!MP_RUN(.n = 2, .fn = changed_user_body, .arg = &apart,
+			 .env = "TUTTI_NODE=off TUTTI_TRANSPORT=ofi TUTTI_IF=lo"));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"no_memory", no_memory},
+		{"changed_user", changed_user},
 		{"arguments", arguments},
 		{"finalize_pending", finalize_pending},
 		{"bad_values", bad_values},
