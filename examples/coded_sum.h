@@ -36,7 +36,7 @@ int coded_sum_keep(struct coded_sum *s);
 int coded_sum_move(struct coded_sum *s, struct tutti_context *ctx, struct tutti_comm *comm,
 		   const struct coding *coding);
 
-/* What this rank has sent to others so far, and when that was. */
+/* The bytes that this rank has sent to others so far, and the time. */
 struct coded_sent {
 	double bytes, seconds;
 };

@@ -22,7 +22,7 @@ struct train_options {
 
 struct train_program {
 	const char *name, *help;
-	int common; /* the first of the options that it knows; those before are train_elastic's */
+	int common;  /* the first of the options that it knows; those before are train_elastic's */
 	int advises; /* whether it knows --advise */
 };
 

@@ -237,7 +237,7 @@ static void condemn(struct tutti_comm *comm)
 	comm->suspect_until = tt_now_ns() + TT_ACCUSE_AGAIN;
 }
 
-/* Those that wait behind the oldest request of a list; receives have no deadline. */
+/* The requests behind the oldest of a list; receives have no deadline. */
 static void other_deadlines(struct tutti_comm *comm, uint64_t now)
 {
 	static const enum tt_active lists[] = {TT_ACTIVE_COLL, TT_ACTIVE_OTHER};

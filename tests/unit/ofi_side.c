@@ -89,6 +89,9 @@ static void count(struct side *s, const struct tt_event *e)
 		s->msg_len = e->len;
 		memcpy(s->msg, e->data, e->len < sizeof(s->msg) ? e->len : sizeof(s->msg));
 		break;
+	case TT_EV_BRIEF: /* no such operation */
+		s->stray++;
+		break;
 	case TT_EV_UP:
 		s->up++;
 		break;

@@ -119,5 +119,6 @@ run survivors survivors
 run killed_outside outside 3 2
 run bad_option says "did you mean '--kill'" ./tutti_run -n 2 ./train_elastic --kil1 3:4
 run not_of_digits says "unknown option" ./tutti_run -n 2 ./train_digits --wait 10
-run no_advise says "there is no --advise here" ./tutti_run -n 2 ./train_elastic --codec int8 --advise
+run no_advise says "there is no --advise here" \
+	./tutti_run -n 2 ./train_elastic --codec int8 --advise
 finish
