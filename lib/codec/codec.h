@@ -126,6 +126,26 @@ struct tt_codec_cost tt_codec_cost(const struct tutti_codec *c);
  */
 struct tutti_codec *const *tt_codec_choices(const struct tutti_codec *c, int *n);
 
+/*
+ * A sum of lists: a list, until the vector itself, count floats, is shorter. The bytes of the
+ * longest encoding, or 4 * count if that is more, hold any such sum.
+ */
+struct tt_codec_sum {
+	const void *at;
+	size_t len;
+	bool dense;
+};
+/* out = the sum. -EPROTO: it is none of count elements. */
+int tt_codec_sum_decode(const struct tutti_codec *c, const struct tt_codec_sum *sum, size_t count,
+			float *out);
+/*
+ * a + b at out, which overlaps neither. Equal bytes of a and b give equal bytes of the sum, but the
+ * order counts.
+ */
+int tt_codec_sum_merge(const struct tutti_codec *c, const struct tt_codec_sum *a,
+		       const struct tt_codec_sum *b, size_t count, void *out,
+		       struct tt_codec_sum *sum);
+
 /* Report the codecs that exist, in order: the form of the name and one line about it. */
 void tt_codec_each(void (*fn)(const char *form, const char *about, void *arg), void *arg);
 

@@ -3,7 +3,8 @@ libtt_la_SOURCES += lib/codec/codec.h lib/codec/codec_kind.h lib/codec/codecs.de
 	lib/codec/codec.c lib/codec/codec_name.c lib/codec/user_codec.c \
 	lib/codec/auto_codec.c lib/codec/codec_cost.c \
 	lib/codec/cast.c lib/codec/scaled_blocks.c lib/codec/qsgd.c \
-	lib/codec/sparse_list.h lib/codec/sparse_list.c lib/codec/topk.c lib/codec/dgc.c \
+	lib/codec/sparse_list.h lib/codec/sparse_list.c lib/codec/sparse_sum.c \
+	lib/codec/topk.c lib/codec/dgc.c \
 	lib/codec/threshold.c lib/codec/randomk.c
 
 # The loops of the codecs, once for each level of instructions, as lib/reduce builds its kernels.

@@ -58,6 +58,18 @@ static const char *close_list(const struct reader *r)
 	return r->at == r->end ? NULL : "bytes follow the last entry";
 }
 
+/* Checks what is left of a list. */
+static const char *walk(struct reader *r)
+{
+	const char *why = NULL;
+	size_t index;
+	float value;
+
+	while (!why && r->left)
+		why = next_entry(r, &index, &value);
+	return why ? why : close_list(r);
+}
+
 static void fill_nan(float *out, size_t count)
 {
 	size_t i;
@@ -101,18 +113,15 @@ int tt_codec_entries(const struct tutti_codec *c, const void *in, size_t len, si
 {
 	struct reader r;
 	const char *why;
-	size_t index, n;
-	float value;
+	size_t n;
 
 	*entries = 0;
 	if (!count)
 		return len ? tt_codec_refuse(c, len, 0, "must be empty") : 0;
 	why = open_list(&r, in, len, count);
 	n = r.nan ? count : (size_t)r.left;
-	while (!why && r.left)
-		why = next_entry(&r, &index, &value);
 	if (!why)
-		why = close_list(&r);
+		why = walk(&r);
 	if (why)
 		return tt_codec_refuse(c, len, count, why);
 	*entries = n;
@@ -173,6 +182,7 @@ int tt_codec_merge(const struct tutti_codec *c, const void *a, size_t alen, cons
 	struct tt_list_writer w = tt_list_begin(out);
 	struct side left, right;
 	const char *why;
+	bool nan;
 
 	if (!count) {
 		*len = 0;
@@ -181,10 +191,15 @@ int tt_codec_merge(const struct tutti_codec *c, const void *a, size_t alen, cons
 	why = open_list(&left.r, a, alen, count);
 	if (!why)
 		why = open_list(&right.r, b, blen, count);
-	if (!why && !left.r.nan && !right.r.nan)
+	nan = !why && (left.r.nan || right.r.nan);
+	if (nan) {
+		why = walk(&left.r);
+		why = why ? why : walk(&right.r);
+	} else if (!why) {
 		why = merge(&left, &right, &w);
+	}
 	if (why)
 		return tt_codec_refuse(c, alen + blen, count, why);
-	*len = left.r.nan || right.r.nan ? tt_list_all_nan(out) : tt_list_end(&w);
+	*len = nan ? tt_list_all_nan(out) : tt_list_end(&w);
 	return 0;
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Received encodings, of every codec: a decoder touches only the elements of its vector, and an
- * accepted encoding gives the same elements at every instruction level. TT_FUZZ_CODEC=NAME: of this
- * codec alone.
+ * accepted encoding gives the same elements at every instruction level. Sums of lists: refused if a
+ * part is. TT_FUZZ_CODEC=NAME: of this codec alone.
  */
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lib/codec/codec.h"
 #include "lib/reduce/reduce.h"
@@ -83,6 +84,33 @@ static void check(const struct tutti_codec *codec, const void *in, size_t len, s
 	}
 }
 
+/* Two sums, cut out of the input, lists or dense: their sum is refused as one of them is. */
+static void check_sum(const struct tutti_codec *codec, const char *in, size_t len, size_t count,
+		      unsigned how)
+{
+	size_t cut = len * (how >> 2 & 31) / 31, most = tt_codec_bound(codec, count);
+	struct tt_codec_sum part[2] = {{in, cut, how & 1}, {NULL, len - cut, how & 2}}, sum;
+	float *vector = malloc(count * sizeof(float) + 1);
+	bool refused = false;
+	char *b, *out;
+	int i, err;
+
+	most = most > count * sizeof(float) ? most : count * sizeof(float);
+	out = malloc(most + 1);
+	b = malloc(len - cut + 1);
+	assert(vector && out && b);
+	memcpy(b, in + cut, len - cut); /* aligned, as scratch is */
+	part[1].at = b;
+	for (i = 0; i < 2; i++)
+		refused |= tt_codec_sum_decode(codec, &part[i], count, vector) != 0;
+	err = tt_codec_sum_merge(codec, &part[0], &part[1], count, out, &sum);
+	assert((err != 0) == refused);
+	assert(err || (sum.len <= most && !tt_codec_sum_decode(codec, &sum, count, vector)));
+	free(vector);
+	free(out);
+	free(b);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct fz z = {data, size};
@@ -97,6 +125,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	first = fz_u(&z, 1) * tt_codec_align(codec);
 	in = take_encoding(&z, codec, count, which < 192, &len);
 	check(codec, in, len, first, count);
+	if (tt_codec_sparse(codec))
+		check_sum(codec, in, len, count, (unsigned)(which ^ first));
 	free(in);
 	tt_codec_release(codec);
 	return 0;

@@ -494,6 +494,114 @@ static void merging(void)
 	free(sum);
 }
 
+/* ---- sums of lists ---- */
+
+#define SUMMED 1000
+
+/* A sum as plain floats. */
+static void decode_sum(const struct tutti_codec *codec, const struct tt_codec_sum *s, float *to)
+{
+	CU_ASSERT_EQUAL(tt_codec_sum_decode(codec, s, SUMMED, to), 0);
+}
+
+/* Lists of this share of the elements, four of them, in pairs: exact, dense once it is shorter. */
+static void add_four(const char *name, int expect_dense)
+{
+	static float x[SUMMED], all[SUMMED], got[SUMMED], expect[2][SUMMED];
+	struct tutti_codec *codec = codec_make(name);
+	struct tt_codec_sum list[4], pair[2], sum;
+	size_t room = tt_codec_bound(codec, SUMMED) + 4 * SUMMED, i;
+	unsigned char *out[3];
+	struct codec_result r[4];
+	int k;
+
+	for (k = 0; k < 3; k++)
+		out[k] = codec_room(room);
+	for (k = 0; k < 4; k++) {
+		codec_fill(x, SUMMED, NORMAL, (unsigned)k + 1);
+		r[k] = codec_run(codec, x, NULL, 0, SUMMED, 0);
+		list[k] = (struct tt_codec_sum){.at = r[k].out, .len = r[k].len};
+	}
+	for (k = 0; k < 2; k++) {
+		CU_ASSERT_EQUAL(tt_codec_sum_merge(codec, &list[2 * k], &list[2 * k + 1], SUMMED,
+						   out[k], &pair[k]),
+				0);
+		TT_CHECK(pair[k].len <= 4 * SUMMED);
+		decode_sum(codec, &pair[k], got);
+		for (i = 0; i < SUMMED; i++) {
+			expect[k][i] = r[2 * k].decoded[i] + r[2 * k + 1].decoded[i];
+			CU_ASSERT_EQUAL(got[i], expect[k][i]);
+		}
+	}
+	CU_ASSERT_EQUAL(tt_codec_sum_merge(codec, &pair[0], &pair[1], SUMMED, out[2], &sum), 0);
+	decode_sum(codec, &sum, all);
+	for (i = 0; i < SUMMED; i++)
+		CU_ASSERT_EQUAL(all[i], expect[0][i] + expect[1][i]);
+	CU_ASSERT_EQUAL(sum.dense, expect_dense);
+	TT_CHECK(!sum.dense || sum.len == sizeof(all));
+	/* a list and a vector, in either order */
+	CU_ASSERT_EQUAL(tt_codec_sum_merge(codec, &sum, &list[0], SUMMED, out[0], &pair[0]), 0);
+	CU_ASSERT_EQUAL(tt_codec_sum_merge(codec, &list[0], &sum, SUMMED, out[1], &pair[1]), 0);
+	CU_ASSERT_EQUAL(pair[0].len, pair[1].len);
+	CU_ASSERT_EQUAL(memcmp(out[0], out[1], pair[0].len), 0);
+	for (k = 0; k < 3; k++)
+		free(out[k]);
+	for (k = 0; k < 4; k++)
+		codec_free_result(&r[k]);
+	tutti_codec_free(codec);
+}
+
+static void sums(void)
+{
+	add_four("topk:1%", false);
+	add_four("topk:10%", false);
+	add_four("topk:30%", true);
+	add_four("topk:60%", true);
+	add_four("threshold:1e-20", true);
+}
+
+/* Sums that are cut, too long or not dense as told are refused; bytes after a NaN, too. */
+static void damaged_sums(void)
+{
+	static const uint64_t nan = UINT64_MAX;
+	static float x[SUMMED], got[SUMMED];
+	struct tutti_codec *codec = codec_make("topk:10%");
+	unsigned char *out = codec_room(8 * SUMMED), *longer = codec_room(8 * SUMMED);
+	struct tt_codec_sum sum, good, bad[6];
+	struct codec_result r;
+	size_t i;
+
+	codec_fill(x, SUMMED, NORMAL, 1);
+	r = codec_run(codec, x, NULL, 0, SUMMED, 0);
+	good = (struct tt_codec_sum){.at = r.out, .len = r.len};
+	memset(longer, 0, 8 * SUMMED);
+	memcpy(longer, &nan, sizeof(nan));
+	for (i = 0; i < 6; i++)
+		bad[i] = good;
+	bad[0].len--;
+	bad[1].len = 7;
+	bad[2].dense = true;
+	bad[3] = (struct tt_codec_sum){.at = longer, .len = 9}; /* NaN, and one byte */
+	bad[4] = (struct tt_codec_sum){.at = longer, .len = 4 * SUMMED + 4, .dense = true};
+	bad[5] = (struct tt_codec_sum){.at = longer, .len = 4 * SUMMED - 4, .dense = true};
+	for (i = 0; i < 6; i++) {
+		CU_ASSERT_EQUAL(tt_codec_sum_decode(codec, &bad[i], SUMMED, got), -EPROTO);
+		CU_ASSERT_EQUAL(tt_codec_sum_merge(codec, &bad[i], &good, SUMMED, out, &sum),
+				-EPROTO);
+		CU_ASSERT_EQUAL(tt_codec_sum_merge(codec, &good, &bad[i], SUMMED, out, &sum),
+				-EPROTO);
+	}
+	bad[3].len = 8;
+	CU_ASSERT_EQUAL(tt_codec_sum_merge(codec, &bad[3], &good, SUMMED, out, &sum), 0);
+	CU_ASSERT_EQUAL(tt_codec_sum_decode(codec, &sum, SUMMED, got), 0);
+	for (i = 0; i < SUMMED; i++)
+		TT_CHECK(isnan(got[i]));
+	codec_free_result(&r);
+	free(out);
+	free(longer);
+	tutti_codec_free(codec);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {{"selection", selection},
@@ -506,6 +614,8 @@ int main(int argc, char **argv)
 					       {"lists", lists},
 					       {"list_bounds", list_bounds},
 					       {"merging", merging},
+					       {"sums", sums},
+					       {"damaged_sums", damaged_sums},
 					       {NULL, NULL}};
 
 	return tt_test_main("codec_sparse", tests, argc, argv);
