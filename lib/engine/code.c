@@ -77,6 +77,38 @@ static int too_long(const struct tutti_codec *codec, uint64_t len, size_t most)
 		       tt_codec_name(codec), (unsigned long long)len, most);
 }
 
+/* A sum of lists of vectors of len bytes. */
+static int sum_at(const struct tt_plan_req *req, struct tt_ref ref, size_t len,
+		  struct tt_codec_sum *sum)
+{
+	const struct tt_plan_args *a = &req->plan->args;
+	const struct tt_coded_head *head = (const struct tt_coded_head *)(void *)at(req, ref);
+	size_t most = tt_coded_sum(a, len) - sizeof(*head);
+
+	*sum = (struct tt_codec_sum){.at = head + 1,
+				     .len = (size_t)(head->len & ~TT_CODED_DENSE),
+				     .dense = head->len & TT_CODED_DENSE};
+	return sum->len > most ? too_long(a->codec->codec, sum->len, most) : 0;
+}
+
+static int merge(struct tt_plan_req *req, const struct tt_op *op)
+{
+	struct tt_coded_head *head = (struct tt_coded_head *)(void *)at(req, op->dst);
+	const struct tutti_codec *codec = req->plan->args.codec->codec;
+	struct tt_codec_sum a, b, sum;
+	int err = sum_at(req, op->a, op->len, &a);
+
+	if (!err)
+		err = sum_at(req, op->b, op->len, &b);
+	if (!err)
+		err = tt_codec_sum_merge(codec, &a, &b, op->len / sizeof(float), head + 1, &sum);
+	if (err)
+		return err;
+	head->len = sum.len | (sum.dense ? TT_CODED_DENSE : 0);
+	tt_wire_stats(req->r.comm->ctx->wire)->reduced_bytes += op->len;
+	return 0;
+}
+
 static int decode(struct tt_plan_req *req, const struct tt_op *op)
 {
 	const struct tutti_codec *codec = req->plan->args.codec->codec;
@@ -84,9 +116,13 @@ static int decode(struct tt_plan_req *req, const struct tt_op *op)
 	struct coded from = coded_at(req, op->a, count);
 	size_t len = from.head ? (size_t)from.head->len : from.most;
 	float *to = (float *)at(req, op->dst);
+	struct tt_codec_sum sum;
 	int err;
 
-	if (len > from.most)
+	if (op->flags & TT_OPF_SUM) {
+		err = sum_at(req, op->a, op->len, &sum);
+		err = err ? err : tt_codec_sum_decode(codec, &sum, count, to);
+	} else if (len > from.most)
 		err = too_long(codec, len, from.most);
 	else if (op->kind == TT_OP_DECODE)
 		err = tt_codec_decode(codec, from.at, len, first, count, to);
@@ -124,7 +160,7 @@ bool tt_code_len(struct tt_plan_req *req, const struct tt_op *op, size_t *len)
 	uint64_t told;
 
 	ref.off -= sizeof(struct tt_coded_head);
-	told = ((const struct tt_coded_head *)(const void *)at(req, ref))->len;
+	told = ((const struct tt_coded_head *)(const void *)at(req, ref))->len & ~TT_CODED_DENSE;
 	if (told > op->len) {
 		fail(req, op, too_long(req->plan->args.codec->codec, told, op->len));
 		return false;
@@ -135,7 +171,9 @@ bool tt_code_len(struct tt_plan_req *req, const struct tt_op *op, size_t *len)
 
 bool tt_code_op(struct tt_plan_req *req, const struct tt_op *op)
 {
-	int err = op->kind == TT_OP_ENCODE ? encode(req, op) : decode(req, op);
+	int err = op->kind == TT_OP_ENCODE  ? encode(req, op)
+		  : op->kind == TT_OP_MERGE ? merge(req, op)
+					    : decode(req, op);
 
 	if (err)
 		fail(req, op, err);

@@ -26,6 +26,7 @@ enum tt_op_kind {
 	 */
 	TT_OP_ENCODE,	  /* p = a + b, dst = C(p), b = p - D(dst); b.buf TT_BUF_NONE: dst = C(a) */
 	TT_OP_DECODE,	  /* dst = D(a), which is peer's */
+	TT_OP_MERGE,	  /* dst = a (+) b, sums of lists: tt_coded_sum; of whole vectors */
 	TT_OP_DECODE_ADD, /* dst = dst (+) D(a), which is peer's */
 	/*
 	 * On mapped memory of one host, lib/coll/node/coll_node.h; peers, and all ranks, are those
@@ -74,7 +75,8 @@ enum tt_op_flags {
 	 * SEND, RECV of an encoding whose length varies: len is the most. The bytes that travel
 	 * are those that the head before them tells, which is there since an earlier round.
 	 */
-	TT_OPF_VARIES = 2
+	TT_OPF_VARIES = 2,
+	TT_OPF_SUM = 4 /* ENCODE, DECODE: the encoding is a sum of lists, at first of one */
 };
 
 struct tt_op {
@@ -84,7 +86,8 @@ struct tt_op {
 	uint32_t index; /* number of the message to/from this peer in this lane, from 0; set by
 			   the builder */
 	struct tt_ref dst, a, b;
-	size_t len; /* bytes */
+	size_t len;   /* bytes */
+	size_t usual; /* of encodings that vary: bytes that cost time, about; 0: len */
 };
 
 /* The collectives; v forms take counts per rank and are calls of their own, as in MPI. */
@@ -142,18 +145,24 @@ struct tt_plan_codec {
 	 */
 	size_t align;
 	bool varies;	       /* the bytes of an encoding: each has a head, which tells them */
+	bool sparse;	       /* encodings are lists, and lists can be added */
 	double encode, decode; /* a byte of the vector, in times of a copied one; 0: the model's */
 };
 /* From a codec of lib/codec, for files that may include that. */
 #define TT_PLAN_CODEC(c)                                                                           \
-	((struct tt_plan_codec){(c), tt_codec_bound, tt_codec_align(c),                            \
-				!tt_codec_fixed(c) || !tt_codec_align(c),                          \
-				tt_codec_cost(c).feedback, tt_codec_cost(c).decode})
+	((struct tt_plan_codec){.codec = (c),                                                      \
+				.bound = tt_codec_bound,                                           \
+				.align = tt_codec_align(c),                                        \
+				.varies = !tt_codec_fixed(c) || !tt_codec_align(c),                \
+				.sparse = tt_codec_sparse(c),                                      \
+				.encode = tt_codec_cost(c).feedback,                               \
+				.decode = tt_codec_cost(c).decode})
 
 /* In memory before an encoding whose length varies, and travels before it. */
 struct tt_coded_head {
-	uint64_t len; /* bytes of the encoding */
+	uint64_t len; /* bytes of the encoding; of a sum of lists that is none, with this bit: */
 };
+#define TT_CODED_DENSE (1ull << 63) /* the vector as it is, once that is shorter than the list */
 
 /*
  * Arguments of a plan: equal on all ranks except rank itself, in_place of rooted collectives,
@@ -200,6 +209,23 @@ static inline size_t tt_coded(const struct tt_plan_args *args, size_t len)
 	if (args->codec->varies && len)
 		n += sizeof(struct tt_coded_head);
 	return (n + args->elem - 1) / args->elem * args->elem;
+}
+
+/* The same of a sum of lists. */
+static inline size_t tt_coded_sum(const struct tt_plan_args *args, size_t len)
+{
+	size_t list = tt_coded(args, len), dense = len + sizeof(struct tt_coded_head);
+
+	return list > dense ? list : dense;
+}
+
+/* Bytes of the sum of so many ranks' lists if they name different elements, without its head. */
+static inline size_t tt_usual_sum(const struct tt_plan_args *args, size_t ranks)
+{
+	size_t len = args->count * args->elem, list = tt_coded(args, len);
+
+	list -= sizeof(struct tt_coded_head);
+	return list < len / ranks ? list * ranks : len;
 }
 
 /* Bytes of a vector that are encoded together. */

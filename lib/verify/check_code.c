@@ -15,16 +15,28 @@
 #include "lib/base/hash.h"
 #include "lib/verify/check_int.h"
 
+/* Of an encoding, or of a sum of lists. */
+static size_t coded_len(const struct tt_checker *c, const struct tt_op *op)
+{
+	return op->kind == TT_OP_MERGE || op->flags & TT_OPF_SUM ? tt_coded_sum(&c->args, op->len)
+								 : tt_coded(&c->args, op->len);
+}
+
 size_t tt_ck_dst_len(const struct tt_checker *c, const struct tt_op *op)
 {
-	return op->kind == TT_OP_ENCODE ? tt_coded(&c->args, op->len) : op->len;
+	return op->kind == TT_OP_ENCODE || op->kind == TT_OP_MERGE ? coded_len(c, op) : op->len;
 }
 
 size_t tt_ck_a_len(const struct tt_checker *c, const struct tt_op *op)
 {
-	return op->kind == TT_OP_DECODE || op->kind == TT_OP_DECODE_ADD
-		       ? tt_coded(&c->args, op->len)
+	return op->kind == TT_OP_DECODE || op->kind == TT_OP_DECODE_ADD || op->kind == TT_OP_MERGE
+		       ? coded_len(c, op)
 		       : op->len;
+}
+
+size_t tt_ck_b_len(const struct tt_checker *c, const struct tt_op *op)
+{
+	return op->kind == TT_OP_MERGE ? coded_len(c, op) : op->len;
 }
 
 struct ck_val tt_ck_residual(int rank, size_t e)
@@ -37,7 +49,8 @@ struct ck_val tt_ck_residual(int rank, size_t e)
 int tt_ck_check_code(const struct tt_checker *c, const struct ck_op *op)
 {
 	const struct tt_op *o = &op->op;
-	size_t unit, place = o->b.off, all = c->args.count * c->args.elem;
+	size_t unit, place = o->kind == TT_OP_MERGE ? 0 : o->b.off,
+		     all = c->args.count * c->args.elem;
 
 	if (!c->args.codec)
 		return tt_fail(-EINVAL, "%s: the call has no codec", tt_ck_where(c, op));
@@ -47,6 +60,10 @@ int tt_ck_check_code(const struct tt_checker *c, const struct ck_op *op)
 		return tt_fail(-EINVAL,
 			       "%s: bytes %zu to %zu of the vector are not made of units of %zu",
 			       tt_ck_where(c, op), place, place + o->len, unit);
+	if ((o->kind == TT_OP_MERGE || o->flags & TT_OPF_SUM) && !c->args.codec->sparse)
+		return tt_fail(-EINVAL, "%s: encodings are no lists", tt_ck_where(c, op));
+	if (o->kind == TT_OP_MERGE)
+		return 0;
 	if (o->b.buf && (o->kind != TT_OP_ENCODE || o->b.buf != TT_BUF_RESIDUAL))
 		return tt_fail(-EINVAL, "%s: %s is no residual of it", tt_ck_where(c, op),
 			       tt_ck_buf_name(o->b.buf));
@@ -90,8 +107,9 @@ static struct ck_coded *new_coded(struct tt_checker *c, const struct tt_op *op)
 		c->room = 2 * c->room + 16;
 	}
 	more = &c->coded[c->ncoded];
-	*more = (struct ck_coded){
-		.val = calloc(n, sizeof(*more->val)), .place = op->b.off, .len = op->len};
+	*more = (struct ck_coded){.val = calloc(n, sizeof(*more->val)),
+				  .place = op->kind == TT_OP_MERGE ? 0 : op->b.off,
+				  .len = op->len};
 	c->ncoded += more->val != NULL;
 	return more->val ? more : NULL;
 }
@@ -117,12 +135,25 @@ static struct ck_val split(const struct tt_checker *c, const struct ck_op *op, s
 	return arrives;
 }
 
+static void write_cells(struct tt_checker *c, const struct ck_op *op, const struct ck_coded *coded)
+{
+	size_t e, cells = tt_ck_dst_len(c, &op->op) / c->args.elem;
+	struct ck_val *dst = at(c, op, op->op.dst);
+
+	for (e = 0; e < cells; e++)
+		dst[e] = (struct ck_val){.tree = tt_hash_add(coded->val[0].tree, e),
+					 .coded = c->ncoded,
+					 .cell = e,
+					 .set = true,
+					 .written = true};
+}
+
 static int encode(struct tt_checker *c, const struct ck_op *op)
 {
-	struct ck_val *a = at(c, op, op->op.a), *dst = at(c, op, op->op.dst), p;
+	struct ck_val *a = at(c, op, op->op.a), p;
 	struct ck_val *b = op->op.b.buf ? at(c, op, op->op.b) : NULL;
-	size_t e, cells = tt_coded(&c->args, op->op.len) / c->args.elem;
 	struct ck_coded *coded = new_coded(c, &op->op);
+	size_t e;
 
 	if (!coded)
 		return -ENOMEM;
@@ -138,23 +169,20 @@ static int encode(struct tt_checker *c, const struct ck_op *op)
 		}
 		coded->val[e] = split(c, op, p, e, b ? &b[e] : NULL);
 	}
-	for (e = 0; e < cells; e++)
-		dst[e] = (struct ck_val){.tree = tt_hash_add(coded->val[0].tree, e),
-					 .coded = c->ncoded,
-					 .cell = e,
-					 .set = true,
-					 .written = true};
+	write_cells(c, op, coded);
 	return 0;
 }
 
-/* The encoding of exactly these elements whose cells are at a; NULL: they are not one. */
-static const struct ck_coded *coded_at(const struct tt_checker *c, const struct ck_op *op)
+/* The encoding of exactly these elements whose cells are there; NULL: they are not one. */
+static const struct ck_coded *coded_at(const struct tt_checker *c, const struct ck_op *op,
+				       struct tt_ref ref)
 {
-	size_t e, cells = tt_coded(&c->args, op->op.len) / c->args.elem;
-	const struct ck_val *a = at(c, op, op->op.a);
+	size_t e, cells = tt_ck_a_len(c, &op->op) / c->args.elem;
+	size_t place = op->op.kind == TT_OP_MERGE ? 0 : op->op.b.off;
+	const struct ck_val *a = at(c, op, ref);
 	const struct ck_coded *coded = a[0].coded ? &c->coded[a[0].coded - 1] : NULL;
 
-	if (!coded || coded->place != op->op.b.off || coded->len != op->op.len)
+	if (!coded || coded->place != place || coded->len != op->op.len)
 		return NULL;
 	for (e = 0; e < cells; e++)
 		if (!a[e].set || a[e].coded != a[0].coded || a[e].cell != e)
@@ -164,7 +192,7 @@ static const struct ck_coded *coded_at(const struct tt_checker *c, const struct 
 
 static int decode(struct tt_checker *c, const struct ck_op *op)
 {
-	const struct ck_coded *coded = coded_at(c, op);
+	const struct ck_coded *coded = coded_at(c, op, op->op.a);
 	struct ck_val *dst = at(c, op, op->op.dst);
 	size_t e;
 
@@ -204,8 +232,28 @@ int tt_ck_check_head(const struct tt_checker *c, const struct ck_op *op, const s
 	return 0;
 }
 
+static int merge(struct tt_checker *c, const struct ck_op *op)
+{
+	struct ck_coded *sum = new_coded(c, &op->op); /* may move the others */
+	const struct ck_coded *a = coded_at(c, op, op->op.a), *b = coded_at(c, op, op->op.b);
+	size_t e;
+
+	if (!sum)
+		return -ENOMEM;
+	if (!a || !b)
+		return tt_fail(-EINVAL, "%s: byte %zu of %s is no sum of lists", tt_ck_where(c, op),
+			       a ? op->op.b.off : op->op.a.off,
+			       tt_ck_buf_name(a ? op->op.b.buf : op->op.a.buf));
+	for (e = 0; e < op->op.len / c->args.elem; e++)
+		sum->val[e] = tt_ck_combine(&a->val[e], &b->val[e]);
+	write_cells(c, op, sum);
+	return 0;
+}
+
 int tt_ck_code(struct tt_checker *c, const struct ck_op *op)
 {
+	if (op->op.kind == TT_OP_MERGE)
+		return merge(c, op);
 	return op->op.kind == TT_OP_ENCODE ? encode(c, op) : decode(c, op);
 }
 

@@ -172,8 +172,9 @@ int tt_ck_apply(struct tt_checker *c, const struct ck_op *op, const struct ck_va
 struct ck_val tt_ck_combine(const struct ck_val *a, const struct ck_val *b);
 void tt_ck_divide(struct ck_val *v);
 
-/* check_code.c: bytes of dst and a; bounds; ops that encode and decode. */
+/* check_code.c: bytes of dst, a and b; bounds; ops that encode and decode. */
 size_t tt_ck_dst_len(const struct tt_checker *c, const struct tt_op *op);
+size_t tt_ck_b_len(const struct tt_checker *c, const struct tt_op *op);
 size_t tt_ck_a_len(const struct tt_checker *c, const struct tt_op *op);
 int tt_ck_check_code(const struct tt_checker *c, const struct ck_op *op);
 int tt_ck_code(struct tt_checker *c, const struct ck_op *op);

@@ -76,14 +76,18 @@ static int check_code_op(const struct tt_checker *c, const struct ck_op *op)
 		err = check_ref_len(c, op, o->dst, tt_ck_dst_len(c, o), true);
 	if (!err)
 		err = check_ref_len(c, op, o->a, tt_ck_a_len(c, o), false);
-	return err || !o->b.buf ? err : check_ref(c, op, o->b, true);
+	return err || !o->b.buf
+		       ? err
+		       : check_ref_len(c, op, o->b, tt_ck_b_len(c, o), o->kind == TT_OP_ENCODE);
 }
 
 /* The longest message: a chunk, or the shortest part that can be encoded. */
 static size_t longest_message(const struct tt_checker *c)
 {
 	const struct tt_plan_args *a = &c->args;
-	size_t unit = a->codec ? tt_coded(a, tt_codec_unit(a)) : 0;
+	size_t unit = !a->codec		 ? 0
+		      : a->codec->sparse ? tt_coded_sum(a, tt_codec_unit(a))
+					 : tt_coded(a, tt_codec_unit(a));
 
 	return unit > a->chunk ? unit : a->chunk;
 }
@@ -373,6 +377,7 @@ static int check_op_hazards(const struct tt_checker *c, struct touches *t, uint3
 	struct touched own = touched_by(c, t, op);
 	struct tt_ref head = tt_ck_head(op);
 	size_t dst = tt_ck_dst_len(c, &op->op), a = tt_ck_a_len(c, &op->op);
+	size_t b = tt_ck_b_len(c, &op->op);
 	bool updates = op->op.kind == TT_OP_ENCODE; /* its b */
 	int err;
 
@@ -391,14 +396,14 @@ static int check_op_hazards(const struct tt_checker *c, struct touches *t, uint3
 	if (!err)
 		err = check_touch(c, t, op, own.a, a, false);
 	if (!err)
-		err = check_touch(c, t, op, own.b, op->op.len, updates);
+		err = check_touch(c, t, op, own.b, b, updates);
 	if (!err)
 		err = check_touch(c, t, op, head, sizeof(struct tt_coded_head), false);
 	if (err)
 		return err;
 	record_touch(c, t, i, own.dst, dst, true);
 	record_touch(c, t, i, own.a, a, false);
-	record_touch(c, t, i, own.b, op->op.len, updates);
+	record_touch(c, t, i, own.b, b, updates);
 	record_touch(c, t, i, head, sizeof(struct tt_coded_head), false);
 	return 0;
 }

@@ -154,13 +154,15 @@ static void start_message(struct sim *s, uint32_t l, const struct tt_op *op, uin
 	int dst = s->net.mirror ? 0 : sends ? op->peer : rank;
 	uint32_t i = tt_sim_msg(&s->table, src, dst, s->lanes[l].lane, index);
 	struct sim_msg *m;
+	size_t len;
 
 	if (i == SIM_NONE) {
 		s->err = -ENOMEM;
 		return;
 	}
 	m = &s->table.msg[i];
-	m->len = op->len > m->len ? op->len : m->len;
+	len = op->usual ? op->usual : op->len;
+	m->len = len > m->len ? len : m->len;
 	if (sends) {
 		m->send = l;
 		m->from = rank;
@@ -244,7 +246,8 @@ static void start_round(struct sim *s, uint32_t l, double now)
 		later(s, now, SIM_START, l);
 	for (i = 0; i < n && !s->err; i++) {
 		if (is_local(&ops[i])) {
-			busy = local_work(s->model, plan, &ops[i]) * (double)ops[i].len;
+			busy = local_work(s->model, plan, &ops[i]) *
+			       (double)(ops[i].usual ? ops[i].usual : ops[i].len);
 			later(s, tt_sim_compute(&s->net, lane->rank, now, busy), SIM_OP, l);
 		} else if (ops[i].kind >= TT_OP_PULL_REDUCE) {
 			start_node_op(s, l, &ops[i], now);

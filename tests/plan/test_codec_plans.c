@@ -46,9 +46,13 @@ static size_t longer(const struct tutti_codec *codec, size_t count)
 }
 
 static const struct tt_plan_codec codecs[] = {
-	{.bound = half, .align = 1},	   {.bound = scaled, .align = 8},
-	{.bound = bits, .align = 64},	   {.bound = longer, .align = 3},
-	{.bound = scaled, .varies = true}, {.bound = longer, .align = 1, .varies = true}};
+	{.bound = half, .align = 1},
+	{.bound = scaled, .align = 8},
+	{.bound = bits, .align = 64},
+	{.bound = longer, .align = 3},
+	{.bound = scaled, .varies = true, .sparse = true},
+	{.bound = longer, .align = 1, .varies = true, .sparse = true},
+	{.bound = scaled, .align = 5, .varies = true}};
 #define CODECS (sizeof(codecs) / sizeof(codecs[0]))
 #define FIXED 3 /* the first ones, as casts and the like: not longer than the vector */
 #define LISTS 4 /* the first whose encodings vary in length */
@@ -58,9 +62,13 @@ static const struct tt_alg *direct(void)
 	return tt_alg_find(TT_COLL_ALLREDUCE, "codec_direct");
 }
 
+static const char *way = "codec_gather"; /* of lists, which can be added */
+
 static const struct tt_alg *alg_of(const struct tt_plan_args *a)
 {
-	return a->codec->varies ? tt_alg_find(TT_COLL_ALLREDUCE, "codec_gather") : direct();
+	if (!a->codec->varies)
+		return direct();
+	return tt_alg_find(TT_COLL_ALLREDUCE, a->codec->sparse ? way : "codec_gather");
 }
 
 static struct tt_plan_args args_of(int n, size_t count, const struct tt_plan_codec *codec)
@@ -123,20 +131,38 @@ static bool proved_cuts(struct tt_plan_args a)
 	return true;
 }
 
-static void test_proof(void)
+static void prove(const struct tt_plan_codec *codec)
 {
-	size_t c, i;
+	size_t i;
 	int n;
 
-	for (c = 0; c < CODECS; c++)
-		for (n = 1; n <= MAX_N; n += n < 9 ? 1 : n == 9 ? 7 : 17) {
-			size_t u = codecs[c].align ? codecs[c].align : 5, all = u * (size_t)n;
-			size_t counts[] = {0,	1,	 u - 1,	  u,	       u + 1,	2 * u + 1,
-					   all, all - 1, all + 1, 3 * all - 1, 3 * all, 500};
+	for (n = 1; n <= MAX_N; n += n < 9 ? 1 : n == 9 ? 7 : 17) {
+		size_t u = codec->align ? codec->align : 5, all = u * (size_t)n;
+		size_t counts[] = {0,	1,	 u - 1,	  u,	       u + 1,	2 * u + 1,
+				   all, all - 1, all + 1, 3 * all - 1, 3 * all, 500};
 
-			for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
-				TT_REQUIRE(proved_cuts(args_of(n, counts[i], &codecs[c])));
-		}
+		for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++)
+			TT_REQUIRE(proved_cuts(args_of(n, counts[i], codec)));
+	}
+}
+
+static void test_proof(void)
+{
+	size_t c;
+
+	for (c = 0; c < CODECS; c++)
+		prove(&codecs[c]);
+}
+
+static void test_merge_proof(void)
+{
+	size_t c;
+
+	way = "codec_merge";
+	for (c = 0; c < CODECS; c++)
+		if (codecs[c].sparse)
+			prove(&codecs[c]);
+	way = "codec_gather";
 }
 
 /* Whole units for each rank: all ranks do the same. */
@@ -197,6 +223,44 @@ static void test_list_counts(void)
 			TT_CHECK(cost.steps == (n > 1 ? 2 : 0) && cost.fan_in == n - 1);
 			TT_CHECK(cost.messages_sent == 2 * others);
 		}
+}
+
+/* Sums of lists: a head and a sum for each step and each end of a fold. */
+static void test_merge_counts(void)
+{
+	const uint64_t bytes = 1001 * ELEM;
+	struct tt_plan_cost cost;
+	struct tt_plan *plan;
+	struct tt_plan_args a;
+	int n, core, extra, levels;
+	size_t c;
+
+	way = "codec_merge";
+	for (c = LISTS; codecs[c].sparse; c++)
+		for (n = 1; n <= MAX_N; n++)
+			for (a = args_of(n, 1001, &codecs[c]); a.rank < n; a.rank++) {
+				uint64_t sent, sum = tt_coded_sum(&a, bytes);
+				bool paired, folded;
+
+				core = tt_fold_pow2(n);
+				extra = n - core;
+				levels = __builtin_ctz((unsigned)core);
+				paired = a.rank < 2 * extra;
+				folded = paired && a.rank % 2;
+				sent = folded ? 1 : (uint64_t)(levels + paired);
+				TT_REQUIRE(!tt_plan_build(alg_of(&a), &a, &plan));
+				tt_plan_count(plan, &cost);
+				tt_plan_free(plan);
+				TT_CHECK(cost.bytes_sent == sent * sum);
+				TT_CHECK(cost.bytes_received == sent * sum);
+				TT_CHECK(cost.bytes_encoded == bytes &&
+					 cost.bytes_decoded == bytes);
+				TT_CHECK(cost.bytes_reduced == (folded ? 0 : sent) * bytes);
+				TT_CHECK(cost.steps == (folded ? 4 : 2 * levels + 4 * paired));
+				TT_CHECK(cost.messages_sent == 2 * sent);
+				TT_CHECK(cost.fan_in == (n > 1));
+			}
+	way = "codec_gather";
 }
 
 static void test_forms(void)
@@ -462,11 +526,13 @@ static void test_gain(void)
 
 static const struct tt_test tests[] = {
 	{"proof", test_proof},
+	{"merge_proof", test_merge_proof},
 	{"counts", test_counts},
 	{"forms", test_forms},
 	{"cut_at_units", test_cut_at_units},
 	{"faults", test_faults},
 	{"list_counts", test_list_counts},
+	{"merge_counts", test_merge_counts},
 	{"list_faults", test_list_faults},
 	{"late_heads", test_late_heads},
 	{"choice", test_choice},

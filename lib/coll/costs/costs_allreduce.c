@@ -82,7 +82,33 @@ void tt_cost_codec_gather(struct tt_cost *c, const struct tt_plan_args *a)
 		all_to_all.len = (double)tt_coded(a, a->count * a->elem) - head;
 		tt_cost_rounds(c, all_to_all);
 	}
-	tt_cost_code(c, 0, n * len, n);
+	tt_cost_code(c, 0, len + (n - 1) * (double)tt_coded(a, a->count * a->elem), n);
+}
+
+void tt_cost_codec_merge(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	int core = tt_fold_pow2(a->nranks), bit;
+	double n = a->nranks, len = tt_cost_bytes(a), head = sizeof(struct tt_coded_head);
+	size_t ranks = a->nranks > core ? 2 : 1;
+
+	tt_cost_code(c, len, 0, n);
+	if (a->count) {
+		tt_cost_pairs(c, a->nranks - core, head, false);
+		tt_cost_pairs(c, a->nranks - core, (double)tt_usual_sum(a, 1), false);
+		if (ranks > 1)
+			tt_cost_code(c, 0, (double)tt_usual_sum(a, ranks), core);
+	}
+	for (bit = 1; a->count && bit < core; bit *= 2) {
+		tt_cost_meet(c, a, TT_BIT, bit, head, false);
+		tt_cost_meet(c, a, TT_BIT, bit, (double)tt_usual_sum(a, ranks), false);
+		ranks *= 2;
+		tt_cost_code(c, 0, (double)tt_usual_sum(a, ranks), core);
+	}
+	if (a->count && a->nranks > core) {
+		tt_cost_unfold(c, a->nranks - core, head);
+		tt_cost_unfold(c, a->nranks - core, (double)tt_usual_sum(a, (size_t)a->nranks));
+	}
+	tt_cost_code(c, 0, len, n);
 }
 
 void tt_cost_recursive_doubling(struct tt_cost *c, const struct tt_plan_args *a)

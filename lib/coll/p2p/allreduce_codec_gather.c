@@ -74,7 +74,8 @@ void tt_allreduce_codec_gather(struct tt_builder *b)
 				    .peer = r,
 				    .dst = TT_RECVBUF(0),
 				    .a = TT_SCRATCH((size_t)r * slot),
-				    .len = len};
+				    .len = len,
+				    .usual = r ? coded : len};
 		tt_add(b, &op);
 		tt_round(b);
 	}

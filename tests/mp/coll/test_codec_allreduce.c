@@ -19,7 +19,8 @@
 #include "lib/base/hash.h"
 #include "lib/codec/codec.h"
 #include "lib/comm/comm.h"
-#include "lib/plan/plan.h"
+#include "lib/engine/engine.h"
+#include "lib/plan/choose.h"
 
 #define SHM "TUTTI_TRANSPORT=shm "
 #define OFI "TUTTI_TRANSPORT=ofi TUTTI_IF=lo "
@@ -141,6 +142,56 @@ static int combine_block(struct world *w, const struct tutti_codec *codec, int o
 	return 0;
 }
 
+/* Sums of two, then of four ranks...: as recursive doubling, with a fold, combines. */
+static void add_doubling(float (*part)[MAX_COUNT], int n, size_t count)
+{
+	int core = tt_fold_pow2(n), extra = n - core, v, bit;
+	size_t i;
+
+	for (v = 0; v < core; v++) {
+		int first = v < extra ? 2 * v : v + extra;
+
+		for (i = 0; i < count; i++)
+			part[v][i] =
+				v < extra ? part[first][i] + part[first + 1][i] : part[first][i];
+	}
+	for (bit = 1; bit < core; bit *= 2)
+		for (v = 0; v < core; v += 2 * bit)
+			for (i = 0; i < count; i++)
+				part[v][i] += part[v + bit][i];
+}
+
+/* The algorithm that the communicator chooses for such a call. */
+static const char *algorithm(struct tutti_comm *comm, struct tutti_codec *codec, size_t count)
+{
+	struct tt_plan_codec planned = TT_PLAN_CODEC(codec);
+	struct tt_plan_args args = {.coll = TT_COLL_ALLREDUCE,
+				    .rank = comm->rank,
+				    .nranks = comm->size,
+				    .count = count,
+				    .elem = 4,
+				    .codec = &planned};
+
+	tt_comm_place(comm, &args);
+	return tt_choose(comm->chooser, &args)->name;
+}
+
+static int merge_lists(struct world *w, const struct tutti_codec *codec, bool avg, uint64_t call)
+{
+	struct place p = {.count = w->count, .call = call};
+	static float part[MAX_N][MAX_COUNT];
+	size_t i;
+
+	for (; w->count && p.rank < w->n; p.rank++) {
+		memcpy(part[p.rank], w->in[p.rank], w->count * 4);
+		TT_EXPECT(!through(codec, part[p.rank], w->left[p.rank], &p));
+	}
+	add_doubling(part, w->n, w->count);
+	for (i = 0; i < w->count; i++)
+		w->out[i] = avg ? part[0][i] / (float)w->n : part[0][i];
+	return 0;
+}
+
 /* Encodings whose length varies: of whole vectors, added up in rank order. */
 static int add_lists(struct world *w, const struct tutti_codec *codec, bool avg, uint64_t call)
 {
@@ -159,10 +210,13 @@ static int add_lists(struct world *w, const struct tutti_codec *codec, bool avg,
 	return 0;
 }
 
-static int oracle(struct world *w, const struct tutti_codec *codec, bool avg, uint64_t call)
+static int oracle(struct world *w, const struct tutti_codec *codec, bool avg, uint64_t call,
+		  const char *algo)
 {
 	int r;
 
+	if (!strcmp(algo, "codec_merge"))
+		return merge_lists(w, codec, avg, call);
 	if (!tt_codec_fixed(codec))
 		return add_lists(w, codec, avg, call);
 	for (r = 0; r < w->n; r++)
@@ -192,10 +246,12 @@ static int steps(struct mp_job *job, struct tutti_codec *codec, size_t count, bo
 	struct tutti_feedback *fb = NULL;
 	static float out[MAX_COUNT], left[TT_CODEC_STATES * MAX_COUNT];
 	size_t states = count * (size_t)tutti_codec_states(codec);
+	const char *algo = algorithm(job->world, codec, count);
 	struct tutti_call call;
 	struct world w;
 	int t, r;
 
+	TT_EXPECT(!job->arg || job->n == 1 || !tt_codec_sparse(codec) || !strcmp(algo, job->arg));
 	TT_EXPECT(!world_new(&w, job->n, count, feedback));
 	if (feedback)
 		MP_OK(tutti_feedback_create(job->world, codec, count, &fb));
@@ -206,7 +262,7 @@ static int steps(struct mp_job *job, struct tutti_codec *codec, size_t count, bo
 		call = call_of(t % 2 ? TUTTI_IN_PLACE : w.in[job->rank], out, count, codec, fb);
 		call.op = t % 3 ? TUTTI_SUM : TUTTI_AVG;
 		MP_OK(tutti_call(job->world, &call, NULL));
-		TT_EXPECT(!oracle(&w, codec, call.op == TUTTI_AVG, job->world->seq));
+		TT_EXPECT(!oracle(&w, codec, call.op == TUTTI_AVG, job->world->seq, algo));
 		TT_EXPECT(!memcmp(out, w.out, count * 4));
 		if (!feedback)
 			continue;
@@ -252,6 +308,22 @@ static void bits_cuts(void)
 	TT_CHECK(!MP_RUN(.n = 4, .env = SHM "TUTTI_CHUNK=4K TUTTI_LANES=3", .fn = bits_body));
 	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_HOST_ID=h%h", .fn = bits_body));
 	TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_CHECKSUM=1 TUTTI_THREAD=on", .fn = bits_body));
+}
+
+#define MERGE "TUTTI_ALGO=allreduce:codec_merge:0-inf "
+static char merged[] = "codec_merge";
+
+static void bits_merge(void)
+{
+	int n;
+
+	for (n = 2; n <= MAX_N; n += n < 6 ? 1 : 2)
+		TT_CHECK(!MP_RUN(.n = n, .env = SHM MERGE, .fn = bits_body, .arg = merged));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM MERGE "TUTTI_CHUNK=4K TUTTI_LANES=3 TUTTI_CHECKSUM=1",
+			 .fn = bits_body, .arg = merged));
+	TT_CHECK(!MP_RUN(.n = 3, .env = FAULT " " MERGE, .fn = bits_body, .arg = merged));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 4, .env = OFI MERGE, .fn = bits_body, .arg = merged));
 }
 
 static void bits_fault(void)
@@ -343,7 +415,10 @@ static int lost(const struct kept *k)
 	return bad;
 }
 
-/* 4 ranks for 500 steps; then 3, of which rank 0 takes over what the fourth has left. */
+/*
+ * 4 ranks for 500 steps; then 3, of which rank 0 takes over what the fourth has left, and which
+ * merge lists.
+ */
 static void conserve(const char *name, bool whole)
 {
 	struct kept *k = mp_shared_mem(sizeof(*k));
@@ -359,8 +434,8 @@ static void conserve(const char *name, bool whole)
 		k->left[3][i] = 0;
 	}
 	k->first = STEPS;
-	TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_LANES=4 TUTTI_CHUNK=4K", .fn = conserve_body,
-			 .arg = k));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM MERGE "TUTTI_LANES=4 TUTTI_CHUNK=4K",
+			 .fn = conserve_body, .arg = k));
 	TT_CHECK(!lost(k));
 	munmap(k, sizeof(*k));
 }
@@ -476,6 +551,8 @@ static void forms(void)
 		TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = forms_body, .arg = (void *)names[i]));
 		TT_CHECK(!MP_RUN(.n = 2, .env = SHM "TUTTI_THREAD=on", .fn = forms_body,
 				 .arg = (void *)names[i]));
+		TT_CHECK(!MP_RUN(.n = 3, .env = SHM MERGE, .fn = forms_body,
+				 .arg = (void *)names[i]));
 	}
 }
 
@@ -573,9 +650,70 @@ static int counted_list_body(struct mp_job *job)
 	return tutti_codec_free(codec);
 }
 
+/*
+ * Recursive doubling of 4 ranks puts two heads, this rank's list, and its sum with the neighbour's,
+ * or the vector where that is shorter.
+ */
+static int counted_merge_body(struct mp_job *job)
+{
+	const size_t count = 1 << 18, room = 8 * count + 64;
+	struct tutti_stats a = {.size = sizeof(a)}, b = {.size = sizeof(b)};
+	struct tt_codec_sum list[2] = {{0}}, sum;
+	char *coded[2] = {malloc(room), malloc(room)}, *out = malloc(room);
+	float *v = calloc(count, 4);
+	struct tutti_codec *codec;
+	struct tutti_call call;
+	uint64_t expect;
+	int i;
+
+	TT_EXPECT(v && coded[0] && coded[1] && out);
+	MP_OK(tutti_codec_create(job->arg, &codec));
+	for (i = 0; i < 2; i++) {
+		fill(v, 1, job->rank / 2 * 2 + i, count);
+		list[i].at = coded[i];
+		MP_OK(tutti_codec_encode(codec, v, count, TUTTI_FLOAT32, NULL, 0, coded[i],
+					 &list[i].len));
+	}
+	TT_EXPECT(!tt_codec_sum_merge(codec, &list[0], &list[1], count, out, &sum));
+	TT_EXPECT(sum.dense == (sum.len == 4 * count) && sum.len <= 4 * count);
+	TT_EXPECT(sum.dense == !strcmp(job->arg, "topk:60%"));
+	expect = 16 + list[job->rank % 2].len + sum.len;
+	call = call_of(TUTTI_IN_PLACE, v, count, codec, NULL);
+	for (i = 0; i < 3; i++) /* the first connects */
+		MP_OK(tutti_call(job->world, &call, NULL));
+	fill(v, 1, job->rank, count);
+	mp_meet(job);
+	mp_sleep_ms(100);
+	MP_OK(tutti_stats_get(job->ctx, &a));
+	MP_OK(tutti_call(job->world, &call, NULL));
+	for (i = 0; i < 2000; i++) {
+		MP_OK(tutti_stats_get(job->ctx, &b));
+		if (b.put_bytes - a.put_bytes >= expect)
+			break;
+		mp_sleep_ms(1);
+	}
+	if (b.put_bytes - a.put_bytes != expect)
+		fprintf(stderr, "rank %d put %llu bytes, not %llu\n", job->rank,
+			(unsigned long long)(b.put_bytes - a.put_bytes),
+			(unsigned long long)expect);
+	TT_EXPECT(b.put_bytes - a.put_bytes == expect);
+	TT_EXPECT(b.reduced_bytes - a.reduced_bytes == 2 * 4 * count);
+	for (i = 0; i < 2; i++)
+		free(coded[i]);
+	free(out);
+	free(v);
+	return tutti_codec_free(codec);
+}
+
 static void counted(void)
 {
+	static const char *const merges[] = {"topk:1%", "topk:30%", "topk:60%"};
+	size_t i;
 	int n;
+
+	for (i = 0; i < sizeof(merges) / sizeof(merges[0]); i++)
+		TT_CHECK(!MP_RUN(.n = 4, .env = SHM MERGE, .fn = counted_merge_body,
+				 .arg = (void *)merges[i]));
 
 	for (n = 2; n <= 4; n++)
 		TT_CHECK(!MP_RUN(.n = n, .env = SHM, .fn = counted_list_body));
@@ -836,6 +974,10 @@ static void damage(void)
 			 .env = "TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=seed=5,flip=0.02 "
 				"TUTTI_CHECKSUM=1",
 			 .fn = flipped_body));
+	TT_CHECK(!MP_RUN(.n = 3,
+			 .env = "TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=seed=6,flip=0.02 "
+				"TUTTI_CHECKSUM=1 " MERGE,
+			 .fn = flipped_body));
 }
 
 static int death_body(struct mp_job *job)
@@ -882,6 +1024,7 @@ static void die(const char *env)
 static void death(void)
 {
 	die(SHM);
+	die(SHM MERGE);
 	if (!mp_no_ofi())
 		die(OFI);
 }
@@ -891,24 +1034,17 @@ static void verbs(void)
 	if (mp_no_verbs())
 		TT_SKIP("%s", mp_no_verbs());
 	TT_CHECK(!MP_RUN(.n = 3, .env = VERBS, .fn = bits_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = VERBS " " MERGE, .fn = bits_body, .arg = merged));
 	TT_CHECK(!MP_RUN(.n = 2, .env = VERBS " TUTTI_CHUNK=4K TUTTI_LANES=4", .fn = bits_body));
 	die(VERBS);
 }
 
-static const struct tt_test tests[] = {{"bits_shm", bits_shm},
-				       {"bits_cuts", bits_cuts},
-				       {"bits_fault", bits_fault},
-				       {"bits_ofi", bits_ofi},
-				       {"conservation", conservation},
-				       {"not_finite", not_finite},
-				       {"forms", forms},
-				       {"counted", counted},
-				       {"refusals", refusals},
-				       {"differ", differ},
-				       {"damage", damage},
-				       {"death", death},
-				       {"verbs", verbs},
-				       {NULL, NULL}};
+static const struct tt_test tests[] = {
+	{"bits_shm", bits_shm},	    {"bits_cuts", bits_cuts}, {"bits_merge", bits_merge},
+	{"bits_fault", bits_fault}, {"bits_ofi", bits_ofi},   {"conservation", conservation},
+	{"not_finite", not_finite}, {"forms", forms},	      {"counted", counted},
+	{"refusals", refusals},	    {"differ", differ},	      {"damage", damage},
+	{"death", death},	    {"verbs", verbs},	      {NULL, NULL}};
 
 int main(int argc, char **argv)
 {
