@@ -14,23 +14,26 @@
  * at the end only, so a call that fails leaves the state as it was.
  *
  * A matrix with a value that is not finite on any rank becomes NaN on all ranks and keeps E and Q:
- * such a value makes its row of P not finite, in the sum of all ranks, too.
+ * such a value makes its row of P not finite, in the sum of all ranks, too. So does a matrix whose
+ * H might overflow: P has no element above 1, so r times the largest of Q bounds those of H.
  *
  * T. Vogels, S. P. Karimireddy and M. Jaggi, "PowerSGD: Practical Low-Rank Gradient Compression for
  * Distributed Optimization", NeurIPS 2019.
  */
 #include "lib/lowrank/lowrank.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
 #include "lib/lowrank/matrix.h"
 
-static bool all_finite(const float *v, size_t n)
+/* No element is beyond most, or not a number. */
+static bool all_within(const float *v, size_t n, float most)
 {
 	size_t i;
 
-	for (i = 0; i < n && isfinite(v[i]); i++)
+	for (i = 0; i < n && fabsf(v[i]) <= most; i++)
 		;
 	return i == n;
 }
@@ -88,7 +91,7 @@ static void multiply_all(struct tutti_power_sgd *s, float *const *matrices)
 		len = m->low ? (size_t)s->rank * m->rows : m->rows * m->cols;
 		if (!m->low && len)
 			memcpy(matrices[i], s->psum + m->p, len * sizeof(float));
-		m->bad = m->low && !all_finite(s->psum + m->p, len);
+		m->bad = m->low && !all_within(s->psum + m->p, len, FLT_MAX);
 		if (m->bad)
 			memset(s->qsum + m->q, 0, (size_t)s->rank * m->cols * sizeof(float));
 		else if (m->low)
@@ -130,6 +133,7 @@ static void spoil(float *matrix, size_t n)
 
 static void settle_all(struct tutti_power_sgd *s, float *const *matrices, float divisor)
 {
+	const float most = FLT_MAX / (float)(2 * s->rank); /* for H and E to be finite, too */
 	size_t i, len;
 	struct tt_low_matrix *m;
 
@@ -138,7 +142,7 @@ static void settle_all(struct tutti_power_sgd *s, float *const *matrices, float 
 		len = (size_t)s->rank * m->cols;
 		if (!m->low)
 			continue;
-		if (m->bad || !all_finite(s->qsum + m->q, len)) {
+		if (m->bad || !all_within(s->qsum + m->q, len, most)) {
 			spoil(matrices[i], m->rows * m->cols);
 			memcpy(s->qsum + m->q, s->q + m->q, len * sizeof(float));
 		} else {
