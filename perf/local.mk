@@ -7,7 +7,7 @@ tutti_perf_SOURCES = \
 	perf/overlap.c perf/forms.c perf/wakeup.c perf/threads.c \
 	perf/p2p.c perf/messages.c \
 	perf/kernel.c \
-	perf/checksum.c perf/rules.c perf/codec.c perf/ps.c tools/cli.c tools/cli.h
+	perf/checksum.c perf/rules.c perf/codec.c perf/lowrank.c perf/ps.c tools/cli.c tools/cli.h
 tutti_perf_LDADD = libtt_rules.la libtt_reduce.la libtutti.la $(JANSSON_LIBS)
 
 # What perf/relay runs.
@@ -33,7 +33,7 @@ perf_bare_verbs_LDADD = $(VERBS_LIBS)
 endif
 
 EXTRA_DIST += perf/staleness perf/staleness.gp perf/relay perf/compare_verbs perf/scale \
-	perf/servers perf/predict perf/tune perf/hier perf/codecs perf/hosts.inc \
+	perf/servers perf/predict perf/tune perf/hier perf/codecs perf/factors perf/hosts.inc \
 	perf/instructions perf/waiting \
 	perf/compare/compare perf/compare/report.awk perf/compare/curves.awk \
 	perf/compare/curves.gp perf/compare/heat.awk perf/compare/heat.gp perf/compare/drive.h \
@@ -69,10 +69,12 @@ perf-instructions: all
 # The default way to wait beside TUTTI_WAIT=yield.
 perf-waiting: all
 	TT_BUILD=$(abs_top_builddir) $(SHELL) $(srcdir)/perf/waiting
-# Codecs of one thread beside a copy, in and out of the cache.
+# Codecs of one thread beside a copy, in and out of the cache; as root: codecs and factors on shaped
+# hosts.
 perf-codec: all
 	./tutti_run -n 1 ./tutti_perf codec
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/codecs
+	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/factors
 # All-reduce on one host against the least that one can take.
 EXTRA_DIST += perf/compare/floor perf/compare/floor.c
 perf-floor: all

@@ -21,6 +21,10 @@ enum {
 	OPT_CODEC,
 	OPT_FILL,
 	OPT_ROTATE,
+	OPT_ROWS,
+	OPT_COLS,
+	OPT_PRODUCTS,
+	OPT_RANK,
 	OPT_COLL,
 	OPT_COLOCATED,
 	OPT_WEIGHTS,
@@ -57,6 +61,10 @@ static const struct option long_options[] = {
 	{"codec", required_argument, NULL, OPT_CODEC},
 	{"fill", required_argument, NULL, OPT_FILL},
 	{"rotate", required_argument, NULL, OPT_ROTATE},
+	{"rows", required_argument, NULL, OPT_ROWS},
+	{"cols", required_argument, NULL, OPT_COLS},
+	{"products", required_argument, NULL, OPT_PRODUCTS},
+	{"rank", required_argument, NULL, OPT_RANK},
 	{"coll", required_argument, NULL, OPT_COLL},
 	{"stat", no_argument, NULL, OPT_STAT},
 	{"malloc", no_argument, NULL, OPT_MALLOC},
@@ -121,6 +129,9 @@ static const char help[] =
 	"                           each begun with a barrier and counted at its slowest rank\n"
 	"      --malloc             plain buffers instead of tutti_alloc\n"
 	"      --rotate N           collectives: use N pairs of buffers in turn (default 1)\n"
+	"      --rows N, --cols N   allreduce_factors, power_sgd: the matrix (default 1024)\n"
+	"      --products K         allreduce_factors: outer products of each rank (default 32)\n"
+	"      --rank R             power_sgd: rank of the approximation (default 4)\n"
 	"      --coll LIST          overlap, forms: names with commas, or all (default allreduce;\n"
 	"                           forms all)\n"
 	"Output:\n"
@@ -351,6 +362,18 @@ const struct perf_command perf_commands[] = {
 	 .warmup = 2,
 	 .min_ranks = 1,
 	 .has_size = true},
+	{.name = "allreduce_factors",
+	 .help = "matrices that travel as outer products, beside the all-reduce",
+	 .run = perf_run_factors,
+	 .iters = 10,
+	 .warmup = 2,
+	 .min_ranks = 1},
+	{.name = "power_sgd",
+	 .help = "matrices that travel as approximations, beside the all-reduce",
+	 .run = perf_run_power_sgd,
+	 .iters = 10,
+	 .warmup = 2,
+	 .min_ranks = 1},
 	{.name = "rules",
 	 .help = "update rules of a parameter server, beside a copy",
 	 .run = perf_run_rules,
@@ -579,6 +602,14 @@ static int take_rotate(const char *text, int *rotate)
 	return *rotate <= PERF_ROTATE ? 0 : bad("--rotate '%s' is more than %d", text, PERF_ROTATE);
 }
 
+/* A side of a matrix, or a number of products: small enough for sizes in bytes to be exact. */
+static int take_side(const char *option, const char *text, int *side)
+{
+	if (take_int(option, text, 1, side))
+		return -EINVAL;
+	return *side <= 1 << 24 ? 0 : bad("%s '%s' is more than %d", option, text, 1 << 24);
+}
+
 static int take_colls(const char *text, unsigned *colls)
 {
 	char name[32];
@@ -657,6 +688,14 @@ static int take(struct perf_options *opt, int option)
 		return take_fill(optarg, &opt->fill);
 	case OPT_ROTATE:
 		return take_rotate(optarg, &opt->rotate);
+	case OPT_ROWS:
+		return take_side("--rows", optarg, &opt->rows);
+	case OPT_COLS:
+		return take_side("--cols", optarg, &opt->cols);
+	case OPT_PRODUCTS:
+		return take_side("--products", optarg, &opt->products);
+	case OPT_RANK:
+		return take_side("--rank", optarg, &opt->rank);
 	case OPT_COLL:
 		return take_colls(optarg, &opt->colls);
 	case OPT_STAT:
@@ -682,7 +721,7 @@ static int show_help(void)
 		return PERF_DONE;
 	fputs(usage, stdout);
 	for (cmd = perf_commands; cmd->name; cmd++)
-		printf("  %-14s %s\n", cmd->name, cmd->help);
+		printf("  %-17s %s\n", cmd->name, cmd->help);
 	fputs(help, stdout);
 	return PERF_DONE;
 }
@@ -747,6 +786,10 @@ int perf_options_parse(struct perf_options *opt, int argc, char **argv)
 				     .servers = 1,
 				     .tables = 1,
 				     .rotate = 1,
+				     .rows = 1024,
+				     .cols = 1024,
+				     .products = 32,
+				     .rank = 4,
 				     .fill = -1,
 				     .weights = {1, 1},
 				     .call = PERF_ALL,

@@ -57,10 +57,11 @@ struct perf_options {
 	int sources;			/* 0: the usual numbers */
 	int level;			/* or PERF_ALL or PERF_BEST */
 	int stores;
-	int fill;	/* by name; -1: not said */
-	unsigned colls; /* of overlap and forms: bits by enum perf_coll */
-	int rotate;	/* pairs of buffers, in turn */
-	int average;	/* nccl-tests' -a: 0 rank 0, 1 average, 2 minimum, 3 maximum */
+	int fill;			/* by name; -1: not said */
+	unsigned colls;			/* of overlap and forms: bits by enum perf_coll */
+	int rotate;			/* pairs of buffers, in turn */
+	int rows, cols, products, rank; /* of allreduce_factors and power_sgd */
+	int average; /* nccl-tests' -a: 0 rank 0, 1 average, 2 minimum, 3 maximum */
 	bool stat, plain_buffers;
 	const char *transport, *json, *csv, *codec; /* codec: of codec, NULL: all */
 };
@@ -212,10 +213,12 @@ int perf_run_kernel(struct perf *perf);	  /* perf/kernel.c */
 int perf_run_rules(struct perf *perf);	  /* perf/rules.c */
 int perf_run_checksum(struct perf *perf); /* perf/checksum.c */
 int perf_run_codec(struct perf *perf);	  /* perf/codec.c */
-int perf_run_overlap(struct perf *perf);  /* perf/overlap.c */
-int perf_run_forms(struct perf *perf);	  /* perf/forms.c */
-int perf_run_wakeup(struct perf *perf);	  /* perf/wakeup.c */
-int perf_run_threads(struct perf *perf);  /* perf/threads.c */
+int perf_run_factors(struct perf *perf);  /* perf/lowrank.c */
+int perf_run_power_sgd(struct perf *perf);
+int perf_run_overlap(struct perf *perf); /* perf/overlap.c */
+int perf_run_forms(struct perf *perf);	 /* perf/forms.c */
+int perf_run_wakeup(struct perf *perf);	 /* perf/wakeup.c */
+int perf_run_threads(struct perf *perf); /* perf/threads.c */
 extern const char *const perf_level_names[], *const perf_store_names[];
 
 /* A run: everything above together. */

@@ -177,6 +177,23 @@ run fill_random clean 1 allreduce -b 4K -e 4K -n 200 -w 1 --fill random
 run fill_type says "is for -d float" perf 2 allreduce -b 64 -n 1 -d int32 --fill random
 run fill_unknown says "did you mean 'random'" perf 1 allreduce --fill randem
 run codec_unknown says "did you mean 'int8'" perf 1 codec --codec int9
+# fewer ROWS: so many of them have sent fewer bytes than the all-reduce in the first row.
+fewer() {
+	awk -F, -v rows="$1" 'NR == 2 { plain = $5 } NR > 2 { n += $5 > 0 && 2 * $5 < plain }
+		END { exit n != rows }' "$tmp/c" || { cat "$tmp/c"; return 1; }
+}
+run factors clean 5 allreduce_factors --rows 300 --cols 70 --products 3 -n 2 -w 0 -T ofi
+run factors_columns header \
+	rows,cols,products,way,sent_bytes,fewer_bytes,time_us,min_us,gain,wrong
+run factors_sent fewer 3 # gather, factors, chosen
+run factors_shm clean 5 allreduce_factors --rows 1 --cols 900 --products 40 -n 1 -w 0 --malloc
+run power_sgd clean 3 power_sgd --rows 300 --cols 70 --rank 3 -n 2 -w 0 -T ofi
+run power_sgd_columns header rows,cols,rank,way,sent_bytes,fewer_bytes,time_us,min_us,gain,wrong
+run power_sgd_sent fewer 2
+run power_sgd_plain clean 3 power_sgd --rows 8 --cols 5 --rank 4 -n 2 -w 0 # gains nothing
+run power_sgd_rank says "1 to 256" perf 2 power_sgd --rank 257
+run factors_rows says "more than 16777216" perf 1 allreduce_factors --rows 16777217
+run factors_none says "from 1" perf 1 allreduce_factors --cols 0
 run rules_float says "are for floats" perf 1 rules -d int32
 run kernel clean 8 kernel -b 100 -e 64K -f 655 -n 2 -w 0 --malloc
 run listen_shm only_loopback TUTTI_TRANSPORT=shm
