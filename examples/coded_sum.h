@@ -12,6 +12,7 @@
 struct coding {
 	const char *codec; /* NULL: as it is */
 	int no_feedback;
+	int power_sgd; /* rank of an approximation; 0: none. A codec is no part of it. */
 };
 
 struct coded_sum {

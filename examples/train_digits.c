@@ -149,9 +149,10 @@ static int advise(struct trainer *t)
 {
 	static const struct coding none;
 	struct training orig, comp;
+	const char *codec = t->opt.coding.codec ? t->opt.coding.codec : "PowerSGD";
 	int err = training_begin(&orig, "no codec", t->opt.epochs);
 
-	err |= training_begin(&comp, t->opt.coding.codec, t->opt.epochs);
+	err |= training_begin(&comp, codec, t->opt.epochs);
 	if (err)
 		fprintf(stderr, "train_digits: no memory for the comparison\n");
 	if (!err)
@@ -178,7 +179,7 @@ static int train(struct trainer *t)
 		return advise(t);
 	if (begin(t))
 		return -1;
-	if (t->opt.coding.codec && trainer_encode(t, &t->opt.coding))
+	if ((t->opt.coding.codec || t->opt.coding.power_sgd) && trainer_encode(t, &t->opt.coding))
 		return failed(t);
 	return run_epochs(t, NULL);
 }

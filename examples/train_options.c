@@ -25,6 +25,7 @@ static const struct option all_options[] = {
 	{"codec", required_argument, NULL, 'C'},
 	{"no-feedback", no_argument, NULL, 'F'},
 	{"advise", no_argument, NULL, 'A'},
+	{"power-sgd", required_argument, NULL, 'P'},
 	{"quiet", no_argument, NULL, 'q'},
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},
@@ -37,11 +38,13 @@ static const struct option *options; /* those of the program */
 const struct train_program train_digits_program = {
 	.name = "train_digits",
 	.common = 2,
-	.advises = 1,
+	.fixed = 1,
 	.help = "usage: tutti_run -n RANKS train_digits [OPTION]...\n"
 		"Train a two-hidden-layer perceptron on 1,797 handwritten digits, "
 		"data-parallel.\n\n"
-		"  --advise        train without the codec first, and tell whether it pays\n"};
+		"  --advise        train without the codec first, and tell whether it pays\n"
+		"  --power-sgd R   gradients travel as approximations of rank R "
+		"(tutti_power_sgd_create(3))\n"};
 
 const struct train_program train_elastic_program = {
 	.name = "train_elastic",
@@ -180,6 +183,8 @@ static int take(struct train_options *opt, int option)
 	case 'A':
 		opt->advise = 1;
 		return 0;
+	case 'P':
+		return to_int(optarg, 1, TUTTI_POWER_SGD_RANK_MAX, &opt->coding.power_sgd);
 	default:
 		opt->quiet = 1;
 		return 0;
@@ -235,6 +240,24 @@ static int first_rank(void)
 	return !rank || !strcmp(rank, "0");
 }
 
+/* Options that do not fit together. */
+static int check(const struct train_options *opt, const struct train_program *program,
+		 char *message, int size)
+{
+	const struct coding *coding = &opt->coding;
+
+	if ((opt->advise || coding->power_sgd) && !program->fixed)
+		return snprintf(message, (size_t)size, "there is no --%s here: ranks come and go",
+				opt->advise ? "advise" : "power-sgd");
+	if (coding->power_sgd && coding->codec)
+		return snprintf(message, (size_t)size, "--codec does not go with --power-sgd");
+	if (coding->no_feedback && !coding->codec)
+		return snprintf(message, (size_t)size, "--no-feedback needs --codec");
+	if (opt->advise && !coding->codec && !coding->power_sgd)
+		return snprintf(message, (size_t)size, "--advise needs --codec or --power-sgd");
+	return 0;
+}
+
 int train_options(struct train_options *opt, const struct train_program *program, int argc,
 		  char **argv)
 {
@@ -243,15 +266,8 @@ int train_options(struct train_options *opt, const struct train_program *program
 
 	options = all_options + program->common;
 	parsed = parse(opt, argc, argv, message, sizeof(message));
-	if (parsed == RUN && opt->advise && !program->advises) {
+	if (parsed == RUN && check(opt, program, message, sizeof(message)))
 		parsed = WRONG;
-		snprintf(message, sizeof(message), "there is no --advise here: ranks come and go");
-	}
-	if (parsed == RUN && (opt->coding.no_feedback || opt->advise) && !opt->coding.codec) {
-		parsed = WRONG;
-		snprintf(message, sizeof(message), "%s needs --codec",
-			 opt->advise ? "--advise" : "--no-feedback");
-	}
 	if (parsed != RUN && !first_rank())
 		return parsed == WRONG ? -1 : 1;
 	if (parsed == WRONG)

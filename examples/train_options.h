@@ -22,8 +22,8 @@ struct train_options {
 
 struct train_program {
 	const char *name, *help;
-	int common;  /* the first of the options that it knows; those before are train_elastic's */
-	int advises; /* whether it knows --advise */
+	int common; /* the first of the options that it knows; those before are train_elastic's */
+	int fixed;  /* its ranks do not change: it knows --advise and --power-sgd */
 };
 
 extern const struct train_program train_digits_program, train_elastic_program;

@@ -98,17 +98,40 @@ int trainer_alloc(struct trainer *t)
 	return err;
 }
 
+/* Of each layer the weights, in x out, and the biases, which are no matrix and travel as such. */
+#define MATRICES (2 * MLP_LAYERS)
+
+static int make_approx(struct trainer *t, int rank)
+{
+	size_t rows[MATRICES], cols[MATRICES];
+	struct tutti_power_sgd_config config = {.size = sizeof(config),
+						.n = MATRICES,
+						.rows = rows,
+						.cols = cols,
+						.rank = rank,
+						.seed = t->opt.seed};
+	int l;
+
+	for (l = 0; l < MLP_LAYERS; l++) {
+		rows[2 * l] = (size_t)t->net.layers[l].in;
+		rows[2 * l + 1] = 1;
+		cols[2 * l] = cols[2 * l + 1] = (size_t)t->net.layers[l].out;
+	}
+	return tutti_power_sgd_create(t->comm, &config, &t->approx);
+}
+
 int trainer_encode(struct trainer *t, const struct coding *coding)
 {
-	int l, err = 0;
+	int l, err = tutti_power_sgd_free(t->approx);
 
+	t->approx = NULL;
 	t->doing = "making the codec";
 	for (l = 0; l < MLP_LAYERS && !err; l++) {
 		coded_sum_close(&t->sent[l]);
 		err = coded_sum_open(&t->sent[l], t->ctx, t->comm, coding,
 				     (size_t)t->net.layers[l].size);
 	}
-	return err;
+	return err || !coding->power_sgd ? err : make_approx(t, coding->power_sgd);
 }
 
 int trainer_keep(struct trainer *t)
@@ -133,6 +156,8 @@ void trainer_drop(struct trainer *t)
 {
 	int l;
 
+	tutti_power_sgd_free(t->approx);
+	t->approx = NULL;
 	for (l = 0; l < MLP_LAYERS; l++) {
 		coded_sum_close(&t->sent[l]);
 		tutti_free(t->net.layers[l].weights);
@@ -158,7 +183,7 @@ static int start_encoded(struct trainer *t, int l)
 
 	for (i = 0; i < layer->size; i++)
 		t->sent[l].data[i] = (float)layer->gradient[i];
-	return coded_sum_start(&t->sent[l], &t->pending[l]);
+	return t->approx ? 0 : coded_sum_start(&t->sent[l], &t->pending[l]);
 }
 
 static void take_encoded(struct trainer *t)
@@ -189,10 +214,24 @@ static int start_bucket(struct trainer *t, int l)
 	return err;
 }
 
+static int sum_approximated(struct trainer *t)
+{
+	const struct layer *layer;
+	float *matrices[MATRICES];
+	int l;
+
+	for (l = 0; l < MLP_LAYERS; l++) {
+		layer = &t->net.layers[l];
+		matrices[2 * l] = t->sent[l].data;
+		matrices[2 * l + 1] = matrices[2 * l] + layer->in * layer->out;
+	}
+	return tutti_power_sgd_allreduce(t->approx, matrices, TUTTI_SUM, t->comm);
+}
+
 static int wait_buckets(struct trainer *t)
 {
 	double start = trainer_now();
-	int err = tutti_waitall(MLP_LAYERS, t->pending);
+	int err = t->approx ? sum_approximated(t) : tutti_waitall(MLP_LAYERS, t->pending);
 
 	if (!err && t->sent[0].data)
 		take_encoded(t);

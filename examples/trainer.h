@@ -30,6 +30,7 @@ struct trainer {
 	uint8_t *labels;
 	struct tutti_request *pending[MLP_LAYERS];
 	struct coded_sum sent[MLP_LAYERS]; /* with a codec: the gradients as float32 */
+	struct tutti_power_sgd *approx;	   /* they travel as approximations, all at once */
 	double exposed; /* seconds in calls of tutti while training, this epoch */
 };
 
@@ -57,8 +58,8 @@ int trainer_model(struct trainer *t);
 int trainer_alloc(struct trainer *t);
 void trainer_drop(struct trainer *t);
 /*
- * From now on gradients travel as float32, encoded by coding->codec; NULL: as they are. After
- * trainer_alloc; again, with another codec.
+ * From now on gradients travel as float32, encoded by coding->codec or approximated; neither: as
+ * they are. After trainer_alloc; again, with another codec.
  */
 int trainer_encode(struct trainer *t, const struct coding *coding);
 /* Keep the feedback before a step, and go on with it on the ranks of comm after a failure. */

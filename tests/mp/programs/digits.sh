@@ -48,6 +48,22 @@ for codec in bf16 int8 onebit qsgd fp8:e5m2; do
 	run "train_$codec" train 4 - "$tmp/$codec.csv" --codec $codec
 	run "accuracy_$codec" near "$tmp/-.1.csv" "$tmp/$codec.csv"
 done
+# PowerSGD: likewise.
+for approx in 1 4; do
+	run "train_power_sgd_$approx" train 4 - "$tmp/power$approx.csv" --power-sgd $approx
+	run "accuracy_power_sgd_$approx" near "$tmp/-.1.csv" "$tmp/power$approx.csv"
+done
+run train_power_sgd_again train 4 - "$tmp/again.csv" --power-sgd 4
+run same_power_sgd_again cmp "$tmp/power4.csv" "$tmp/again.csv"
+run power_sgd_approximates sh -c '! cmp -s "$1" "$2"' sh "$tmp/-.1.csv" "$tmp/power4.csv"
+run power_sgd_rank says "cannot be '257'" ./tutti_run -n 2 ./train_digits --power-sgd 257
+run power_sgd_or_codec says "does not go with" ./tutti_run -n 2 ./train_digits --power-sgd 2 \
+	--codec int8
+power_sgd_advised() {
+	train 2 - "$tmp/advise.csv" --power-sgd 2 --advise --epochs 12 >"$tmp/out" 2>&1 &&
+		grep -q "^verdict: .*PowerSGD " "$tmp/out" || die "$(cat "$tmp/out")"
+}
+run power_sgd_advise power_sgd_advised
 run train_again train 4 - "$tmp/again.csv" --codec int8
 run same_again cmp "$tmp/int8.csv" "$tmp/again.csv"
 run train_onebit_alone train 4 - "$tmp/alone.csv" --codec onebit --no-feedback

@@ -121,4 +121,5 @@ run bad_option says "did you mean '--kill'" ./tutti_run -n 2 ./train_elastic --k
 run not_of_digits says "unknown option" ./tutti_run -n 2 ./train_digits --wait 10
 run no_advise says "there is no --advise here" \
 	./tutti_run -n 2 ./train_elastic --codec int8 --advise
+run no_power_sgd says "there is no --power-sgd here" ./tutti_run -n 2 ./train_elastic --power-sgd 2
 finish
