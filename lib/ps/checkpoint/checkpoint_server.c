@@ -46,6 +46,15 @@ bool tt_ps_unended(const struct tt_ps_server *srv)
 	return false;
 }
 
+/*
+ * Whether the worker comes to no meeting any more. Under BSP its good-bye may wait for its turn,
+ * which is after those who wait in the meeting.
+ */
+static bool absent(const struct tt_ps_client *c)
+{
+	return c->gone || c->leaves || c->buried;
+}
+
 static void open_meeting(struct tt_ps_server *srv, uint64_t number)
 {
 	struct tt_ps_client *c = srv->client;
@@ -56,7 +65,7 @@ static void open_meeting(struct tt_ps_server *srv, uint64_t number)
 	drop(srv); /* values that another server, or a replica, could not restore */
 	memset(&srv->verdict, 0, sizeof(srv->verdict));
 	for (w = 0; w < srv->ps->nworkers; w++) {
-		if (c[w].gone)
+		if (absent(&c[w]))
 			continue;
 		if (!first) {
 			first = &c[w];
@@ -85,7 +94,7 @@ bool tt_ps_meeting(struct tt_ps_server *srv, struct tt_ps_client *c, const struc
 	c->said.text[sizeof(c->said.text) - 1] = 0;
 	c->meeting = m->first;
 	for (w = 0; w < srv->ps->nworkers; w++)
-		if (!srv->client[w].gone && srv->client[w].meeting < m->first)
+		if (!absent(&srv->client[w]) && srv->client[w].meeting < m->first)
 			return false;
 	if (srv->met < m->first && !tt_ps_settled(srv))
 		return false;
@@ -186,7 +195,7 @@ static int check_clocks(const struct tt_ps_server *srv, const struct tt_ps_order
 	int w;
 
 	for (w = 0; w < srv->ps->nworkers; w++)
-		if (!srv->client[w].gone && srv->client[w].clock > clock_in(srv, order, w))
+		if (!absent(&srv->client[w]) && srv->client[w].clock > clock_in(srv, order, w))
 			return tt_fail(-EINVAL,
 				       "the clock of worker %d is %llu, and in %s it is %llu: it "
 				       "can't go back",
