@@ -4,6 +4,7 @@
 #define TT_PS_MESSAGE_H
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -16,6 +17,7 @@
 #define TT_PS_TABLES 1024
 #define TT_PS_CLOCKS                                                                               \
 	2048 /* workers whose clocks are in a file; with more workers only the lowest clock */
+#define TT_PS_PRESENT 32768 /* workers of which an answer says that they have not left */
 #define TT_PS_NOWHERE UINT32_MAX
 #define TT_PS_UNSEEN 0x80000000u /* flag of a place: not published yet */
 
@@ -96,8 +98,14 @@ struct tt_ps_reply {
 	uint64_t min_clock;	/* of all */
 	uint64_t restored;	/* the publication that shows the restored values */
 	uint64_t rows[TT_PS_TABLES];
-	uint64_t clock[TT_PS_CLOCKS]; /* by worker */
+	uint64_t clock[TT_PS_CLOCKS];	   /* by worker */
+	uint64_t here[TT_PS_PRESENT / 64]; /* bits, by worker: it has not left */
 };
+
+static inline bool tt_ps_is_here(const struct tt_ps_reply *r, int worker)
+{
+	return worker >= TT_PS_PRESENT || r->here[worker / 64] >> worker % 64 & 1;
+}
 
 /* Before each slot of a block. */
 struct tt_ps_head {

@@ -599,7 +599,7 @@ static inline int tt_ps_trace_id(const struct tutti_ps *ps, int worker)
 }
 void tt_ps_trace_close(struct tutti_ps *ps);
 void tt_ps_trace_write(struct tutti_ps *ps, const char *fmt, ...) TT_PRINTF(2, 3);
-/* feedback.c: what each table's pushes have held back, at this clock. */
+/* held_back.c: what each table's pushes have held back, at this clock. */
 void tt_ps_trace_held(struct tutti_ps *ps, uint64_t clock);
 /* Without a trace the arguments are not evaluated. */
 #define tt_ps_trace(ps, ...)                                                                       \

@@ -25,6 +25,8 @@ struct keeping {
 	struct tt_ps_order *order; /* by server */
 	struct tt_ps_reply *reply, *met;
 	struct tt_ps_said said;
+	struct tt_ps_file file; /* of the leader of a save */
+	float **held;		/* restore: what this worker will hold back, by table */
 };
 
 static int ask(struct keeping *k, enum tt_ps_kind kind, const void *payload, size_t len,
@@ -87,13 +89,13 @@ static int move(const char *from, const char *to)
 	return err;
 }
 
-static int lead_save(struct keeping *k, const char *path)
+/* The new file has its header and its length, and stays locked until it is closed. */
+static int begin_save(struct keeping *k, const char *path)
 {
 	struct tutti_ps *ps = k->ps;
 	uint64_t rows[TT_PS_TABLES] = {0};
-	struct tt_ps_file file;
 	uint32_t i;
-	int s, err;
+	int s;
 
 	for (s = 0; s < ps->nservers; s++) {
 		snprintf(k->order[s].path, sizeof(k->order[s].path), "%s.tmp", path);
@@ -101,15 +103,18 @@ static int lead_save(struct keeping *k, const char *path)
 		for (i = 0; i < ps->ntables; i++)
 			rows[i] += k->met[s].rows[i];
 	}
-	err = tt_ps_file_create(ps, k->order->path, rows, k->met, &file);
-	if (err)
-		return err;
-	err = order(k, TT_PS_SAVE);
+	return tt_ps_file_create(ps, k->order->path, rows, k->met, &k->file);
+}
+
+static int end_save(struct keeping *k, const char *path, int err)
+{
+	if (!err)
+		err = order(k, TT_PS_SAVE);
 	if (!err)
 		err = move(k->order->path, path);
 	else
 		unlink(k->order->path);
-	tt_ps_file_close(&file, false); /* the file was locked until here */
+	tt_ps_file_close(&k->file, false);
 	return err;
 }
 
@@ -134,9 +139,54 @@ static int lead_restore(struct keeping *k, const char *path)
 	return err ? err : order(k, TT_PS_COMMIT);
 }
 
-/* This worker's knowledge dates from before the restore: forget it. */
-static void go_on(struct tutti_ps *ps, const struct tt_ps_reply *met)
+/* Come to a meeting with this result; the first failure of a worker is that of all. */
+static int meet_with(struct keeping *k, int mine, bool led)
 {
+	k->said.status = mine;
+	snprintf(k->said.text, sizeof(k->said.text), "%s", mine ? tt_fail_text(mine) : "");
+	k->said.led = led;
+	return meet(k);
+}
+
+static int leader_lost(struct keeping *k, uint64_t leader)
+{
+	return tt_fail(-TUTTI_EPEER, "%s: worker %d, the leader, has failed", k->call, (int)leader);
+}
+
+/* Workers write what they hold back once the leader has made the file. */
+static int save_held(struct keeping *k, const char *path, uint64_t leader)
+{
+	bool leads = leader == (uint64_t)k->ps->my_worker;
+	char tmp[sizeof(k->order->path)];
+	int err = leads ? begin_save(k, path) : 0, made = leads && !err;
+
+	snprintf(tmp, sizeof(tmp), "%s.tmp", path);
+	err = meet_with(k, err, leads);
+	if (!err && !k->met->said.led)
+		err = leader_lost(k, leader);
+	if (!err)
+		err = meet_with(k, tt_ps_held_write(k->ps, tmp), false);
+	return err && made ? end_save(k, path, err) : err;
+}
+
+/* save_held has made the file if there is something held back. */
+static int lead_save(struct keeping *k, const char *path)
+{
+	int err = tt_ps_held_any(k->ps) ? 0 : begin_save(k, path);
+
+	return err ? err : end_save(k, path, 0);
+}
+
+static int restore_held(struct keeping *k, const char *path, uint64_t leader)
+{
+	(void)leader;
+	return meet_with(k, tt_ps_held_read(k->ps, k->met, path, &k->held), false);
+}
+
+/* This worker's knowledge dates from before the restore: forget it. */
+static void go_on(struct tutti_ps *ps, const struct tt_ps_reply *met, float *const *held)
+{
+	uint64_t clock = ps->my_worker < TT_PS_CLOCKS ? met->clock[ps->my_worker] : met->min_clock;
 	uint32_t i;
 	uint64_t b;
 	int s;
@@ -147,13 +197,14 @@ static void go_on(struct tutti_ps *ps, const struct tt_ps_reply *met)
 
 		tt_map_clear(&t->places);
 		tt_ps_downpour_forget(t);
-		tt_ps_feedback_forget(t);
+		if (t->coder)
+			tt_ps_feedback_restore(t, held[i], clock);
 		tt_ps_forget_versions(t);
 		for (s = 0; s < ps->nservers; s++)
 			for (b = 0; b < t->part[s].blocks; b++)
 				tt_ps_floor(t, s, b, met[s].restored);
 	}
-	ps->clock = ps->my_worker < TT_PS_CLOCKS ? met->clock[ps->my_worker] : met->min_clock;
+	ps->clock = clock;
 	for (s = 0; s < ps->nservers; s++)
 		if (ps->link[s].min_clock < met[s].min_clock)
 			ps->link[s].min_clock = met[s].min_clock;
@@ -162,8 +213,13 @@ static void go_on(struct tutti_ps *ps, const struct tt_ps_reply *met)
 	tt_wire_unlock(ps->comm->ctx->wire);
 }
 
-static int keep(struct keeping *k, const char *path,
-		int (*lead)(struct keeping *k, const char *path))
+struct kind {
+	/* Collective over the workers: what they hold back. */
+	int (*held)(struct keeping *k, const char *path, uint64_t leader);
+	int (*lead)(struct keeping *k, const char *path);
+};
+
+static int keep(struct keeping *k, const char *path, const struct kind *kind)
 {
 	uint64_t leader;
 	int err, end;
@@ -173,29 +229,23 @@ static int keep(struct keeping *k, const char *path,
 	 * still comes, so that other workers do not wait in vain
 	 */
 	err = tt_ps_send_accrued(k->ps, k->ps->clock);
-	if (err) {
-		k->said.status = err;
-		snprintf(k->said.text, sizeof(k->said.text), "%s", tt_fail_text(err));
-	} else if (k->ps->tasks) {
-		k->said.status = -EBUSY;
-		snprintf(k->said.text, sizeof(k->said.text),
-			 "%d requests of worker %d have not been waited for", k->ps->tasks,
-			 k->ps->my_worker);
-	}
-	err = meet(k);
+	if (!err && k->ps->tasks)
+		err = tt_fail(-EBUSY, "%d requests of worker %d have not been waited for",
+			      k->ps->tasks, k->ps->my_worker);
+	err = meet_with(k, err, false);
 	if (err)
 		return err;
 	leader = k->met->leader;
-	if (leader == (uint64_t)k->ps->my_worker) {
-		err = lead(k, path);
-		k->said.status = err;
-		snprintf(k->said.text, sizeof(k->said.text), "%s", err ? tt_fail_text(err) : "");
-		k->said.led = 1;
+	if (tt_ps_held_any(k->ps)) {
+		err = kind->held(k, path, leader);
+		if (err)
+			return err;
 	}
-	end = meet(k);
+	if (leader == (uint64_t)k->ps->my_worker)
+		err = kind->lead(k, path);
+	end = meet_with(k, err, leader == (uint64_t)k->ps->my_worker);
 	if (!end && !k->met->said.led)
-		end = tt_fail(-TUTTI_EPEER, "%s: worker %d, the leader, has failed", k->call,
-			      (int)leader);
+		end = leader_lost(k, leader);
 	return err ? err : end;
 }
 
@@ -208,42 +258,26 @@ static uint64_t hash_text(const char *text)
 	return h;
 }
 
-static int check_tables(const struct tutti_ps *ps, const char *call)
-{
-	uint32_t i;
-
-	for (i = 0; i < ps->ntables; i++)
-		if (ps->table[i]->coder)
-			return tt_fail(-EOPNOTSUPP,
-				       "%s: table '%s' has a codec or significance, and what its "
-				       "workers hold "
-				       "back cannot be saved yet",
-				       call, ps->table[i]->name);
-	return 0;
-}
-
 static int keep_all(struct tutti_ps *ps, const char *path, const char *call,
-		    int (*lead)(struct keeping *k, const char *path), bool restores)
+		    const struct kind *kind, bool restores)
 {
 	struct keeping k = {
 		.ps = ps, .call = call, .said.what = tt_hash_add(hash_text(path), restores)};
 	size_t n;
 	int err;
 
-	err = check_tables(ps, call);
-	if (err)
-		return err;
 	n = (size_t)ps->nservers;
 	k.order = calloc(n, sizeof(*k.order));
 	k.reply = calloc(2 * n, sizeof(*k.reply));
 	if (k.order && k.reply) {
 		k.met = k.reply + n;
-		err = keep(&k, path, lead);
+		err = keep(&k, path, kind);
 	} else {
 		err = tt_fail(-ENOMEM, "no memory for %s", call);
 	}
 	if (!err && restores)
-		go_on(ps, k.met);
+		go_on(ps, k.met, k.held);
+	tt_ps_held_free(k.held, ps->ntables);
 	free(k.order);
 	free(k.reply);
 	return err;
@@ -251,10 +285,14 @@ static int keep_all(struct tutti_ps *ps, const char *path, const char *call,
 
 int tt_ps_save(struct tutti_ps *ps, const char *path)
 {
-	return keep_all(ps, path, "ps_save", lead_save, false);
+	static const struct kind save = {save_held, lead_save};
+
+	return keep_all(ps, path, "ps_save", &save, false);
 }
 
 int tt_ps_restore(struct tutti_ps *ps, const char *path)
 {
-	return keep_all(ps, path, "ps_restore", lead_restore, true);
+	static const struct kind restore = {restore_held, lead_restore};
+
+	return keep_all(ps, path, "ps_restore", &restore, true);
 }

@@ -299,6 +299,8 @@ void tt_ps_handle_file(struct tt_ps_server *srv, struct tt_ps_client *c, const s
 	if (m->kind == TT_PS_MEET) {
 		r->said = srv->verdict;
 		r->leader = (uint64_t)srv->leader;
+		for (w = 0; w < srv->ps->nworkers && w < TT_PS_PRESENT; w++)
+			r->here[w / 64] |= (uint64_t)!absent(&srv->client[w]) << w % 64;
 		for (i = 0; i < srv->ps->ntables; i++)
 			r->rows[i] = tt_ps_store_of(srv, i)->nrows;
 		return;

@@ -55,6 +55,15 @@ void tt_ps_tensors(const struct tutti_ps_table *t, uint64_t rows, uint64_t block
 			.dtype = "U64", .elem = 8, .dims = 1, .shape = {rows, 1}};
 		name_it(&tensor[TT_PS_ROW_KEYS], t, ".keys");
 	}
+	if (t->coder) {
+		tensor[TT_PS_HELD] = (struct tt_ps_tensor){
+			.dtype = "F32",
+			.elem = sizeof(float),
+			.dims = 2,
+			.shape = {(uint64_t)t->ps->nworkers,
+				  t->count * (uint64_t)tt_codec_states(t->coder)}};
+		name_it(&tensor[TT_PS_HELD], t, ".held");
+	}
 	for (i = 0; i < states; i++) {
 		tensor[TT_PS_STATE1 + i] = values;
 		tensor[TT_PS_STATE1 + i].elem = tt_ps_state_size(t->datatype);
@@ -447,7 +456,8 @@ int tt_ps_file_find(const struct tt_ps_file *file, const struct tutti_ps_table *
 	}
 	for (j = 0; j < TT_PS_TENSORS && !err; j++)
 		if (tensor[j].name[0])
-			err = find_one(file, &tensor[j], !t->rows && j == TT_PS_STEPS);
+			err = find_one(file, &tensor[j],
+				       !t->rows && (j == TT_PS_STEPS || j == TT_PS_HELD));
 	if (!err && t->rows && tensor[TT_PS_ROW_KEYS].shape[0] > t->count)
 		err = tt_fail(-ENOSPC,
 			      "%s: '%s' has %" PRIu64 " rows, and the table room for %" PRIu64,

@@ -11,6 +11,7 @@ enum tt_ps_tensor_of {
 	TT_PS_STATE1,
 	TT_PS_STATE2,
 	TT_PS_STEPS,
+	TT_PS_HELD, /* what workers hold back: the state of each */
 	TT_PS_TENSORS
 };
 
@@ -55,6 +56,16 @@ int tt_ps_file_check(const struct tt_ps_file *file, const struct tutti_ps *ps,
 		     struct tt_ps_order *order);
 int tt_ps_file_write(const struct tt_ps_file *file, const void *from, uint64_t len, uint64_t at);
 int tt_ps_file_read(const struct tt_ps_file *file, void *to, uint64_t len, uint64_t at);
+
+/*
+ * held_file.c: what workers hold back. Each worker writes its state to the new file. A restore
+ * reads it first, in one vector for each table, and uses it in the end.
+ */
+bool tt_ps_held_any(const struct tutti_ps *ps);
+int tt_ps_held_write(const struct tutti_ps *ps, const char *path);
+int tt_ps_held_read(const struct tutti_ps *ps, const struct tt_ps_reply *met, const char *path,
+		    float ***held);
+void tt_ps_held_free(float **held, uint32_t tables);
 
 /* restore.c: reads a server's part of a table into its pending values. */
 struct tt_ps_store;

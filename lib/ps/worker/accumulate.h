@@ -91,6 +91,8 @@ bool tt_ps_feedback_take(struct tutti_ps_table *t, uint64_t first, size_t n, flo
 void tt_ps_feedback_forget(struct tutti_ps_table *t);
 /* The residuals of all elements; NULL: this rank has none. */
 float *tt_ps_feedback_residuals(const struct tutti_ps_table *t);
+/* After a restore: state is what is held back now, since that of other clocks was flushed. */
+void tt_ps_feedback_restore(struct tutti_ps_table *t, const float *state, uint64_t clock);
 /* Add what is held back for one table to the other's, its figures too: the same after a resize. */
 void tt_ps_feedback_keep(const struct tutti_ps_table *from, struct tutti_ps_table *to);
 /*

@@ -210,6 +210,16 @@ void tt_ps_feedback_forget(struct tutti_ps_table *t)
 	f->since = t->ps->clock;
 }
 
+void tt_ps_feedback_restore(struct tutti_ps_table *t, const float *state, uint64_t clock)
+{
+	struct tt_ps_feedback *f = t->feedback;
+
+	memcpy(f->state, state, (size_t)t->count * (size_t)f->states * sizeof(float));
+	if (f->seen) /* values of before */
+		memset(f->seen, 0, (size_t)t->count * sizeof(float));
+	f->since = t->opt.flush ? clock - clock % (uint64_t)t->opt.flush : 0;
+}
+
 float *tt_ps_feedback_residuals(const struct tutti_ps_table *t)
 {
 	return t->feedback ? t->feedback->state : NULL;
@@ -225,6 +235,8 @@ void tt_ps_feedback_keep(const struct tutti_ps_table *from, struct tutti_ps_tabl
 		return;
 	for (i = 0; i < to->count * (uint64_t)g->states; i++)
 		g->state[i] += f->state[i];
+	if (g->seen)
+		memcpy(g->seen, f->seen, (size_t)to->count * sizeof(float));
 	g->since = f->since;
 	g->clock = f->clock;
 	g->messages = f->messages;

@@ -2,7 +2,8 @@
 /*
  * Pushes that travel encoded: what the servers got plus what workers hold back is what was pushed,
  * over 1,000 clocks; the bits of a serial oracle; figures and bytes; flushes; values that are not
- * finite; refused options and damaged encodings; servers that are killed; workers that leave.
+ * finite; refused options and damaged encodings; servers that are killed; workers that leave;
+ * checkpoints.
  */
 #include "config.h"
 
@@ -638,9 +639,6 @@ static int refused_body(struct mp_job *job)
 	bad.flush = 1 + job->rank;
 	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT32, &bad, &t), -TUTTI_EMISMATCH);
 	TT_EXPECT(!t);
-	MP_OK(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT32, &opt, &t));
-	MP_ERR(tutti_ps_save(ps, "/nowhere/t"), -EOPNOTSUPP);
-	MP_SAID("table 't' has a codec");
 	MP_OK(tutti_codec_free(int8));
 	MP_OK(tutti_codec_free(fp16));
 	MP_OK(tutti_ps_close(ps));
@@ -889,6 +887,237 @@ static void resized(void)
 		TT_CHECK(!MP_RUN(.n = 4, .env = SHM, .fn = resized_body, .arg = &staleness[i]));
 }
 
+/* ---- a worker that is killed loses what it held back, and nothing else ---- */
+
+struct died {
+	float sent[COUNT]; /* by worker 2, as its encodings decode */
+	double held;
+};
+
+static int died_pushes(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table *t,
+		       struct oracle *o)
+{
+	float u[COUNT];
+	int c, i;
+
+	for (c = 0; c < 5; c++) {
+		for (i = 0; i < COUNT; i++)
+			u[i] = value(EXACT, job->rank, c, i);
+		MP_OK(tutti_ps_push(t, u, 0, COUNT, TUTTI_FLOAT32));
+		TT_EXPECT(!apply_range(o, u, 0, COUNT));
+		MP_OK(tutti_ps_clock(ps));
+	}
+	return 0;
+}
+
+static int died_body(struct mp_job *job)
+{
+	struct oracle *o = calloc(1, sizeof(*o));
+	struct died *d = job->arg;
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	float v[COUNT];
+	int i;
+
+	MP_OK(mp_ps_open(job, 1, 0, &ps));
+	TT_EXPECT(!make(job, ps, "topk:1%", "t", (struct tutti_ps_options){0}, &t));
+	MP_OK(tutti_codec_create("topk:1%", &o->codec));
+	if (job->rank)
+		TT_EXPECT(!died_pushes(job, ps, t, o));
+	if (job->rank == 2) {
+		memcpy(d->sent, o->value, sizeof(d->sent));
+		for (i = 0; i < COUNT; i++)
+			d->held += fabs((double)o->state[0][i]);
+		kill(getpid(), SIGKILL);
+	}
+	if (job->rank == 1) {
+		MP_OK(tutti_ps_flush(t));
+		MP_OK(tutti_ps_clock(ps));
+		MP_OK(tutti_ps_pull(t, v, 0, COUNT, TUTTI_FLOAT32));
+		for (i = 0; i < COUNT; i++)
+			TT_EXPECT(v[i] == o->value[i] + o->state[0][i] + d->sent[i]);
+	}
+	MP_OK(tutti_ps_close(ps));
+	MP_OK(tutti_codec_free(o->codec));
+	free(o);
+	return 0;
+}
+
+static int checked(const char *dir, const char *edit);
+static bool printed(const char *dir, const char *text);
+
+static void died(void)
+{
+	char dir[] = "/tmp/tutti-codec-XXXXXX", env[200], text[100];
+	struct died *d = mp_shared_mem(sizeof(*d));
+
+	TT_CHECK(mkdtemp(dir) != NULL);
+	snprintf(env, sizeof(env), SHM "TUTTI_PS_TRACE=%s/t", dir);
+	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = died_body, .arg = d, .killed = 1u << 2));
+	TT_CHECK(checked(dir, "true") == 0);
+	snprintf(text, sizeof(text), "^lost with dead workers: %.6g$", d->held);
+	TT_CHECK(d->held > 1000 && printed(dir, text));
+	snprintf(text, sizeof(text), "rm -rf %s", dir);
+	TT_CHECK(system(text) == 0);
+	munmap(d, sizeof(*d));
+}
+
+/* ---- checkpoints ---- */
+
+#define SAVED 3 /* tables */
+
+static const char *const saved_codecs[SAVED] = {"topk:1%", "dgc:1%", "qsgd:levels=3"};
+
+static int make_saved(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table **t)
+{
+	int k;
+
+	for (k = 0; k < SAVED; k++)
+		TT_EXPECT(!make(
+			job, ps, saved_codecs[k], saved_codecs[k],
+			(struct tutti_ps_options){.rule = k ? TUTTI_PS_MOMENTUM : 0, .flush = 9},
+			&t[k]));
+	return 0;
+}
+
+static int go_on(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table **t, int from,
+		 int to)
+{
+	float u[COUNT];
+	int c, i, k;
+
+	for (c = from; c < to; c++) {
+		for (k = 0; k < SAVED; k++) {
+			for (i = 0; i < COUNT; i++)
+				u[i] = value(EXACT + k, job->rank, c, i);
+			MP_OK(tutti_ps_push(t[k], u, 0, COUNT, TUTTI_FLOAT32));
+		}
+		MP_OK(tutti_ps_clock(ps));
+	}
+	return 0;
+}
+
+struct saved {
+	float value[SAVED][COUNT], other[SAVED][COUNT]; /* of rank 1, of rank 2 */
+	double held[SAVED];
+	char path[64];
+	int dies; /* rank that is killed before the restore; 0: none */
+};
+
+/* A run of 14 clocks that is saved after 7, and the 7 others again: the same bits. */
+static int saved_body(struct mp_job *job)
+{
+	struct tutti_ps_held held = {.size = sizeof(held)};
+	struct saved *s = job->arg;
+	struct tutti_ps_table *t[SAVED];
+	struct tutti_ps *ps;
+	float v[COUNT];
+	int pass, k;
+
+	for (pass = 0; pass < 2; pass++) {
+		MP_OK(mp_ps_open(job, 1, 0, &ps));
+		TT_EXPECT(!make_saved(job, ps, t));
+		if (job->rank && !pass)
+			TT_EXPECT(!go_on(job, ps, t, 0, 7));
+		if (job->rank && !pass)
+			MP_OK(tutti_ps_save(ps, s->path));
+		if (job->rank && pass)
+			MP_OK(tutti_ps_restore(ps, s->path));
+		for (k = 0; k < SAVED && job->rank; k++) {
+			MP_OK(tutti_ps_held(t[k], &held));
+			TT_EXPECT(held.elements > COUNT / 2 && held.clock == 7 && !held.since);
+			TT_EXPECT(!pass || job->rank > 1 || held.sum == s->held[k]);
+			if (job->rank == 1)
+				s->held[k] = held.sum;
+		}
+		if (job->rank)
+			TT_EXPECT(!go_on(job, ps, t, 7, 14));
+		for (k = 0; k < SAVED && job->rank == 1; k++) {
+			MP_OK(tutti_ps_pull(t[k], v, 0, COUNT, TUTTI_FLOAT32));
+			TT_EXPECT(!pass || !memcmp(v, s->value[k], sizeof(v)));
+			memcpy(s->value[k], v, sizeof(v));
+		}
+		MP_OK(tutti_ps_close(ps));
+	}
+	return 0;
+}
+
+/* Another number of workers: nothing of what was pushed is lost. */
+static int fewer_body(struct mp_job *job)
+{
+	const struct saved *s = job->arg;
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	struct tutti_ps_table *t[SAVED], *other;
+	struct tutti_ps *ps;
+	double sum;
+	float v[COUNT];
+	int i, w, c;
+
+	MP_OK(mp_ps_open(job, 1, 0, &ps));
+	TT_EXPECT(!make_saved(job, ps, t));
+	mp_meet(job);
+	if (s->dies && job->rank == s->dies)
+		kill(getpid(), SIGKILL);
+	if (job->rank)
+		MP_OK(tutti_ps_restore(ps, s->path));
+	if (job->rank)
+		MP_OK(tutti_ps_flush(t[0]));
+	if (job->rank)
+		MP_OK(tutti_ps_clock(ps));
+	if (job->rank == 1) {
+		MP_OK(tutti_ps_pull(t[0], v, 0, COUNT, TUTTI_FLOAT32));
+		for (i = 0; i < COUNT; i++) {
+			for (sum = 0, w = 1; w < 4; w++)
+				for (c = 0; c < 7; c++)
+					sum += (double)value(EXACT, w, c, i);
+			TT_EXPECT(v[i] == (float)sum);
+		}
+	}
+	MP_OK(tutti_ps_close(ps));
+	if (s->dies)
+		return 0;
+	/* a table without a codec does not fit, and nothing changes */
+	MP_OK(mp_ps_open(job, 1, 0, &ps));
+	MP_OK(tutti_ps_dense(ps, saved_codecs[0], COUNT, TUTTI_FLOAT32, &opt, &other));
+	if (job->rank)
+		MP_ERR(tutti_ps_restore(ps, s->path), -EINVAL);
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static int nowhere_body(struct mp_job *job)
+{
+	struct tutti_ps_table *t[SAVED];
+	struct tutti_ps *ps;
+
+	MP_OK(mp_ps_open(job, 1, 0, &ps));
+	TT_EXPECT(!make_saved(job, ps, t));
+	if (job->rank) {
+		MP_ERR(tutti_ps_save(ps, "/nowhere/at/all"), -ENOENT);
+		MP_ERR(tutti_ps_restore(ps, "/nowhere/at/all"), -ENOENT);
+		MP_SAID("/nowhere/at/all");
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void saved(void)
+{
+	struct saved *s = mp_shared_mem(sizeof(*s));
+
+	snprintf(s->path, sizeof(s->path), "/tmp/tutti-codec-%d", (int)getpid());
+	TT_CHECK(!MP_RUN(.n = 4, .env = SHM, .fn = saved_body, .arg = s));
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = fewer_body, .arg = s));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = fewer_body, .arg = s));
+	TT_CHECK(!MP_RUN(.n = 6, .env = SHM, .fn = fewer_body, .arg = s));
+	for (s->dies = 1; s->dies < 4; s->dies += 2) /* with a live worker for each share or not */
+		TT_CHECK(!MP_RUN(.n = 4, .env = SHM, .fn = fewer_body, .arg = s,
+				 .killed = 1u << s->dies));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = nowhere_body));
+	unlink(s->path);
+	munmap(s, sizeof(*s));
+}
+
 /* ---- traces ---- */
 
 static int traced_body(struct mp_job *job)
@@ -962,6 +1191,8 @@ int main(int argc, char **argv)
 					       {"damage", damage},
 					       {"killed", killed},
 					       {"resized", resized},
+					       {"died", died},
+					       {"saved", saved},
 					       {"traced", traced},
 					       {NULL, NULL}};
 
