@@ -14,7 +14,8 @@ libtt_la_SOURCES += \
 	lib/coll/p2p/allgather_bruck.c lib/coll/p2p/allgather_direct.c \
 	lib/coll/p2p/allgather_recursive_doubling.c lib/coll/p2p/allgather_ring.c \
 	lib/coll/p2p/allreduce_codec_direct.c lib/coll/p2p/allreduce_codec_gather.c \
-	lib/coll/p2p/allreduce_codec_merge.c \
+	lib/coll/p2p/allreduce_codec_merge.c lib/coll/p2p/allreduce_codec_dense.c \
+	lib/coll/p2p/allreduce_codec_lists.c lib/coll/p2p/codec_lists.h \
 	lib/coll/p2p/allreduce_circulant.c lib/coll/p2p/allreduce_circulant_rsag.c \
 	lib/coll/p2p/allreduce_dbt.c lib/coll/p2p/allreduce_halving_doubling.c \
 	lib/coll/p2p/allreduce_ps.c lib/coll/p2p/allreduce_radix.c \

@@ -169,6 +169,29 @@ bool tt_code_len(struct tt_plan_req *req, const struct tt_op *op, size_t *len)
 	return true;
 }
 
+bool tt_code_branch(struct tt_plan_req *req)
+{
+	const struct tt_plan *plan = req->plan;
+	size_t most = tt_codec_bound(plan->args.codec->codec, plan->args.count);
+	uint64_t len, all = 0;
+	int r;
+
+	for (r = 0; r < plan->args.nranks; r++) {
+		struct tt_ref ref = TT_SCRATCH(plan->heads + (size_t)r * plan->head_stride);
+
+		len = ((const struct tt_coded_head *)(const void *)at(req, ref))->len;
+		if (len > most) {
+			fail(req, &(struct tt_op){.kind = TT_OP_DECODE, .peer = r},
+			     too_long(plan->args.codec->codec, len, most));
+			return false;
+		}
+		all += len;
+	}
+	req->way = tt_list_branch(&plan->args, all);
+	req->lanes[0].rounds = tt_plan_branch_rounds(plan, req->way, 0);
+	return true;
+}
+
 bool tt_code_op(struct tt_plan_req *req, const struct tt_op *op)
 {
 	int err = op->kind == TT_OP_ENCODE  ? encode(req, op)

@@ -209,6 +209,7 @@ struct tt_plan_req {
 	uint64_t turn;		 /* of a node plan */
 	unsigned step;		 /* the step that this rank has reached in it */
 	unsigned stores;	 /* flags of its reductions: stores.h */
+	enum tt_branch way;	 /* of a plan with several */
 	int first_round;	 /* short_path.c has run the rounds before it, else 0 */
 	bool resumed;		 /* short_path.c has begun this call, but could not end it */
 	void *bounce[2];	 /* of a node plan: buffers that peers can reach */
@@ -344,6 +345,8 @@ void tt_combine_scale(struct tt_plan_req *req);
  * sweep ends the request.
  */
 bool tt_code_op(struct tt_plan_req *req, const struct tt_op *op);
+/* The way that the plan goes on, by the heads of all lists: sets it. False: as above. */
+bool tt_code_branch(struct tt_plan_req *req);
 /* The bytes of a message that varies. False: what its head tells is no length; as above. */
 bool tt_code_len(struct tt_plan_req *req, const struct tt_op *op, size_t *len);
 

@@ -159,6 +159,7 @@ static const struct tt_alg *choose(struct tutti_comm *comm, struct tt_plan_args 
 	args->lanes = agreed.lanes;
 	args->node = agreed.node;
 	args->hosts = agreed.hosts;
+	memcpy(args->upto, agreed.upto, sizeof(args->upto));
 	return alg;
 }
 

@@ -162,7 +162,7 @@ static void start_round(struct tt_lane_run *lane)
 
 	if (req->r.comm->ctx->trace)
 		lane->started = tt_ticks();
-	n = tt_plan_ops(req->plan, lane->lane, lane->round, lane->tmp, &ops);
+	n = tt_plan_branch_ops(req->plan, req->way, lane->lane, lane->round, lane->tmp, &ops);
 	lane->pending = n + 1; /* counts one extra, so that the round cannot end while it starts */
 	for (i = 0; i < n; i++) {
 		lane->ops[i].lane = lane;
@@ -187,6 +187,9 @@ void tt_run_ready(struct tutti_context *ctx)
 
 		tt_list_del(&lane->ready);
 		ctx->moves++;
+		if (lane->req->plan->nways && lane->round == lane->req->plan->fork &&
+		    !tt_code_branch(lane->req))
+			continue; /* the sweep ends the request */
 		if (lane->round < lane->rounds)
 			start_round(lane);
 		else if (lane->req->plan->node && tt_node_unbounce(lane))
@@ -203,6 +206,7 @@ void tt_run_start(struct tt_plan_req *req)
 	int i;
 
 	req->leaving = 0;
+	req->way = req->plan->way;
 	tt_wire_early_again(ctx->wire, &key);
 	req->lanes_left = req->plan->nlanes;
 	if (!req->lanes_left) {
@@ -287,7 +291,7 @@ bool tt_run_abandon(struct tt_plan_req *req)
 static uint64_t round_bytes(struct tt_plan_req *req, int lane, int round)
 {
 	const struct tt_op *ops;
-	int i, n = tt_plan_ops(req->plan, lane, round, req->lanes[lane].tmp, &ops);
+	int i, n = tt_plan_branch_ops(req->plan, req->way, lane, round, req->lanes[lane].tmp, &ops);
 	uint64_t bytes = 0;
 
 	for (i = 0; i < n; i++)

@@ -91,6 +91,24 @@ void tt_round(struct tt_builder *b)
 		b->lanes[b->lane].in_round = false;
 }
 
+static int rounds_so_far(const struct tt_builder *b)
+{
+	return b->nlanes ? (int)b->lanes[0].nrounds : 0;
+}
+
+void tt_fork(struct tt_builder *b, size_t heads, size_t stride)
+{
+	b->plan.heads = heads;
+	b->plan.head_stride = stride;
+	b->plan.fork = rounds_so_far(b);
+}
+
+void tt_next_branch(struct tt_builder *b)
+{
+	tt_round(b);
+	b->plan.first[b->plan.nways++] = rounds_so_far(b);
+}
+
 size_t tt_scratch(struct tt_builder *b, size_t bytes)
 {
 	size_t off = (b->plan.scratch + SCRATCH_ALIGN - 1) / SCRATCH_ALIGN * SCRATCH_ALIGN;
@@ -378,7 +396,7 @@ int tt_plan_finish(struct tt_builder *b, struct tt_plan **plan)
 {
 	struct tt_plan *p = b->err ? NULL : pack(b);
 	bool messages = b->messages;
-	int err = b->broken;
+	int err = b->broken, rounds = rounds_so_far(b);
 
 	free_builder(b);
 	if (err)
@@ -388,6 +406,11 @@ int tt_plan_finish(struct tt_builder *b, struct tt_plan **plan)
 	if (!p->gen)
 		p->max_ops = largest_round(p);
 	p->mixed = p->node && messages;
+	if (p->nways) {
+		p->first[p->nways] = rounds;
+		p->way = tt_list_branch(&p->args, (uint64_t)tt_usual_list(&p->args) *
+							  (uint64_t)p->args.nranks);
+	}
 	*plan = p;
 	return 0;
 }

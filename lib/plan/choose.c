@@ -256,6 +256,66 @@ static const struct tt_rule *ruled(const struct tt_chooser *c, const struct tt_p
 	return NULL;
 }
 
+/* ---- lists ---- */
+
+static double list_time(const struct tt_chooser *c, const struct tt_plan_args *args,
+			enum tt_branch way, size_t list)
+{
+	static const char *const name[TT_BRANCHES] = {"codec_gather", "codec_merge", "codec_dense"};
+	const struct tt_alg *alg = tt_alg_find(TT_COLL_ALLREDUCE, name[way]);
+	struct tt_plan_args a = *args;
+	struct tt_cost cost;
+
+	a.list = list;
+	tt_cost(alg, &a, &c->model, &cost);
+	return cost.time;
+}
+
+/* Whether a way is the shortest, of itself and those that follow it. */
+static bool is_shortest(const struct tt_chooser *c, const struct tt_plan_args *a,
+			enum tt_branch way, size_t list)
+{
+	double time = list_time(c, a, way, list);
+	int other;
+
+	for (other = (int)way + 1; other < TT_BRANCHES; other++)
+		if (list_time(c, a, (enum tt_branch)other, list) < time)
+			return false;
+	return true;
+}
+
+/*
+ * Sets the lengths up to which lists are gathered, and added up as lists, by the costs of the
+ * algorithms that do only that.
+ */
+static void set_ways(const struct tt_chooser *c, const struct tt_plan_args *uniform_args,
+		     struct tt_plan_args *args)
+{
+	size_t low, high, middle;
+	enum tt_branch way;
+
+	for (way = TT_BRANCH_GATHER; way < TT_BRANCH_DENSE; way++) {
+		low = 0; /* bytes: it is the shortest; high: it is not */
+		high = tt_usual_list(uniform_args) + 1;
+		while (high - low > 1) {
+			middle = low + (high - low) / 2;
+			if (is_shortest(c, uniform_args, way, middle))
+				low = middle;
+			else
+				high = middle;
+		}
+		args->upto[way] = low;
+	}
+}
+
+static bool has_ways(const struct tt_plan_args *args)
+{
+	const struct tt_alg *alg = tt_alg_find(TT_COLL_ALLREDUCE, "codec_lists");
+
+	return args->coll == TT_COLL_ALLREDUCE && args->codec && args->count &&
+	       tt_alg_can(alg, args);
+}
+
 int tt_candidates(const struct tt_chooser *c, const struct tt_plan_args *args,
 		  struct tt_candidate *list, int max)
 {
@@ -263,6 +323,8 @@ int tt_candidates(const struct tt_chooser *c, const struct tt_plan_args *args,
 	const struct tt_alg *alg;
 	int n = 0;
 
+	if (has_ways(args))
+		set_ways(c, &a, &a);
 	for (alg = tt_algs; alg->name && n < max; alg++) {
 		if (alg->coll != args->coll || !tt_alg_can(alg, args))
 			continue;
@@ -280,6 +342,9 @@ int tt_pick(const struct tt_chooser *c, const struct tt_plan_args *args,
 
 	for (i = 0; rule && i < n; i++)
 		if (list[i].alg == rule->alg)
+			return i;
+	for (i = 0; i < n; i++) /* the costs of others are those of the longest lists */
+		if (tt_alg_measures(list[i].alg))
 			return i;
 	for (i = 1; i < n; i++)
 		if (list[i].time < WORTH * list[best].time)
@@ -322,6 +387,11 @@ const struct tt_alg *tt_choose(const struct tt_chooser *chooser, struct tt_plan_
 
 	args->chunk = best->chunk;
 	args->lanes = best->lanes;
+	if (tt_alg_measures(best->alg) && args->count) {
+		struct tt_plan_args a = uniform(chooser, args);
+
+		set_ways(chooser, &a, args);
+	}
 	if (args->node && in_levels(best->alg))
 		args->node = false;
 	else if (args->node)

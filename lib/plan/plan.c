@@ -65,18 +65,30 @@ bool tt_alg_codes(const struct tt_alg *alg)
 	return strstr(alg->name, "codec") != NULL;
 }
 
+bool tt_alg_measures(const struct tt_alg *alg)
+{
+	return !strcmp(alg->name, "codec_lists");
+}
+
 bool tt_alg_can(const struct tt_alg *alg, const struct tt_plan_args *args)
 {
 	return tt_alg_codes(alg) == (args->codec != NULL) && (!alg->can || alg->can(args));
 }
 
-int tt_plan_rounds(const struct tt_plan *plan, int lane)
+int tt_plan_branch_rounds(const struct tt_plan *plan, enum tt_branch way, int lane)
 {
+	if (plan->nways)
+		return plan->fork + plan->first[way + 1] - plan->first[way];
 	return plan->gen ? plan->gen_rounds : plan->lane[lane].nrounds;
 }
 
-int tt_plan_ops(const struct tt_plan *plan, int lane, int round, struct tt_op *tmp,
-		const struct tt_op **ops)
+int tt_plan_rounds(const struct tt_plan *plan, int lane)
+{
+	return tt_plan_branch_rounds(plan, plan->way, lane);
+}
+
+int tt_plan_branch_ops(const struct tt_plan *plan, enum tt_branch way, int lane, int round,
+		       struct tt_op *tmp, const struct tt_op **ops)
 {
 	const struct tt_lane *l;
 
@@ -84,9 +96,17 @@ int tt_plan_ops(const struct tt_plan *plan, int lane, int round, struct tt_op *t
 		*ops = tmp;
 		return plan->gen(plan, lane, round, tmp);
 	}
+	if (plan->nways && round >= plan->fork)
+		round += plan->first[way] - plan->fork;
 	l = &plan->lane[lane];
 	*ops = l->ops + l->begin[round];
 	return (int)(l->begin[round + 1] - l->begin[round]);
+}
+
+int tt_plan_ops(const struct tt_plan *plan, int lane, int round, struct tt_op *tmp,
+		const struct tt_op **ops)
+{
+	return tt_plan_branch_ops(plan, plan->way, lane, round, tmp, ops);
 }
 
 void tt_plan_free(struct tt_plan *plan)

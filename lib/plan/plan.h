@@ -165,6 +165,12 @@ struct tt_coded_head {
 #define TT_CODED_DENSE (1ull << 63) /* the vector as it is, once that is shorter than the list */
 
 /*
+ * The ways to sum lists once all ranks know the lengths of all of them: gather the lists, add them
+ * up as lists, or add up the vectors that they stand for.
+ */
+enum tt_branch { TT_BRANCH_GATHER, TT_BRANCH_MERGE, TT_BRANCH_DENSE, TT_BRANCHES };
+
+/*
  * Arguments of a plan: equal on all ranks except rank itself, in_place of rooted collectives,
  * feedback, and the counts of v forms that only some ranks know:
  *
@@ -191,6 +197,9 @@ struct tt_plan_args {
 	bool feedback;			   /* this rank has TT_BUF_RESIDUAL */
 	const struct tt_plan_codec *codec; /* vectors travel encoded; NULL: as they are */
 	const struct tt_hosts *hosts;	   /* NULL: no plans in two levels */
+	size_t list;			   /* of lists: bytes of one, about; 0: of the longest */
+	/* of lists whose lengths follow the data: tt_list_branch; by tt_choose */
+	size_t upto[TT_BRANCHES - 1];
 	size_t chunk; /* longest message in bytes, a multiple of elem (at least one element) */
 	int lanes;    /* maximum number of lanes */
 	const size_t *scounts, *sdispls, *rcounts, *rdispls;
@@ -219,13 +228,31 @@ static inline size_t tt_coded_sum(const struct tt_plan_args *args, size_t len)
 	return list > dense ? list : dense;
 }
 
-/* Bytes of the sum of so many ranks' lists if they name different elements, without its head. */
+/* Bytes of a list that cost time, about, without its head. */
+static inline size_t tt_usual_list(const struct tt_plan_args *args)
+{
+	size_t most = tt_coded(args, args->count * args->elem);
+
+	most -= most ? sizeof(struct tt_coded_head) : 0;
+	return args->list && args->list < most ? args->list : most;
+}
+
+/* The same of the sum of so many ranks' lists, if they name different elements. */
 static inline size_t tt_usual_sum(const struct tt_plan_args *args, size_t ranks)
 {
-	size_t len = args->count * args->elem, list = tt_coded(args, len);
+	size_t len = args->count * args->elem, list = tt_usual_list(args);
 
-	list -= sizeof(struct tt_coded_head);
 	return list < len / ranks ? list * ranks : len;
+}
+
+/* By the bytes of all ranks' lists together: the same on all ranks. */
+static inline enum tt_branch tt_list_branch(const struct tt_plan_args *args, uint64_t bytes)
+{
+	uint64_t mean = bytes / (uint64_t)args->nranks;
+
+	return mean <= args->upto[TT_BRANCH_GATHER]  ? TT_BRANCH_GATHER
+	       : mean <= args->upto[TT_BRANCH_MERGE] ? TT_BRANCH_MERGE
+						     : TT_BRANCH_DENSE;
 }
 
 /* Bytes of a vector that are encoded together. */
@@ -287,9 +314,22 @@ struct tt_plan {
 	struct tt_sliced sliced; /* of a sliced algorithm */
 	bool node;		 /* has node ops */
 	bool mixed;		 /* and messages */
+	/*
+	 * Of a plan that goes on by the lengths of lists: after that many rounds of lane 0, the
+	 * only one, the rounds of one of the ways; else nways is 0. first: a way's first round in
+	 * memory. way: the one that readers of the plan see. The engine takes that of the lengths,
+	 * which the heads of all ranks' lists tell then, in scratch.
+	 */
+	int nways, fork, first[TT_BRANCHES + 1];
+	enum tt_branch way;
+	size_t heads, head_stride;
 };
 
 int tt_plan_rounds(const struct tt_plan *plan, int lane);
+/* The same, and that below, of a plan that goes another way. */
+int tt_plan_branch_rounds(const struct tt_plan *plan, enum tt_branch way, int lane);
+int tt_plan_branch_ops(const struct tt_plan *plan, enum tt_branch way, int lane, int round,
+		       struct tt_op *tmp, const struct tt_op **ops);
 /*
  * Ops of a round. tmp has room for plan->max_ops ops; *ops points to the stored ones or to tmp.
  * Returns how many (0 is possible).
@@ -309,6 +349,13 @@ const struct tt_plan_args *tt_builder_args(const struct tt_builder *b);
 void tt_lane(struct tt_builder *b, int lane);
 /* Following ops of the current lane go to its next round. An empty round is not stored. */
 void tt_round(struct tt_builder *b);
+/*
+ * The plan, of one lane, goes on in several ways: rank r's list has its head in scratch at heads +
+ * r * stride. Then a call of tt_next_branch before the rounds of each of them, in order of enum
+ * tt_branch.
+ */
+void tt_fork(struct tt_builder *b, size_t heads, size_t stride);
+void tt_next_branch(struct tt_builder *b);
 /* Reserve scratch; returns its offset (64-byte aligned). */
 size_t tt_scratch(struct tt_builder *b, size_t bytes);
 void tt_send(struct tt_builder *b, int peer, struct tt_ref a, size_t len);
@@ -383,6 +430,8 @@ extern const struct tt_alg tt_algs[]; /* ends with name NULL */
 #undef TT_ALG
 /* Whether alg is for calls with a codec, which no other algorithm can do. */
 bool tt_alg_codes(const struct tt_alg *alg);
+/* Whether it goes on by the lengths of lists, rather than by what they may be. */
+bool tt_alg_measures(const struct tt_alg *alg);
 /* Whether alg can do this call. */
 bool tt_alg_can(const struct tt_alg *alg, const struct tt_plan_args *args);
 const struct tt_alg *tt_alg_find(enum tt_coll coll, const char *name);

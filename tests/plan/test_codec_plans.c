@@ -64,11 +64,17 @@ static const struct tt_alg *direct(void)
 
 static const char *way = "codec_gather"; /* of lists, which can be added */
 
+static enum tt_branch taken; /* by plans with several */
+
 static const struct tt_alg *alg_of(const struct tt_plan_args *a)
 {
+	const struct tt_alg *alg = tt_alg_find(TT_COLL_ALLREDUCE, way);
+
 	if (!a->codec->varies)
 		return direct();
-	return tt_alg_find(TT_COLL_ALLREDUCE, a->codec->sparse ? way : "codec_gather");
+	return a->codec->sparse && tt_alg_can(alg, a)
+		       ? alg
+		       : tt_alg_find(TT_COLL_ALLREDUCE, "codec_gather");
 }
 
 static struct tt_plan_args args_of(int n, size_t count, const struct tt_plan_codec *codec)
@@ -93,6 +99,8 @@ static int build_all(struct tt_plan_args a, int feedback, int in_place, struct t
 		a.feedback = feedback == ALL || (feedback == SOME && a.rank % 2);
 		a.in_place = in_place == ALL || (in_place == SOME && a.rank % 2);
 		err = tt_plan_build(alg_of(&a), &a, &plans[a.rank]);
+		if (!err && plans[a.rank]->nways)
+			plans[a.rank]->way = taken;
 	}
 	return err;
 }
@@ -154,15 +162,33 @@ static void test_proof(void)
 		prove(&codecs[c]);
 }
 
-static void test_merge_proof(void)
+static void prove_way(const char *algo)
 {
 	size_t c;
 
-	way = "codec_merge";
+	way = algo;
 	for (c = 0; c < CODECS; c++)
 		if (codecs[c].sparse)
 			prove(&codecs[c]);
 	way = "codec_gather";
+}
+
+static void test_merge_proof(void)
+{
+	prove_way("codec_merge");
+}
+
+static void test_dense_proof(void)
+{
+	prove_way("codec_dense");
+}
+
+/* Each way of a plan that has several is a plan of its own. */
+static void test_lists_proof(void)
+{
+	for (taken = TT_BRANCH_GATHER; taken < TT_BRANCHES; taken++)
+		prove_way("codec_lists");
+	taken = TT_BRANCH_GATHER;
 }
 
 /* Whole units for each rank: all ranks do the same. */
@@ -261,6 +287,79 @@ static void test_merge_counts(void)
 				TT_CHECK(cost.fan_in == (n > 1));
 			}
 	way = "codec_gather";
+}
+
+/* The bytes that each way sends after the heads. */
+static void test_lists_counts(void)
+{
+	const uint64_t bytes = 1024 * ELEM, head = sizeof(struct tt_coded_head);
+	struct tt_plan_cost cost[TT_BRANCHES], alone;
+	struct tt_plan *plan;
+	struct tt_plan_args a;
+	int n;
+
+	way = "codec_lists";
+	for (n = 2; n <= 32; n *= 2) {
+		uint64_t others = (uint64_t)n - 1;
+
+		a = args_of(n, 1024, &codecs[LISTS + 1]);
+		TT_REQUIRE(!tt_plan_build(alg_of(&a), &a, &plan));
+		TT_REQUIRE(plan->nways == TT_BRANCHES);
+		for (taken = TT_BRANCH_GATHER; taken < TT_BRANCHES; taken++) {
+			plan->way = taken;
+			tt_plan_count(plan, &cost[taken]);
+			TT_CHECK(cost[taken].bytes_encoded == bytes);
+		}
+		tt_plan_free(plan);
+		TT_CHECK(cost[TT_BRANCH_GATHER].bytes_sent == others * tt_coded(&a, bytes));
+		TT_REQUIRE(
+			!tt_plan_build(tt_alg_find(TT_COLL_ALLREDUCE, "codec_merge"), &a, &plan));
+		tt_plan_count(plan, &alone);
+		tt_plan_free(plan);
+		TT_CHECK(cost[TT_BRANCH_MERGE].bytes_sent == others * head + alone.bytes_sent);
+		TT_CHECK(cost[TT_BRANCH_MERGE].steps == 1 + alone.steps);
+		TT_CHECK(cost[TT_BRANCH_DENSE].bytes_sent ==
+			 others * head + 2 * others * bytes / (uint64_t)n);
+		TT_CHECK(cost[TT_BRANCH_DENSE].bytes_decoded == bytes);
+	}
+	taken = TT_BRANCH_GATHER;
+	way = "codec_gather";
+}
+
+/* The lengths that the chooser sets: each way is the shortest up to its length. */
+static void test_lengths(void)
+{
+	static const char *const name[TT_BRANCHES] = {"codec_gather", "codec_merge", "codec_dense"};
+	size_t list, merged = 0, gathered = 0, dense = 0;
+	struct tt_cost cost[TT_BRANCHES];
+	struct tt_chooser *c;
+	struct tt_plan_args a;
+	struct tt_model m;
+	int n, k, best;
+
+	tt_model_default(&m);
+	m.overhead = 4000;
+	TT_REQUIRE(!tt_chooser_new("", 1 << 20, 1, &m, &c));
+	for (n = 2; n <= 512; n *= 4) {
+		a = args_of(n, 1 << 16, &codecs[LISTS + 1]);
+		TT_CHECK(!strcmp(tt_choose(c, &a)->name, "codec_lists"));
+		for (list = 64; list < tt_usual_list(&a); list *= 2) {
+			a.list = list;
+			for (k = best = 0; k < TT_BRANCHES; k++) {
+				tt_cost(tt_alg_find(TT_COLL_ALLREDUCE, name[k]), &a, &m, &cost[k]);
+				best = cost[k].time < cost[best].time ? k : best;
+			}
+			k = (int)tt_list_branch(&a, list * (size_t)n);
+			TT_CHECK(cost[k].time <= 1.1 * cost[best].time);
+			gathered += k == TT_BRANCH_GATHER;
+			merged += k == TT_BRANCH_MERGE;
+			dense += k == TT_BRANCH_DENSE;
+			a.list = 0;
+		}
+	}
+	TT_CHECK(gathered && merged && dense);
+	printf("  lists: gathered %zu times, merged %zu, dense %zu\n", gathered, merged, dense);
+	tt_chooser_free(c);
 }
 
 static void test_forms(void)
@@ -453,7 +552,13 @@ static void test_choice(void)
 
 	tt_model_default(&m);
 	TT_REQUIRE(!tt_chooser_new("allreduce:ring:0-inf", 1 << 20, 4, &m, &c));
-	a.codec = &codecs[LISTS];
+	a.codec = &codecs[LISTS]; /* its lists are shorter than the vector */
+	a.count = 64;
+	TT_CHECK(!strcmp(tt_choose(c, &a)->name, "codec_gather"));
+	a.count = 1 << 20;
+	a.codec = &codecs[LISTS + 1]; /* no bound says how short */
+	TT_CHECK(!strcmp(tt_choose(c, &a)->name, "codec_lists"));
+	a.codec = &codecs[LISTS + 2]; /* no lists */
 	TT_CHECK(!strcmp(tt_choose(c, &a)->name, "codec_gather"));
 	a.codec = &codecs[1];
 	TT_CHECK(!strcmp(tt_choose(c, &a)->name, "codec_direct"));
@@ -506,6 +611,31 @@ static void test_costs(void)
 				}
 }
 
+/* Of lists that are shorter than they may be. */
+static void test_list_costs(void)
+{
+	static const char *const name[] = {"codec_gather", "codec_merge", "codec_dense",
+					   "codec_lists"};
+	struct tt_plan_args a;
+	struct tt_model m;
+	size_t count, k;
+	int n;
+
+	tt_model_default(&m);
+	for (k = 0; k < 4; k++)
+		for (n = 2; n <= 33; n += n < 8 ? 1 : 5)
+			for (count = 1 << 10; count <= 4 << 20; count *= 16) {
+				way = name[k];
+				a = args_of(n, count, &codecs[LISTS + 1]);
+				a.upto[0] = count / 4;
+				a.upto[1] = count;
+				for (a.list = count / 100 * ELEM; a.list < count * ELEM;
+				     a.list *= 8)
+					compare(&a, &m);
+			}
+	way = "codec_gather";
+}
+
 /* Messages are shorter, so a call over a slow network is faster by about as much. */
 static void test_gain(void)
 {
@@ -527,16 +657,21 @@ static void test_gain(void)
 static const struct tt_test tests[] = {
 	{"proof", test_proof},
 	{"merge_proof", test_merge_proof},
+	{"dense_proof", test_dense_proof},
+	{"lists_proof", test_lists_proof},
 	{"counts", test_counts},
 	{"forms", test_forms},
 	{"cut_at_units", test_cut_at_units},
 	{"faults", test_faults},
 	{"list_counts", test_list_counts},
 	{"merge_counts", test_merge_counts},
+	{"lists_counts", test_lists_counts},
+	{"lengths", test_lengths},
 	{"list_faults", test_list_faults},
 	{"late_heads", test_late_heads},
 	{"choice", test_choice},
 	{"costs", test_costs},
+	{"list_costs", test_list_costs},
 	{"gain", test_gain},
 	{NULL, NULL},
 };

@@ -70,19 +70,29 @@ void tt_cost_codec_direct(struct tt_cost *c, const struct tt_plan_args *a)
 	tt_cost_code(c, 0, (double)n * (double)len, (double)n);
 }
 
+/* Messages of this length from each rank to each other one. */
+static void to_all(struct tt_cost *c, const struct tt_plan_args *a, double len)
+{
+	double n = a->nranks;
+
+	if (n > 1)
+		tt_cost_rounds(
+			c,
+			(struct tt_rounds){
+				.n = 1, .len = len, .out = n - 1, .in = n - 1, .all = n * (n - 1)});
+}
+
 void tt_cost_codec_gather(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	double n = a->nranks, len = tt_cost_bytes(a), head = sizeof(struct tt_coded_head);
-	struct tt_rounds all_to_all = {.n = 1, .out = n - 1, .in = n - 1, .all = n * (n - 1)};
+	double list = (double)tt_usual_list(a);
 
 	tt_cost_code(c, len, 0, n);
-	if (n > 1 && len > 0) {
-		all_to_all.len = head;
-		tt_cost_rounds(c, all_to_all);
-		all_to_all.len = (double)tt_coded(a, a->count * a->elem) - head;
-		tt_cost_rounds(c, all_to_all);
+	if (len > 0) {
+		to_all(c, a, head);
+		to_all(c, a, list);
 	}
-	tt_cost_code(c, 0, len + (n - 1) * (double)tt_coded(a, a->count * a->elem), n);
+	tt_cost_code(c, 0, len + (n - 1) * (list + head), n);
 }
 
 void tt_cost_codec_merge(struct tt_cost *c, const struct tt_plan_args *a)
@@ -109,6 +119,33 @@ void tt_cost_codec_merge(struct tt_cost *c, const struct tt_plan_args *a)
 		tt_cost_unfold(c, a->nranks - core, (double)tt_usual_sum(a, (size_t)a->nranks));
 	}
 	tt_cost_code(c, 0, len, n);
+}
+
+void tt_cost_codec_dense(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	struct tt_plan_args plain = *a;
+	double len;
+
+	if (!a->count)
+		return;
+	plain.lanes = 1;
+	tt_cost_halving_doubling(c, &plain);
+	len = tt_cost_bytes(a) / tt_cost_num_slices(c);
+	tt_cost_code(c, len, len, a->nranks);
+}
+
+void tt_cost_codec_lists(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	enum tt_branch way = tt_list_branch(a, (uint64_t)tt_usual_list(a) * (uint64_t)a->nranks);
+
+	if (way != TT_BRANCH_GATHER && a->count)
+		to_all(c, a, sizeof(struct tt_coded_head));
+	if (way == TT_BRANCH_GATHER)
+		tt_cost_codec_gather(c, a);
+	else if (way == TT_BRANCH_MERGE)
+		tt_cost_codec_merge(c, a);
+	else
+		tt_cost_codec_dense(c, a);
 }
 
 void tt_cost_recursive_doubling(struct tt_cost *c, const struct tt_plan_args *a)

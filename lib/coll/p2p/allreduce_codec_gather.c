@@ -21,7 +21,7 @@
  *
  * Strom: Scalable distributed DNN training using commodity GPU cloud computing. Interspeech 2015.
  */
-#include "lib/coll/coll.h"
+#include "lib/coll/p2p/codec_lists.h"
 
 #define HEAD sizeof(struct tt_coded_head)
 
@@ -30,8 +30,8 @@ bool tt_can_allreduce_codec_gather(const struct tt_plan_args *a)
 	return a->codec && a->codec->varies && !a->ordered;
 }
 
-/* A round of messages between all ranks: len bytes, this far into each slot. */
-static void exchange(struct tt_builder *b, size_t slot, size_t into, size_t len, unsigned flags)
+/* A round of messages between all ranks: len bytes, usual of them, this far into each slot. */
+static void exchange(struct tt_builder *b, size_t slot, size_t into, size_t len, size_t usual)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
 	struct tt_op op;
@@ -40,43 +40,68 @@ static void exchange(struct tt_builder *b, size_t slot, size_t into, size_t len,
 	for (i = 1; i < a->nranks; i++) {
 		peer = (a->rank + a->nranks - i) % a->nranks;
 		op = tt_op_recv(peer, TT_SCRATCH((size_t)peer * slot + into), len);
-		op.flags = flags;
+		op.flags = into ? TT_OPF_VARIES : 0;
+		op.usual = usual;
 		tt_add(b, &op);
 	}
 	for (i = 1; i < a->nranks; i++) {
 		op = tt_op_send((a->rank + i) % a->nranks,
 				TT_SCRATCH((size_t)a->rank * slot + into), len);
-		op.flags = flags;
+		op.flags = into ? TT_OPF_VARIES : 0;
+		op.usual = usual;
 		tt_add(b, &op);
 	}
 	tt_round(b);
 }
 
+void tt_lists_encode(struct tt_builder *b, struct tt_ref dst)
+{
+	const struct tt_plan_args *a = tt_builder_args(b);
+
+	tt_add(b, &(struct tt_op){.kind = TT_OP_ENCODE,
+				  .peer = -1,
+				  .dst = dst,
+				  .a = TT_SENDBUF(0),
+				  .b = a->feedback ? TT_RESIDUAL(0) : TT_NONE,
+				  .len = a->count * a->elem});
+	tt_round(b);
+}
+
+void tt_lists_heads(struct tt_builder *b, size_t slot)
+{
+	exchange(b, slot, 0, HEAD, HEAD);
+}
+
+void tt_lists_gather(struct tt_builder *b, size_t slot)
+{
+	const struct tt_plan_args *a = tt_builder_args(b);
+	size_t len = a->count * a->elem, coded = tt_coded(a, len), usual = tt_usual_list(a);
+	int r;
+
+	exchange(b, slot, HEAD, coded - HEAD, usual);
+	for (r = 0; r < a->nranks; r++) {
+		struct tt_op op = {.kind = r ? TT_OP_DECODE_ADD : TT_OP_DECODE,
+				   .flags = a->divide && r == a->nranks - 1 ? TT_OPF_DIVIDE : 0,
+				   .peer = r,
+				   .dst = TT_RECVBUF(0),
+				   .a = TT_SCRATCH((size_t)r * slot),
+				   .len = len,
+				   .usual = r ? usual + HEAD : len};
+
+		tt_add(b, &op);
+		tt_round(b);
+	}
+}
+
 void tt_allreduce_codec_gather(struct tt_builder *b)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
-	size_t len = a->count * a->elem, coded = tt_coded(a, len), slot = (coded + 63) / 64 * 64;
-	struct tt_op op = {.kind = TT_OP_ENCODE, .peer = -1, .a = TT_SENDBUF(0), .len = len};
-	int r;
+	size_t len = a->count * a->elem, slot = (tt_coded(a, len) + 63) / 64 * 64;
 
 	if (!len)
 		return;
 	tt_scratch(b, slot * (size_t)a->nranks);
-	op.dst = TT_SCRATCH((size_t)a->rank * slot);
-	op.b = a->feedback ? TT_RESIDUAL(0) : TT_NONE;
-	tt_add(b, &op);
-	tt_round(b);
-	exchange(b, slot, 0, HEAD, 0);
-	exchange(b, slot, HEAD, coded - HEAD, TT_OPF_VARIES);
-	for (r = 0; r < a->nranks; r++) {
-		op = (struct tt_op){.kind = r ? TT_OP_DECODE_ADD : TT_OP_DECODE,
-				    .flags = a->divide && r == a->nranks - 1 ? TT_OPF_DIVIDE : 0,
-				    .peer = r,
-				    .dst = TT_RECVBUF(0),
-				    .a = TT_SCRATCH((size_t)r * slot),
-				    .len = len,
-				    .usual = r ? coded : len};
-		tt_add(b, &op);
-		tt_round(b);
-	}
+	tt_lists_encode(b, TT_SCRATCH((size_t)a->rank * slot));
+	tt_lists_heads(b, slot);
+	tt_lists_gather(b, slot);
 }

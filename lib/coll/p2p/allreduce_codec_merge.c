@@ -21,7 +21,7 @@
  * Renggli et al.: SparCML: High-performance sparse communication for machine learning. SC 2019
  * (SSAR_Recursive_double).
  */
-#include "lib/coll/coll.h"
+#include "lib/coll/p2p/codec_lists.h"
 
 #define HEAD sizeof(struct tt_coded_head)
 
@@ -126,30 +126,46 @@ static int add_up(struct sums *s)
 	return peer;
 }
 
-void tt_allreduce_codec_merge(struct tt_builder *b)
+void tt_lists_merge(struct tt_builder *b, size_t slot, size_t own, size_t other, size_t spare)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
 	size_t len = a->count * a->elem;
-	struct sums s = {.b = b, .bytes = tt_coded_sum(a, len), .other = 1, .spare = 2, .ranks = 1};
-	int peer;
+	struct sums s = {.b = b,
+			 .slot = slot,
+			 .bytes = tt_coded_sum(a, len),
+			 .own = own,
+			 .other = other,
+			 .spare = spare,
+			 .ranks = 1};
+	int peer = add_up(&s);
 
-	if (!len)
-		return;
-	s.slot = (s.bytes + 63) / 64 * 64;
-	tt_scratch(b, 3 * s.slot);
-	tt_add(b, &(struct tt_op){.kind = TT_OP_ENCODE,
-				  .flags = TT_OPF_SUM,
-				  .peer = -1,
-				  .dst = sum_at(&s, s.own),
-				  .a = TT_SENDBUF(0),
-				  .b = a->feedback ? TT_RESIDUAL(0) : TT_NONE,
-				  .len = len});
-	tt_round(b);
-	peer = add_up(&s);
 	tt_add(b, &(struct tt_op){.kind = TT_OP_DECODE,
 				  .flags = TT_OPF_SUM | (a->divide ? TT_OPF_DIVIDE : 0),
 				  .peer = peer,
 				  .dst = TT_RECVBUF(0),
 				  .a = sum_at(&s, s.own),
 				  .len = len});
+	tt_round(b);
+}
+
+void tt_allreduce_codec_merge(struct tt_builder *b)
+{
+	const struct tt_plan_args *a = tt_builder_args(b);
+	size_t len = a->count * a->elem, slot;
+	struct tt_op encode;
+
+	if (!len)
+		return;
+	slot = (tt_coded_sum(a, len) + 63) / 64 * 64;
+	tt_scratch(b, 3 * slot);
+	encode = (struct tt_op){.kind = TT_OP_ENCODE,
+				.flags = TT_OPF_SUM,
+				.peer = -1,
+				.dst = TT_SCRATCH(0),
+				.a = TT_SENDBUF(0),
+				.b = a->feedback ? TT_RESIDUAL(0) : TT_NONE,
+				.len = len};
+	tt_add(b, &encode);
+	tt_round(b);
+	tt_lists_merge(b, slot, 0, 1, 2);
 }

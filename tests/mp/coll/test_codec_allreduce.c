@@ -94,10 +94,11 @@ struct place {
 	int rank;
 	size_t first, count;
 	uint64_t call;
+	size_t len; /* of the encoding */
 };
 
 /* v becomes what its encoding, with this state, decodes to. */
-static int through(const struct tutti_codec *codec, float *v, float *left, const struct place *p)
+static int through(const struct tutti_codec *codec, float *v, float *left, struct place *p)
 {
 	static unsigned char coded[8 * MAX_COUNT + 64];
 	bool same = !strncmp(tutti_codec_name(codec), "randomk", 7);
@@ -112,6 +113,7 @@ static int through(const struct tutti_codec *codec, float *v, float *left, const
 				   &len));
 	TT_EXPECT(tt_codec_fixed(codec) ? len == most : len <= most);
 	TT_EXPECT(!tt_codec_decode(codec, coded, len, p->first, p->count, v));
+	p->len = len;
 	return 0;
 }
 
@@ -161,64 +163,68 @@ static void add_doubling(float (*part)[MAX_COUNT], int n, size_t count)
 				part[v][i] += part[v + bit][i];
 }
 
-/* The algorithm that the communicator chooses for such a call. */
-static const char *algorithm(struct tutti_comm *comm, struct tutti_codec *codec, size_t count)
-{
-	struct tt_plan_codec planned = TT_PLAN_CODEC(codec);
-	struct tt_plan_args args = {.coll = TT_COLL_ALLREDUCE,
-				    .rank = comm->rank,
-				    .nranks = comm->size,
-				    .count = count,
-				    .elem = 4,
-				    .codec = &planned};
+/* The algorithm that the communicator chooses for such a call, and what that knows of it. */
+struct chosen {
+	const char *name;
+	struct tt_plan_codec codec;
+	struct tt_plan_args args;
+};
 
-	tt_comm_place(comm, &args);
-	return tt_choose(comm->chooser, &args)->name;
+static struct chosen choose(struct tutti_comm *comm, struct tutti_codec *codec, size_t count)
+{
+	struct chosen c = {.codec = TT_PLAN_CODEC(codec)};
+
+	c.args = (struct tt_plan_args){.coll = TT_COLL_ALLREDUCE,
+				       .rank = comm->rank,
+				       .nranks = comm->size,
+				       .count = count,
+				       .elem = 4,
+				       .codec = &c.codec};
+	tt_comm_place(comm, &c.args);
+	c.name = tt_choose(comm->chooser, &c.args)->name;
+	return c;
 }
 
-static int merge_lists(struct world *w, const struct tutti_codec *codec, bool avg, uint64_t call)
+/* Lists are gathered, and added up in rank order. */
+static bool gathered(const struct chosen *c, uint64_t bytes)
+{
+	if (!strcmp(c->name, "codec_lists"))
+		return tt_list_branch(&c->args, bytes) == TT_BRANCH_GATHER;
+	return !strcmp(c->name, "codec_gather");
+}
+
+/* Encodings whose length varies: of whole vectors. */
+static int add_lists(struct world *w, const struct tutti_codec *codec, bool avg, uint64_t call,
+		     const struct chosen *c)
 {
 	struct place p = {.count = w->count, .call = call};
 	static float part[MAX_N][MAX_COUNT];
+	uint64_t bytes = 0;
 	size_t i;
+	int r;
 
 	for (; w->count && p.rank < w->n; p.rank++) {
 		memcpy(part[p.rank], w->in[p.rank], w->count * 4);
 		TT_EXPECT(!through(codec, part[p.rank], w->left[p.rank], &p));
+		bytes += p.len;
 	}
-	add_doubling(part, w->n, w->count);
+	if (!gathered(c, bytes))
+		add_doubling(part, w->n, w->count);
+	for (r = 1; r < w->n && gathered(c, bytes); r++)
+		for (i = 0; i < w->count; i++)
+			part[0][i] += part[r][i];
 	for (i = 0; i < w->count; i++)
 		w->out[i] = avg ? part[0][i] / (float)w->n : part[0][i];
 	return 0;
 }
 
-/* Encodings whose length varies: of whole vectors, added up in rank order. */
-static int add_lists(struct world *w, const struct tutti_codec *codec, bool avg, uint64_t call)
-{
-	struct place p = {.count = w->count, .call = call};
-	static float part[MAX_COUNT];
-	size_t i;
-
-	for (; w->count && p.rank < w->n; p.rank++) {
-		memcpy(part, w->in[p.rank], w->count * 4);
-		TT_EXPECT(!through(codec, part, w->left[p.rank], &p));
-		for (i = 0; i < w->count; i++)
-			w->out[i] = p.rank ? w->out[i] + part[i] : part[i];
-	}
-	for (i = 0; avg && i < w->count; i++)
-		w->out[i] /= (float)w->n;
-	return 0;
-}
-
-static int oracle(struct world *w, const struct tutti_codec *codec, bool avg, uint64_t call,
-		  const char *algo)
+static int oracle(struct world *w, struct tutti_codec *codec, bool avg, uint64_t call,
+		  const struct chosen *c)
 {
 	int r;
 
-	if (!strcmp(algo, "codec_merge"))
-		return merge_lists(w, codec, avg, call);
 	if (!tt_codec_fixed(codec))
-		return add_lists(w, codec, avg, call);
+		return add_lists(w, codec, avg, call, c);
 	for (r = 0; r < w->n; r++)
 		TT_EXPECT(!combine_block(w, codec, r, avg, call));
 	return 0;
@@ -246,12 +252,13 @@ static int steps(struct mp_job *job, struct tutti_codec *codec, size_t count, bo
 	struct tutti_feedback *fb = NULL;
 	static float out[MAX_COUNT], left[TT_CODEC_STATES * MAX_COUNT];
 	size_t states = count * (size_t)tutti_codec_states(codec);
-	const char *algo = algorithm(job->world, codec, count);
+	struct chosen chosen = choose(job->world, codec, count);
 	struct tutti_call call;
 	struct world w;
 	int t, r;
 
-	TT_EXPECT(!job->arg || job->n == 1 || !tt_codec_sparse(codec) || !strcmp(algo, job->arg));
+	TT_EXPECT(!job->arg || job->n == 1 || !tt_codec_sparse(codec) ||
+		  !strcmp(chosen.name, job->arg));
 	TT_EXPECT(!world_new(&w, job->n, count, feedback));
 	if (feedback)
 		MP_OK(tutti_feedback_create(job->world, codec, count, &fb));
@@ -262,7 +269,7 @@ static int steps(struct mp_job *job, struct tutti_codec *codec, size_t count, bo
 		call = call_of(t % 2 ? TUTTI_IN_PLACE : w.in[job->rank], out, count, codec, fb);
 		call.op = t % 3 ? TUTTI_SUM : TUTTI_AVG;
 		MP_OK(tutti_call(job->world, &call, NULL));
-		TT_EXPECT(!oracle(&w, codec, call.op == TUTTI_AVG, job->world->seq, algo));
+		TT_EXPECT(!oracle(&w, codec, call.op == TUTTI_AVG, job->world->seq, &chosen));
 		TT_EXPECT(!memcmp(out, w.out, count * 4));
 		if (!feedback)
 			continue;
@@ -324,6 +331,143 @@ static void bits_merge(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = FAULT " " MERGE, .fn = bits_body, .arg = merged));
 	if (!mp_no_ofi())
 		TT_CHECK(!MP_RUN(.n = 4, .env = OFI MERGE, .fn = bits_body, .arg = merged));
+}
+
+#define DENSE "TUTTI_ALGO=allreduce:codec_dense:0-inf "
+#define WHOLE 40000
+
+/* The ranks' bytes are equal. */
+static int alike(struct mp_job *job, const float *v, size_t count)
+{
+	uint64_t all[2] = {1, 0}, low, high;
+	size_t i;
+
+	for (i = 0; i < count; i++)
+		all[0] = tt_hash_add(all[0], (uint64_t)((const uint32_t *)(const void *)v)[i]);
+	MP_OK(tutti_allreduce(all, &low, 1, TUTTI_UINT64, TUTTI_MIN, job->world));
+	MP_OK(tutti_allreduce(all, &high, 1, TUTTI_UINT64, TUTTI_MAX, job->world));
+	TT_EXPECT(low == high);
+	return 0;
+}
+
+/* One in `of` elements reaches the threshold: a whole number, so that any order sums exactly. */
+static void fill_share(float *v, unsigned seed, int rank, size_t of)
+{
+	size_t i;
+
+	for (i = 0; i < WHOLE; i++)
+		v[i] = (i + seed + (size_t)rank) % of ? 0.25f : (float)(1 + (i + seed) % 100);
+}
+
+/* The call's way follows the density, on all ranks, and what it sends follows the way. */
+static int density_body(struct mp_job *job)
+{
+	static const size_t of[] = {2000, 1, 50, 3, 1, 10, 2000};
+	static float v[WHOLE], g[WHOLE], sum[WHOLE];
+	static unsigned char coded[8 * WHOLE + 64];
+	struct tutti_stats a = {.size = sizeof(a)}, b = {.size = sizeof(b)};
+	uint64_t others = (uint64_t)job->n - 1, all = 0, expect;
+	struct tt_plan_codec planned;
+	struct tt_plan_args args;
+	struct tutti_codec *codec;
+	struct tutti_call call;
+	int ways[TT_BRANCHES] = {0}, r, i, k;
+	size_t t, e, len = 0, own = 0;
+	enum tt_branch way;
+
+	MP_OK(tutti_codec_create("threshold:1", &codec));
+	planned = TT_PLAN_CODEC(codec);
+	args = (struct tt_plan_args){.coll = TT_COLL_ALLREDUCE,
+				     .rank = job->rank,
+				     .nranks = job->n,
+				     .count = WHOLE,
+				     .elem = 4,
+				     .codec = &planned};
+	tt_comm_place(job->world, &args);
+	TT_EXPECT(!strcmp(tt_choose(job->world->chooser, &args)->name, "codec_lists"));
+	call = call_of(TUTTI_IN_PLACE, v, WHOLE, codec, NULL);
+	for (t = 0; t < 2 * sizeof(of) / sizeof(of[0]); t++) {
+		size_t part = of[t % (sizeof(of) / sizeof(of[0]))];
+
+		memset(sum, 0, sizeof(sum));
+		for (all = 0, r = 0; r < job->n; r++) {
+			fill_share(g, (unsigned)t, r, part);
+			MP_OK(tutti_codec_encode(codec, g, WHOLE, TUTTI_FLOAT32, NULL, 0, coded,
+						 &len));
+			for (e = 0; e < WHOLE; e++)
+				sum[e] += g[e] >= 1 ? g[e] : 0;
+			all += len;
+			own = r == job->rank ? len : own;
+		}
+		way = tt_list_branch(&args, all);
+		ways[way]++;
+		fill_share(v, (unsigned)t, job->rank, part);
+		mp_meet(job);
+		mp_sleep_ms(20);
+		MP_OK(tutti_stats_get(job->ctx, &a));
+		MP_OK(tutti_call(job->world, &call, NULL));
+		TT_EXPECT(!memcmp(v, sum, sizeof(v)));
+		expect = others * 8 + others * own;
+		if (way == TT_BRANCH_DENSE)
+			expect = others * 8 + 2 * others * WHOLE * 4 / (uint64_t)job->n;
+		for (k = 0; k < 2000 && way != TT_BRANCH_MERGE && t; k++) { /* the first connects */
+			MP_OK(tutti_stats_get(job->ctx, &b));
+			if (b.put_bytes - a.put_bytes >= expect)
+				break;
+			mp_sleep_ms(1);
+		}
+		if (way != TT_BRANCH_MERGE && t)
+			TT_EXPECT(b.put_bytes - a.put_bytes == expect);
+	}
+	for (i = 0; i < TT_BRANCHES && !job->rank; i++)
+		printf("  %d ranks: way %d taken %d times\n", job->n, i, ways[i]);
+	TT_EXPECT(ways[TT_BRANCH_GATHER] && ways[TT_BRANCH_DENSE]);
+	return tutti_codec_free(codec);
+}
+
+/* Many nonblocking calls of changing density at once, which the ranks finish at other times. */
+static int overlap_body(struct mp_job *job)
+{
+	enum { CALLS = 12 };
+	float *v[CALLS];
+	struct tutti_request *req[CALLS];
+	struct tutti_codec *codec;
+	struct tutti_call call;
+	size_t i;
+	int k;
+
+	MP_OK(tutti_codec_create("threshold:1", &codec));
+	for (k = 0; k < CALLS; k++) {
+		v[k] = calloc(WHOLE, 4);
+		TT_EXPECT(v[k] != NULL);
+		fill(v[k], (unsigned)k, job->rank, WHOLE);
+		for (i = 0; i < WHOLE; i++)
+			v[k][i] *= k % 3 ? 1e-4f * (float)(k * k * k) : 100;
+	}
+	for (k = 0; k < CALLS; k++) {
+		call = call_of(TUTTI_IN_PLACE, v[k], WHOLE, codec, NULL);
+		MP_OK(tutti_call(job->world, &call, &req[k]));
+		if (job->rank == 1 && k % 4 == 3)
+			MP_OK(tutti_wait(&req[k]));
+	}
+	for (k = CALLS - 1; k >= 0; k--)
+		if (job->rank != 1 || k % 4 != 3)
+			MP_OK(tutti_wait(&req[k]));
+	for (k = 0; k < CALLS; k++) {
+		TT_EXPECT(!alike(job, v[k], WHOLE));
+		free(v[k]);
+	}
+	return tutti_codec_free(codec);
+}
+
+static void density(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = density_body));
+	TT_CHECK(!MP_RUN(.n = 4, .env = SHM, .fn = density_body));
+	TT_CHECK(!MP_RUN(.n = 4, .env = FAULT, .fn = overlap_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_LANES=4", .fn = overlap_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM DENSE, .fn = overlap_body));
+	TT_CHECK(!MP_RUN(.n = 6, .env = SHM DENSE, .fn = overlap_body));
 }
 
 static void bits_fault(void)
@@ -1039,12 +1183,22 @@ static void verbs(void)
 	die(VERBS);
 }
 
-static const struct tt_test tests[] = {
-	{"bits_shm", bits_shm},	    {"bits_cuts", bits_cuts}, {"bits_merge", bits_merge},
-	{"bits_fault", bits_fault}, {"bits_ofi", bits_ofi},   {"conservation", conservation},
-	{"not_finite", not_finite}, {"forms", forms},	      {"counted", counted},
-	{"refusals", refusals},	    {"differ", differ},	      {"damage", damage},
-	{"death", death},	    {"verbs", verbs},	      {NULL, NULL}};
+static const struct tt_test tests[] = {{"bits_shm", bits_shm},
+				       {"bits_cuts", bits_cuts},
+				       {"bits_merge", bits_merge},
+				       {"density", density},
+				       {"bits_fault", bits_fault},
+				       {"bits_ofi", bits_ofi},
+				       {"conservation", conservation},
+				       {"not_finite", not_finite},
+				       {"forms", forms},
+				       {"counted", counted},
+				       {"refusals", refusals},
+				       {"differ", differ},
+				       {"damage", damage},
+				       {"death", death},
+				       {"verbs", verbs},
+				       {NULL, NULL}};
 
 int main(int argc, char **argv)
 {
