@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The states of error feedback. */
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 
 #include "lib/api/api.h"
@@ -87,12 +88,22 @@ int tutti_feedback_save(struct tutti_feedback *feedback, float *state, size_t co
 int tutti_feedback_restore(struct tutti_feedback *feedback, const float *state, size_t count)
 {
 	int err = begin(feedback, "tutti_feedback_restore", state, count);
+	size_t i;
 
 	if (err)
 		return err;
-	if (count)
-		memcpy(feedback->state, state, count * sizeof(float));
-	feedback->empty = false;
+	for (i = 0; i < count && isfinite(state[i]); i++)
+		;
+	if (i < count) { /* every later result would be NaN */
+		err = tt_fail(-EINVAL,
+			      "tutti_feedback_restore: element %zu of state is %g; restore the "
+			      "state of an intact checkpoint, or reset it",
+			      i, (double)state[i]);
+	} else {
+		if (count)
+			memcpy(feedback->state, state, count * sizeof(float));
+		feedback->empty = false;
+	}
 	tt_feedback_end(feedback);
-	return 0;
+	return err;
 }

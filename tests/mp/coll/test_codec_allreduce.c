@@ -930,6 +930,17 @@ static int refusals_body(struct mp_job *job)
 	MP_ERR(tutti_feedback_restore(fb, NULL, 100), -EINVAL);
 	MP_ERR(tutti_feedback_restore(NULL, v, 100), -EINVAL);
 	MP_ERR(tutti_feedback_reset(NULL), -EINVAL);
+	v[17] = NAN, v[40] = INFINITY;
+	MP_ERR(tutti_feedback_restore(fb, v, 100), -EINVAL);
+	MP_SAID("element 17 of state is nan");
+	v[17] = 0;
+	MP_ERR(tutti_feedback_restore(fb, v, 100), -EINVAL);
+	MP_SAID("element 40 of state is inf");
+	v[17] = 9, v[40] = 0;
+	MP_OK(tutti_feedback_restore(fb, v, 100));
+	v[17] = 0;
+	MP_OK(tutti_feedback_save(fb, v, 100));
+	TT_EXPECT(v[17] == 9);
 	MP_OK(tutti_feedback_reset(fb));
 	MP_OK(tutti_feedback_free(NULL));
 	MP_OK(tutti_feedback_free(fb));
