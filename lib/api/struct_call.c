@@ -130,8 +130,8 @@ static int check_use(const struct tutti_codec *codec, const struct tutti_call *c
 			       tt_codec_name(codec), c->count, UINT32_MAX);
 	if (!c->feedback && tt_codec_draws(codec))
 		return tt_fail(-EINVAL,
-			       "tutti_call: codec %s needs feedback: without it the sum "
-			       "is biased",
+			       "tutti_call: codec %s needs feedback: without it the sum is biased; "
+			       "see tutti_feedback_create(3)",
 			       tt_codec_name(codec));
 	return 0;
 }
