@@ -44,7 +44,10 @@ struct tutti_codec_user {
 	unsigned flags;	  /* TUTTI_CODEC_FIXED or 0 */
 	/* Elements that are encoded together: a vector is only divided at multiples. 0: 1. */
 	size_t align;
-	/* The most bytes of an encoding of count elements; not less for more elements. */
+	/*
+	 * The most bytes of an encoding of count elements: 1 to 64 * count + 4096, not less for
+	 * more elements.
+	 */
 	size_t (*bound)(size_t count, void *arg);
 	/*
 	 * Encode in[0 .. count - 1], elements first and up of the vector, to out, which has room

@@ -11,7 +11,7 @@
 #include "lib/codec/codec_kind.h"
 
 /* Bounds of more elements would not fit a size_t. */
-#define MOST_ELEMENTS (SIZE_MAX / 64)
+#define MOST_ELEMENTS (SIZE_MAX / 128)
 
 static uint64_t hash_name(const char *name)
 {
@@ -92,6 +92,13 @@ size_t tt_codec_bound(const struct tutti_codec *c, size_t count)
 	if (count > MOST_ELEMENTS)
 		return SIZE_MAX;
 	return count ? c->kind->bound(c, count) : 0;
+}
+
+int tt_codec_check_bound(const struct tutti_codec *c, size_t count)
+{
+	if (c->kind != &tt_codec_user || !count || count > MOST_ELEMENTS)
+		return 0;
+	return tt_codec_check_user(c, count);
 }
 
 bool tt_codec_fixed(const struct tutti_codec *c)

@@ -102,6 +102,9 @@ int tt_codec_parse(struct tutti_codec *c, const char *text);
 bool tt_codec_is_auto(const char *text);
 int tt_codec_parse_auto(struct tutti_codec *c, const char *text);
 
+/* user_codec.c: -EINVAL, with a text, if the bound of count elements is none. count is not 0. */
+int tt_codec_check_user(const struct tutti_codec *c, size_t count);
+
 /* codec.c: bytes that are not an encoding of count elements; -EPROTO. */
 int tt_codec_refuse(const struct tutti_codec *c, size_t len, size_t count, const char *why);
 /* The same for a family of fixed length; 0 if the length is right. */

@@ -11,9 +11,29 @@
 #include "lib/codec/codec_kernels.h"
 #include "lib/codec/codec_kind.h"
 
+static size_t most_bytes(size_t count)
+{
+	return 64 * count + 4096;
+}
+
+int tt_codec_check_user(const struct tutti_codec *c, size_t count)
+{
+	size_t bytes = c->user.bound(count, c->user.arg);
+
+	if (bytes && bytes <= most_bytes(count))
+		return 0;
+	return tt_fail(-EINVAL,
+		       "codec '%s': its bound of %zu elements is %zu bytes; it must be from 1 to "
+		       "%zu",
+		       c->name, count, bytes, most_bytes(count));
+}
+
+/* A wrong one becomes one that can be calculated with: encode refuses it. */
 static size_t bound(const struct tutti_codec *c, size_t count)
 {
-	return c->user.bound(count, c->user.arg);
+	size_t bytes = c->user.bound(count, c->user.arg);
+
+	return bytes && bytes <= most_bytes(count) ? bytes : most_bytes(count);
 }
 
 static size_t align(const struct tutti_codec *c)
@@ -31,16 +51,19 @@ static int encode_plain(const struct tutti_codec *c, const struct tt_codec_job *
 			size_t *len)
 {
 	size_t most = bound(c, job->count), bytes = 0;
-	int err = c->user.encode(job->in, job->count, job->first, job->call, out, &bytes,
-				 c->user.arg);
+	int err = tt_codec_check_user(c, job->count);
 
+	if (err)
+		return err;
+	err = c->user.encode(job->in, job->count, job->first, job->call, out, &bytes, c->user.arg);
 	if (err)
 		return failed(c, "encode", err);
 	if (bytes > most || (tt_codec_fixed(c) && bytes != most))
 		return tt_fail(-EINVAL,
-			       "codec '%s': its encode wrote %zu bytes of %zu elements; its bound "
-			       "is %zu",
-			       c->name, bytes, job->count, most);
+			       "codec '%s': its encode wrote %zu bytes of %zu elements; it must "
+			       "write %s its bound, %zu",
+			       c->name, bytes, job->count,
+			       tt_codec_fixed(c) ? "exactly" : "at most", most);
 	*len = bytes;
 	return 0;
 }

@@ -150,7 +150,10 @@ static int lay_out(struct tutti_ps_table *t)
 			      t->name, t->opt.block, t->elem);
 	} else {
 		t->block_elems = encodable(t, t->block_elems);
-		err = place_dense(t);
+		if (t->coder)
+			err = tt_codec_check_bound(t->coder, t->block_elems);
+		if (!err)
+			err = place_dense(t);
 	}
 	if (!err)
 		err = cut(t);

@@ -228,12 +228,15 @@ static void wrong_arguments(void)
 /* A codec of the caller's: a count of steps of 1/4, in 16 bits; what: what goes wrong. */
 struct steps {
 	int encoded, decoded, error;
-	size_t more; /* bytes beyond the bound */
+	size_t more;	     /* bytes beyond the bound */
+	const size_t *bound; /* or NULL */
 };
 
 static size_t steps_bound(size_t count, void *arg)
 {
-	return 2 * count;
+	const struct steps *steps = arg;
+
+	return steps->bound ? *steps->bound : 2 * count;
 }
 
 static int steps_encode(const float *in, size_t count, uint64_t first, uint64_t call, void *out,
@@ -305,6 +308,7 @@ static void user_defined(void)
 	CU_ASSERT_EQUAL(tutti_codec_encode(codec, x, STEPS, TUTTI_FLOAT32, NULL, 0, out, &len),
 			-EINVAL);
 	TT_CHECK(told("'steps': its encode wrote 7 bytes"));
+	TT_CHECK(told("it must write exactly its bound, 6"));
 	steps.error = -ENOSPC;
 	residual[0] = 5;
 	CU_ASSERT_EQUAL(tutti_codec_encode(codec, x, STEPS, TUTTI_FLOAT32, residual, 0, out, &len),
@@ -312,6 +316,45 @@ static void user_defined(void)
 	CU_ASSERT_EQUAL(residual[0], 5);
 	CU_ASSERT_EQUAL(tutti_codec_decode(codec, out, 6, y, STEPS, TUTTI_FLOAT32), -ENOSPC);
 	TT_CHECK(told("its decode returned"));
+	tutti_codec_free(codec);
+}
+
+/* Bounds that no encoding of three elements has: refused before encode writes anything. */
+static void user_bound(void)
+{
+	static const size_t bounds[] = {SIZE_MAX, (size_t)1 << 40, 0, 4096 + 3 * 64 + 1};
+	struct steps steps = {0};
+	struct tutti_codec_user user = {.size = sizeof(user),
+					.name = "steps",
+					.flags = TUTTI_CODEC_FIXED,
+					.bound = steps_bound,
+					.encode = steps_encode,
+					.decode = steps_decode,
+					.arg = &steps};
+	float x[STEPS] = {1, 2, 3}, residual[STEPS] = {0};
+	const size_t most = 4096 + 3 * 64;
+	struct tutti_codec *codec;
+	char text[96];
+	int16_t out[STEPS];
+	size_t len, i;
+
+	TT_REQUIRE(!tutti_codec_create_user(&user, &codec));
+	for (i = 0; i < sizeof(bounds) / sizeof(*bounds); i++) {
+		steps.bound = &bounds[i];
+		TT_CHECK(tutti_codec_bound(codec, STEPS) <= most);
+		CU_ASSERT_EQUAL(
+			tutti_codec_encode(codec, x, STEPS, TUTTI_FLOAT32, NULL, 0, out, &len),
+			-EINVAL);
+		CU_ASSERT_EQUAL(
+			tutti_codec_encode(codec, x, STEPS, TUTTI_FLOAT32, residual, 0, out, &len),
+			-EINVAL);
+		snprintf(text, sizeof(text), "of 3 elements is %zu bytes; it must be from 1 to %zu",
+			 bounds[i], most);
+		TT_CHECK(told(text));
+	}
+	CU_ASSERT_EQUAL(steps.encoded, 0);
+	steps.bound = NULL;
+	TT_CHECK(!tutti_codec_encode(codec, x, STEPS, TUTTI_FLOAT32, NULL, 0, out, &len));
 	tutti_codec_free(codec);
 }
 
@@ -362,6 +405,7 @@ int main(int argc, char **argv)
 					       {"list", list},
 					       {"wrong_arguments", wrong_arguments},
 					       {"user_defined", user_defined},
+					       {"user_bound", user_bound},
 					       {"user_arguments", user_arguments},
 					       {NULL, NULL}};
 

@@ -868,6 +868,43 @@ static void counted(void)
 
 /* ---- refusals ---- */
 
+static size_t plain_bound(size_t count, void *arg)
+{
+	(void)arg;
+	return count * 4;
+}
+
+static size_t wrong_bound(size_t count, void *arg)
+{
+	(void)count;
+	(void)arg;
+	return SIZE_MAX;
+}
+
+static int plain_encode(const float *in, size_t count, uint64_t first, uint64_t call, void *out,
+			size_t *len, void *arg)
+{
+	memcpy(out, in, *len = count * 4);
+	return 0;
+}
+
+static int plain_decode(const void *in, size_t len, uint64_t first, float *out, size_t count,
+			void *arg)
+{
+	memcpy(out, in, len);
+	return 0;
+}
+
+static struct tutti_codec_user plain_codec(unsigned flags)
+{
+	return (struct tutti_codec_user){.size = sizeof(struct tutti_codec_user),
+					 .name = "mine",
+					 .flags = flags,
+					 .bound = plain_bound,
+					 .encode = plain_encode,
+					 .decode = plain_decode};
+}
+
 static int refused(struct mp_job *job, struct tutti_call *call, int code, const char *word)
 {
 	int err = tutti_call(job->world, call, NULL);
@@ -881,6 +918,7 @@ static int refused(struct mp_job *job, struct tutti_call *call, int code, const 
 
 static int refusals_body(struct mp_job *job)
 {
+	struct tutti_codec_user user = plain_codec(0);
 	struct tutti_codec *codec, *other, *varies;
 	struct tutti_feedback *fb, *fo;
 	struct tutti_comm *dup;
@@ -918,6 +956,12 @@ static int refusals_body(struct mp_job *job)
 	TT_EXPECT(!refused(job, &bad, -EINVAL, "was made for codec int8"));
 	bad.feedback = NULL, bad.count = (size_t)UINT32_MAX + 1;
 	TT_EXPECT(!refused(job, &bad, -EINVAL, "too many for one list"));
+	MP_OK(tutti_codec_free(varies));
+	user.bound = wrong_bound;
+	MP_OK(tutti_codec_create_user(&user, &varies));
+	bad = call, bad.codec = varies, bad.feedback = NULL;
+	TT_EXPECT(
+		!refused(job, &bad, -EINVAL, "its bound of 100 elements is 18446744073709551615"));
 	MP_OK(tutti_codec_free(varies));
 	MP_OK(tutti_call(job->world, &call, NULL)); /* none of these was a call */
 	MP_ERR(tutti_feedback_create(job->world, NULL, 1, &fo), -EINVAL);
@@ -1033,19 +1077,6 @@ static void differ(void)
 
 /* ---- damage and death ---- */
 
-static size_t plain_bound(size_t count, void *arg)
-{
-	(void)arg;
-	return count * 4;
-}
-
-static int plain_encode(const float *in, size_t count, uint64_t first, uint64_t call, void *out,
-			size_t *len, void *arg)
-{
-	memcpy(out, in, *len = count * 4);
-	return 0;
-}
-
 /* As if the second call's data had been damaged on the way to rank 1. */
 static int bad_decode(const void *in, size_t len, uint64_t first, float *out, size_t count,
 		      void *arg)
@@ -1059,18 +1090,14 @@ static int bad_decode(const void *in, size_t len, uint64_t first, float *out, si
 static int damage_body(struct mp_job *job)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};
-	struct tutti_codec_user user = {.size = sizeof(user),
-					.name = "mine",
-					.flags = *(unsigned *)job->arg,
-					.bound = plain_bound,
-					.encode = plain_encode,
-					.decode = bad_decode,
-					.arg = job};
+	struct tutti_codec_user user = plain_codec(*(unsigned *)job->arg);
 	struct tutti_codec *codec;
 	struct tutti_call call;
 	float v[300];
 	int i, err;
 
+	user.decode = bad_decode;
+	user.arg = job;
 	MP_OK(tutti_codec_create_user(&user, &codec));
 	call = call_of(TUTTI_IN_PLACE, v, 300, codec, NULL);
 	for (i = 0; i < 300; i++)
