@@ -39,9 +39,13 @@ int tutti_codec_create(const char *name, struct tutti_codec **codec);
  * bytes on all ranks.
  */
 struct tutti_codec_user {
-	size_t size;	  /* sizeof(struct tutti_codec_user) */
-	const char *name; /* copied; the same on all ranks; less than TUTTI_CODEC_NAME_MAX bytes */
-	unsigned flags;	  /* TUTTI_CODEC_FIXED or 0 */
+	size_t size; /* sizeof(struct tutti_codec_user) */
+	/*
+	 * Copied; less than TUTTI_CODEC_NAME_MAX bytes, no control characters, not of a built-in
+	 * family. The same on all ranks, as are flags and align.
+	 */
+	const char *name;
+	unsigned flags; /* TUTTI_CODEC_FIXED or 0 */
 	/* Elements that are encoded together: a vector is only divided at multiples. 0: 1. */
 	size_t align;
 	/*

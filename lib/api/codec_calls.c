@@ -13,6 +13,30 @@ int tutti_codec_create(const char *name, struct tutti_codec **codec)
 	return tt_codec_new(name, codec);
 }
 
+/* A name that names one codec everywhere, and that texts can show. */
+static int check_name(const char *name)
+{
+	const char *family = tt_codec_family(name), *c;
+
+	if (!*name || strlen(name) >= TUTTI_CODEC_NAME_MAX)
+		return tt_fail(-EINVAL,
+			       "tutti_codec_create_user: the name has %zu bytes, not 1 to "
+			       "%d",
+			       strlen(name), TUTTI_CODEC_NAME_MAX - 1);
+	for (c = name; *c; c++)
+		if ((unsigned char)*c < ' ' || *c == 0x7f)
+			return tt_fail(-EINVAL,
+				       "tutti_codec_create_user: byte %d of the name is the "
+				       "control character 0x%02x",
+				       (int)(c - name), (unsigned)*c);
+	if (family)
+		return tt_fail(-EINVAL,
+			       "tutti_codec_create_user: '%s' is a name of the built-in codec %s; "
+			       "choose another one",
+			       name, family);
+	return 0;
+}
+
 static int check_user(const struct tutti_codec_user *user)
 {
 	const char *missing = !user->name     ? "name"
@@ -23,17 +47,12 @@ static int check_user(const struct tutti_codec_user *user)
 
 	if (missing)
 		return tt_fail(-EINVAL, "tutti_codec_create_user: user->%s is NULL", missing);
-	if (!*user->name || strlen(user->name) >= TUTTI_CODEC_NAME_MAX)
-		return tt_fail(-EINVAL,
-			       "tutti_codec_create_user: the name has %zu bytes, not 1 to "
-			       "%d",
-			       strlen(user->name), TUTTI_CODEC_NAME_MAX - 1);
 	if (user->flags & ~TUTTI_CODEC_FIXED)
 		return tt_fail(-EINVAL,
 			       "tutti_codec_create_user: flags are 0x%x; known: "
 			       "TUTTI_CODEC_FIXED (0x%x)",
 			       user->flags, TUTTI_CODEC_FIXED);
-	return 0;
+	return check_name(user->name);
 }
 
 int tutti_codec_create_user(const struct tutti_codec_user *user, struct tutti_codec **codec)

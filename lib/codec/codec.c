@@ -3,6 +3,7 @@
 #include "lib/codec/codec.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,10 +58,24 @@ int tt_codec_new(const char *name, struct tutti_codec **codec)
 int tt_codec_new_user(const struct tutti_codec_user *user, struct tutti_codec **codec)
 {
 	struct tutti_codec like = {.kind = &tt_codec_user, .user = *user};
+	int err;
 
 	memcpy(like.name, user->name, strlen(user->name) + 1);
 	like.user.name = NULL;
-	return make(&like, codec);
+	like.user.align = user->align ? user->align : 1;
+	err = make(&like, codec);
+	if (err)
+		return err;
+	/* other plans than those of a codec of this name with other properties */
+	(*codec)->hash = tt_hash_add(tt_hash_add((*codec)->hash, user->flags), like.user.align);
+	snprintf((*codec)->label, sizeof(like.label), "%.24s (%s, align %zu)", like.name,
+		 user->flags & TUTTI_CODEC_FIXED ? "fixed" : "varies", like.user.align);
+	return 0;
+}
+
+const char *tt_codec_label(const struct tutti_codec *c)
+{
+	return *c->label ? c->label : c->name;
 }
 
 const char *tt_codec_name(const struct tutti_codec *c)

@@ -25,9 +25,14 @@
 int tt_codec_new(const char *name, struct tutti_codec **codec);
 int tt_codec_new_user(const struct tutti_codec_user *user, struct tutti_codec **codec);
 
+/* The built-in family that the name is of: what is before a colon; NULL: none. */
+const char *tt_codec_family(const char *name);
+
 /* The name with all options: equal names are equal codecs (user-defined ones: by agreement). */
 const char *tt_codec_name(const struct tutti_codec *c);
-/* For fingerprints: of the name. */
+/* The same, of user-defined ones with their flags and align, to tell them from others. */
+const char *tt_codec_label(const struct tutti_codec *c);
+/* For fingerprints: of the name, and of a user-defined one's flags and align. */
 uint64_t tt_codec_hash(const struct tutti_codec *c);
 
 /* Requests hold their codec; the last release frees it. Any thread. */

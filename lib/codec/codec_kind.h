@@ -21,7 +21,7 @@ struct tt_codec_options {
 struct tutti_codec {
 	atomic_int holders;
 	const struct tt_codec_kind *kind;
-	char name[TUTTI_CODEC_NAME_MAX];
+	char name[TUTTI_CODEC_NAME_MAX], label[TUTTI_CODEC_NAME_MAX];
 	uint64_t hash;
 	struct tt_codec_options opt;
 	struct tutti_codec *choice[TT_CODEC_CHOICES]; /* of "auto" */

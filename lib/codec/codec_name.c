@@ -22,6 +22,17 @@ static const struct tt_codec_kind *const kinds[] = {
 };
 enum { KINDS = sizeof(kinds) / sizeof(*kinds) };
 
+const char *tt_codec_family(const char *name)
+{
+	size_t len = strcspn(name, ":");
+	int i;
+
+	for (i = 0; i < KINDS; i++)
+		if (strlen(kinds[i]->name) == len && !strncmp(name, kinds[i]->name, len))
+			return kinds[i]->name;
+	return tt_codec_is_auto(name) ? tt_codec_auto.name : NULL;
+}
+
 void tt_codec_each(void (*fn)(const char *form, const char *about, void *arg), void *arg)
 {
 	int i;

@@ -38,7 +38,7 @@ static size_t bound(const struct tutti_codec *c, size_t count)
 
 static size_t align(const struct tutti_codec *c)
 {
-	return c->user.align ? c->user.align : 1;
+	return c->user.align;
 }
 
 static int failed(const struct tutti_codec *c, const char *what, int err)

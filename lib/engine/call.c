@@ -341,7 +341,7 @@ int tt_request_new(struct tutti_comm *comm, const struct tt_call *call, bool per
 	req->feedback = call->feedback;
 	req->fields = tt_call_fields(comm, call, user);
 	if (call->named)
-		tt_codec_name_add(req->fields.codec, tt_codec_name(call->named));
+		tt_codec_name_add(req->fields.codec, tt_codec_label(call->named));
 	err = bind(req, call);
 	if (!err && persistent)
 		err = make_series(req);

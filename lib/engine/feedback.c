@@ -56,7 +56,7 @@ int tt_feedback_check(const struct tutti_feedback *f, const struct tutti_comm *c
 			"restore it in one that is made for this communicator");
 	if (tt_codec_hash(f->codec) != tt_codec_hash(codec))
 		return tt_fail(-EINVAL, "tutti_call: feedback was made for codec %s, not %s",
-			       tt_codec_name(f->codec), tt_codec_name(codec));
+			       tt_codec_label(f->codec), tt_codec_label(codec));
 	if (f->count != count)
 		return tt_fail(-EINVAL, "tutti_call: feedback was made for %zu elements, not %zu",
 			       f->count, count);

@@ -358,6 +358,41 @@ static void user_bound(void)
 	tutti_codec_free(codec);
 }
 
+/* A name that means something else, or that texts cannot show. */
+static void user_names(void)
+{
+	static const struct {
+		const char *name, *text;
+	} bad[] = {{"int8", "a name of the built-in codec int8"},
+		   {"fp16", "a name of the built-in codec fp16"},
+		   {"int8:mine", "a name of the built-in codec int8"},
+		   {"auto", "a name of the built-in codec auto"},
+		   {"auto:mine", "a name of the built-in codec auto"},
+		   {"a\nb", "byte 1 of the name is the control character 0x0a"},
+		   {"\x7f", "byte 0 of the name is the control character 0x7f"}},
+	  good[] = {{"int8s", NULL},
+		    {"my:int8", NULL},
+		    {"autos", NULL},
+		    {"gr\xc3\xb6\xc3\x9f", NULL}};
+	struct tutti_codec_user user = {.size = sizeof(user),
+					.bound = steps_bound,
+					.encode = steps_encode,
+					.decode = steps_decode};
+	struct tutti_codec *codec;
+	size_t i;
+
+	for (i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
+		user.name = bad[i].name;
+		CU_ASSERT_EQUAL(tutti_codec_create_user(&user, &codec), -EINVAL);
+		TT_CHECK(told(bad[i].text));
+	}
+	for (i = 0; i < sizeof(good) / sizeof(*good); i++) {
+		user.name = good[i].name;
+		TT_REQUIRE(!tutti_codec_create_user(&user, &codec));
+		tutti_codec_free(codec);
+	}
+}
+
 /* The struct of tutti_codec_create_user. */
 static void user_arguments(void)
 {
@@ -406,6 +441,7 @@ int main(int argc, char **argv)
 					       {"wrong_arguments", wrong_arguments},
 					       {"user_defined", user_defined},
 					       {"user_bound", user_bound},
+					       {"user_names", user_names},
 					       {"user_arguments", user_arguments},
 					       {NULL, NULL}};
 

@@ -1056,6 +1056,28 @@ static int differ_body(struct mp_job *job)
 	return 0;
 }
 
+/* Codecs of one name that are not the same: their plans would be different ones. */
+static int differ_user_body(struct mp_job *job)
+{
+	struct tutti_codec_user user = plain_codec(job->rank == 1 ? TUTTI_CODEC_FIXED : 0);
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_codec *codec;
+	struct tutti_call call;
+	float v[1000] = {0};
+
+	MP_OK(tutti_codec_create_user(&user, &codec));
+	call = call_of(TUTTI_IN_PLACE, v, 1000, codec, NULL);
+	MP_ERR(tutti_call(job->world, &call, NULL), -TUTTI_EMISMATCH);
+	MP_OK(tutti_comm_error(job->world, &info));
+	if (!strstr(info.text, "mine (fixed, align 1)"))
+		fprintf(stderr, "%s\n", info.text);
+	TT_EXPECT(strstr(info.text, "mine (fixed, align 1)"));
+	TT_EXPECT(strstr(info.text, "mine (varies, align 1)"));
+	tutti_codec_free(codec);
+	mp_leave(job);
+	return 0;
+}
+
 static void differ(void)
 {
 	static const char *const blocks[] = {"int8:block=256", "int8:block=64"};
@@ -1073,6 +1095,8 @@ static void differ(void)
 			 .arg = (void *)lists));
 	TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_LATE_AFTER=300", .fn = differ_body,
 			 .arg = (void *)mixed));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_LATE_AFTER=300 TUTTI_TIMEOUT=5000",
+			 .fn = differ_user_body));
 }
 
 /* ---- damage and death ---- */
