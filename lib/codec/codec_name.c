@@ -269,6 +269,12 @@ static int read_option(struct reading *r, char *word)
 	if (equal && !*key)
 		return tt_fail(-EINVAL, "codec '%s': '=%s' has no option before it", r->text,
 			       value);
+	for (i = 0; !equal && i < TT_CODEC_OPTIONS && o[i].key; i++)
+		if (*o[i].key && !strcmp(o[i].key, word))
+			return tt_fail(-EINVAL,
+				       "codec '%s': option '%s' has no value; write %s=%s, for "
+				       "example",
+				       r->text, word, word, o[i].usual);
 	for (i = 0; i < TT_CODEC_OPTIONS && o[i].key; i++)
 		if (!strcmp(o[i].key, key)) {
 			if (*r->value[i])

@@ -123,6 +123,8 @@ static void bad_names(void)
 		{"threshold:nan", {"'nan' is not permitted"}},
 		{"threshold:-1", {"'-1' is not permitted"}},
 		{"threshold:1e21", {"'1e21' is not permitted"}},
+		{"dgc:0.1%,momentum", {"option 'momentum' has no value", "momentum=0.9"}},
+		{"int8:block", {"option 'block' has no value", "block=256"}},
 		{"randomk:seed=x", {"seed 'x' is not permitted"}},
 		{"dgc:0.1%,momentum=1", {"momentum '1'", "0 to 0.9999"}},
 		{"dgc:0.1%,1%", {"the value is given twice"}},
