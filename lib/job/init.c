@@ -417,8 +417,11 @@ static int enter_job(struct tutti_context *ctx, struct tt_boot *boot, struct gue
 {
 	struct tutti_error_info info = {.size = sizeof(info)}, late;
 	struct tt_tunes tunes;
-	int tune = tt_tune_read(ctx, &tunes), err = join(ctx, tune, boot);
+	int tune = tt_tune_read(ctx, &tunes), err;
 
+	if (tune < 0)
+		tt_boot_refuse(boot);
+	err = tune < 0 ? tune : join(ctx, tune, boot);
 	if (!err)
 		err = make_world(ctx, &tunes);
 	if (!err && ctx->boot_params.gate) /* the old job's ranks keep the new world */

@@ -59,7 +59,7 @@ int tt_agreed_get(struct tutti_context *ctx, struct tt_agreed *agreed);
  * tuning_table.c: reads the file at rank 0; then distributes the part about the job's hosts, and
  * uses it.
  */
-enum { TT_TUNE_NONE, TT_TUNE_READ, TT_TUNE_BAD };
+enum { TT_TUNE_NONE, TT_TUNE_READ };
 int tt_tune_read(struct tutti_context *ctx, struct tt_tunes *tunes);
 /* The names of the job's hosts, as written in tables. */
 int tt_tune_job_hosts(struct tutti_context *ctx, char *hosts, size_t size);

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The tuning table. Rank 0 reads it before it joins, and its card says whether there is one. The
+ * The tuning table. Rank 0 reads it before it joins, and its card says whether there is one. If it
+ * cannot read the table of TUTTI_TUNE_FILE, no rank starts. The
  * part about the job's hosts is broadcast over the world, which is then equipped anew: all ranks
  * have the same table, or all fail.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -13,7 +15,7 @@
 int tt_tune_read(struct tutti_context *ctx, struct tt_tunes *tunes)
 {
 	const char *file = ctx->env.tune_file.text;
-	char path[4096];
+	char path[4096], why[sizeof(((struct tutti_error_info *)0)->text)];
 	int err;
 
 	*tunes = (struct tt_tunes){0};
@@ -27,8 +29,8 @@ int tt_tune_read(struct tutti_context *ctx, struct tt_tunes *tunes)
 	if (!err)
 		return TT_TUNE_READ;
 	if (*file) {
-		tt_err("TUTTI_TUNE_FILE: %s", tt_fail_text(err));
-		return TT_TUNE_BAD;
+		snprintf(why, sizeof(why), "%s", tt_fail_text(err));
+		return tt_fail(err, "TUTTI_TUNE_FILE: %s", why);
 	}
 	if (err != -ENOENT)
 		tt_warn("%s; the defaults are used", tt_fail_text(err));
@@ -107,10 +109,6 @@ int tt_tune_share(struct tutti_context *ctx, const struct tt_agreed *agreed,
 {
 	int err;
 
-	if (agreed->tune == TT_TUNE_BAD)
-		return tt_fail(
-			-EINVAL,
-			"the file of TUTTI_TUNE_FILE is not usable; see the warning of rank 0");
 	if (agreed->tune == TT_TUNE_NONE)
 		return 0;
 	err = broadcast(ctx, ctx->boot_params.rank ? NULL : find(ctx, tunes), &ctx->tune);

@@ -85,6 +85,18 @@ bad()
 	TUTTI_TUNE_FILE=$1 timeout 20 ./tutti_run -n 2 ./tutti_perf barrier -n 1
 }
 
+# Every rank says what is wrong with the table that rank 0 cannot read, and blames no other rank.
+test_all_told()
+{
+	for i in 1 2 3; do
+		! TUTTI_TUNE_FILE=$tmp/part.json timeout 20 ./tutti_run -n 4 ./tutti_perf barrier \
+			-n 1 >"$tmp/out" 2>&1 || die "$i: the job ran"
+		told=$(grep -c 'cannot join.*TUTTI_TUNE_FILE: .*not a valid' "$tmp/out")
+		[ "$told" = 4 ] || die "$i: $told of 4 ranks: $(cat "$tmp/out")"
+		! grep -q 'is gone' "$tmp/out" || die "$i: $(cat "$tmp/out")"
+	done
+}
+
 # Where it is looked for by itself, it may be missing, and a bad one is no more than a warning.
 test_default()
 {
@@ -149,6 +161,7 @@ run rank0 test_rank0
 run foreign test_foreign
 run missing says "cannot read the tuning table /nowhere/t.json" bad /nowhere/t.json
 run part says "not a valid tuning table" bad "$tmp/part.json"
+run all_told test_all_told
 run default test_default
 run not_installed test_not_installed
 run new_home test_new_home
