@@ -152,16 +152,21 @@ static int read_points(const struct place *at, const json_t *table, struct tt_tu
 /* Tables of a job on several hosts have none, nor have older ones. */
 static int read_cache(const struct place *at, const json_t *table, size_t *cache)
 {
-	double bytes = 0;
-	int err;
+	const json_t *v = json_object_get(table, "cache_bytes");
+	double bytes = json_number_value(v);
+	char *text, why[128];
 
-	if (!json_object_get(table, "cache_bytes"))
+	if (!v)
 		return 0;
-	err = get_number(at, table, "cache_bytes", MIN_CACHE, &bytes);
-	if (!err && bytes > MAX_CACHE)
-		err = wrong(at, "cache_bytes is missing or out of range");
-	*cache = (size_t)bytes;
-	return err;
+	if (bytes >= MIN_CACHE && bytes <= MAX_CACHE) {
+		*cache = (size_t)bytes;
+		return 0;
+	}
+	text = json_dumps(v, JSON_ENCODE_ANY);
+	snprintf(why, sizeof(why), "cache_bytes is %.24s; it must be from %d to %lld, or missing,",
+		 text ? text : "?", MIN_CACHE, MAX_CACHE);
+	free(text);
+	return wrong(at, why);
 }
 
 static int read_table(const struct place *at, const json_t *table, struct tt_tune **out)

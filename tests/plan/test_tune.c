@@ -181,9 +181,14 @@ static void test_bad(void)
 			       "{\"collective\": \"allreduce\", \"algorithm\": \"ring\", "
 			       "\"bytes\": 8, \"ns\": 5, \"lanes\": 0}"),
 			 "lanes is missing or out of range"));
-	TT_CHECK(refused(TABLE("2, \"cache_bytes\": 0", "", ""), "cache_bytes is missing"));
-	TT_CHECK(refused(TABLE("2, \"cache_bytes\": \"8M\"", "", ""), "cache_bytes is missing"));
-	TT_CHECK(refused(TABLE("2, \"cache_bytes\": 2e12", "", ""), "cache_bytes is missing"));
+	TT_CHECK(refused(TABLE("2, \"cache_bytes\": 0", "", ""),
+			 "cache_bytes is 0; it must be from 4096 to 1099511627776, or missing"));
+	TT_CHECK(refused(
+		TABLE("2, \"cache_bytes\": \"8M\"", "", ""),
+		"cache_bytes is \"8M\"; it must be from 4096 to 1099511627776, or missing"));
+	TT_CHECK(refused(TABLE("2, \"cache_bytes\": 2e12", "", ""),
+			 "cache_bytes is 2000000000000.0; it must be from 4096 to 1099511627776, "
+			 "or missing"));
 	unlink(path);
 }
 
