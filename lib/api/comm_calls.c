@@ -201,16 +201,20 @@ static unsigned flags_of(const struct tutti_comm *comm)
 	return comm->tolerant ? TUTTI_COMM_TOLERANT : 0;
 }
 
-static struct tt_comm_part part_of(const struct tutti_comm *comm, int color, int key)
+static struct tt_comm_part part_of(const struct tutti_comm *comm, enum tt_inner inner, int color,
+				   int key)
 {
-	return (struct tt_comm_part){.color = color, .key = key, .flags = flags_of(comm)};
+	return (struct tt_comm_part){
+		.color = color, .key = key, .flags = flags_of(comm), .inner = inner};
 }
 
 int tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_comm **newcomm)
 {
 	int err = tt_check_comm(comm);
 
-	return err ? err : split("tutti_comm_split", comm, part_of(comm, color, key), newcomm);
+	return err ? err
+		   : split("tutti_comm_split", comm, part_of(comm, TT_INNER_SPLIT, color, key),
+			   newcomm);
 }
 
 int tutti_comm_isplit(struct tutti_comm *comm, int color, int key, struct tutti_comm **newcomm,
@@ -219,7 +223,8 @@ int tutti_comm_isplit(struct tutti_comm *comm, int color, int key, struct tutti_
 	int err = tt_check_comm(comm);
 
 	return err ? err
-		   : isplit("tutti_comm_isplit", comm, part_of(comm, color, key), newcomm, request);
+		   : isplit("tutti_comm_isplit", comm, part_of(comm, TT_INNER_SPLIT, color, key),
+			    newcomm, request);
 }
 
 static int read_config(const char *call, const struct tutti_comm_config *config,
@@ -251,7 +256,10 @@ int tutti_comm_create(struct tutti_comm *comm, const struct tutti_comm_config *c
 	err = read_config("tutti_comm_create", config, &c);
 	if (!err)
 		err = split("tutti_comm_create", comm,
-			    (struct tt_comm_part){.color = c.color, .key = c.key, .flags = c.flags},
+			    (struct tt_comm_part){.color = c.color,
+						  .key = c.key,
+						  .flags = c.flags,
+						  .inner = TT_INNER_CREATE},
 			    newcomm ? &made : NULL);
 	if (err)
 		return err;
@@ -301,7 +309,9 @@ int tutti_comm_dup(struct tutti_comm *comm, struct tutti_comm **newcomm)
 {
 	int err = tt_check_comm(comm);
 
-	return err ? err : split("tutti_comm_dup", comm, part_of(comm, 0, comm->rank), newcomm);
+	return err ? err
+		   : split("tutti_comm_dup", comm, part_of(comm, TT_INNER_DUP, 0, comm->rank),
+			   newcomm);
 }
 
 int tutti_comm_idup(struct tutti_comm *comm, struct tutti_comm **newcomm,
@@ -310,8 +320,8 @@ int tutti_comm_idup(struct tutti_comm *comm, struct tutti_comm **newcomm,
 	int err = tt_check_comm(comm);
 
 	return err ? err
-		   : isplit("tutti_comm_idup", comm, part_of(comm, 0, comm->rank), newcomm,
-			    request);
+		   : isplit("tutti_comm_idup", comm, part_of(comm, TT_INNER_DUP, 0, comm->rank),
+			    newcomm, request);
 }
 
 int tutti_comm_split_host(struct tutti_comm *comm, int key, struct tutti_comm **newcomm)
@@ -328,7 +338,8 @@ int tutti_comm_split_host(struct tutti_comm *comm, int key, struct tutti_comm **
 		if (tt_wire_host_key(comm->ctx->wire, comm->world[i]) == mine)
 			break;
 	return split("tutti_comm_split_host", comm,
-		     part_of(comm, key == TUTTI_UNDEFINED ? key : i, key), newcomm);
+		     part_of(comm, TT_INNER_SPLIT_HOST, key == TUTTI_UNDEFINED ? key : i, key),
+		     newcomm);
 }
 
 int tutti_comm_free(struct tutti_comm *comm)

@@ -31,10 +31,20 @@
 #define TT_COMM_MAGIC 0x5475744du
 #define TT_COMM_DEAD 0xdead744du
 
+/* The calls of the user for which the library makes collectives of its own. */
+enum tt_inner {
+	TT_INNER_NONE,
+	TT_INNER_DUP,
+	TT_INNER_SPLIT,
+	TT_INNER_SPLIT_HOST,
+	TT_INNER_CREATE,
+	TT_INNER_CREATE_GROUP
+};
+
 /* The fields of a collective that must agree on all ranks. */
 struct tt_fields {
 	uint32_t coll, datatype, op;
-	int32_t root;
+	int32_t root; /* without a root: enum tt_inner */
 	uint64_t
 		count; /* reduce_scatter, allgatherv: of all blocks; 0 where ranks have their own */
 	uint64_t counts;   /* of these two: a hash of the array */
@@ -546,6 +556,9 @@ void tt_pair_differ(struct tutti_comm *comm, const struct tt_past *past,
 bool tt_stuck_undecided(void *ctx);
 void tt_stuck_free(struct tutti_context *ctx);
 /* "allreduce #5 (count 10, float32, sum)" */
+/* The call of the user: a collective, or the call that an inner collective is a part of. */
+const char *tt_fields_call(const struct tt_fields *f);
+bool tt_fields_inner(const struct tt_fields *f);
 const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, size_t size);
 /* The name of the first field that differs; NULL: none. */
 const char *tt_fields_differ(const struct tt_fields *a, const struct tt_fields *b);

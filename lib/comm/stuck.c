@@ -84,9 +84,27 @@ static bool polls(const struct tt_stuck_entry *e)
 	       tt_now_ns() - e->polled_at < POLL_NS;
 }
 
+bool tt_fields_inner(const struct tt_fields *f)
+{
+	return f->root && !tt_coll_rooted((enum tt_coll)f->coll);
+}
+
+const char *tt_fields_call(const struct tt_fields *f)
+{
+	static const char *const inner[] = {[TT_INNER_DUP] = "comm_dup",
+					    [TT_INNER_SPLIT] = "comm_split",
+					    [TT_INNER_SPLIT_HOST] = "comm_split_host",
+					    [TT_INNER_CREATE] = "comm_create",
+					    [TT_INNER_CREATE_GROUP] = "comm_create_group"};
+
+	if (!tt_fields_inner(f))
+		return tt_coll_name((enum tt_coll)f->coll);
+	return f->root > 0 && f->root <= TT_INNER_CREATE_GROUP ? inner[f->root] : "?";
+}
+
 const char *tt_fields_differ(const struct tt_fields *a, const struct tt_fields *b)
 {
-	if (a->coll != b->coll)
+	if (a->coll != b->coll || (a->root != b->root && !tt_coll_rooted((enum tt_coll)a->coll)))
 		return "collective";
 	if (a->counts != b->counts)
 		return "counts";
@@ -138,8 +156,8 @@ const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, s
 	if (tt_coll_rooted(coll))
 		snprintf(root, sizeof(root), ", root %d", f->root);
 	number_text(f, seq, number, sizeof(number));
-	if (coll == TT_COLL_BARRIER || coll == TT_COLL_ALLTOALLW)
-		snprintf(buf, size, "%s %s", tt_coll_name(coll), number);
+	if (coll == TT_COLL_BARRIER || coll == TT_COLL_ALLTOALLW || tt_fields_inner(f))
+		snprintf(buf, size, "%s %s", tt_fields_call(f), number);
 	else
 		snprintf(buf, size, "%s %s (%s%s%s%s%s%s%s)", tt_coll_name(coll), number, count,
 			 type, op, root, place, f->codec ? ", codec " : "",
@@ -480,7 +498,7 @@ static const char *end_text(const struct tt_fields *f, char *buf, size_t size)
 static void describe_pair(const struct stuck_msg *msg, const char *field, const char *comm,
 			  char *text, size_t size)
 {
-	const char *call = tt_coll_name((enum tt_coll)msg->fields.coll);
+	const char *call = tt_fields_call(&msg->fields);
 	char sends[64], expects[64], number[48];
 
 	snprintf(text, size,
@@ -504,7 +522,7 @@ static bool is_pair(const struct stuck_msg *msg, const char *field)
 static void note_mismatch(struct tutti_context *ctx, const struct stuck_msg *msg)
 {
 	const char *field = tt_fields_differ(&msg->fields, &msg->other_fields);
-	const char *call = tt_coll_name((enum tt_coll)msg->fields.coll), *in = "a communicator";
+	const char *call = tt_fields_call(&msg->fields), *in = "a communicator";
 	struct tutti_comm *comm = tt_comm_find_any(ctx, msg->uid);
 	char a[224], b[224], name[TT_COMM_NAME], text[640];
 

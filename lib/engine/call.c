@@ -142,7 +142,7 @@ static void plan_late(struct tutti_request *r)
 
 static const char *plan_call(const struct tutti_request *r)
 {
-	return tt_coll_name((enum tt_coll)plan_req(r)->fields.coll);
+	return tt_fields_call(&plan_req(r)->fields);
 }
 
 static const char *plan_text(const struct tutti_request *r, char *buf, size_t size)
@@ -289,7 +289,7 @@ struct tt_fields tt_call_fields(const struct tutti_comm *comm, const struct tt_c
 	struct tt_fields f = {.coll = call->coll,
 			      .datatype = call->datatype,
 			      .op = user ? TUTTI_NUM_OPS + user->kind : call->op,
-			      .root = call->root,
+			      .root = call->inner ? (int32_t)call->inner : call->root,
 			      .count = tt_coll_own_counts(call->coll) ? 0 : call->count,
 			      .codec = call->named ? tt_codec_hash(call->named) : 0};
 	bool sums = call->coll == TT_COLL_REDUCE_SCATTER || call->coll == TT_COLL_ALLGATHERV;

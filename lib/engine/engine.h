@@ -235,6 +235,7 @@ struct tt_call {
 	enum tutti_datatype datatype;
 	enum tutti_op op;
 	int root;
+	enum tt_inner inner; /* 0, or it has no root */
 	const size_t *scounts, *sdispls, *rcounts,
 		*rdispls;		   /* as in struct tt_plan_args; the caller's */
 	const struct tt_plan_codec *codec; /* NULL: none */

@@ -177,11 +177,12 @@ static struct tt_flight_op op_of(struct tt_recorder *r, const struct tutti_comm 
 	struct tt_flight_op op = {
 		.comm = comm->uid, .count = f->count, .peer = rooted ? f->root : -1, .tag = -1};
 
-	op.call = name_of(r, tt_coll_name((enum tt_coll)f->coll));
-	if (f->coll == TT_COLL_BARRIER)
+	op.call = name_of(r, tt_fields_call(f));
+	if (f->coll == TT_COLL_BARRIER || tt_fields_inner(f)) {
 		op.count = TT_FLIGHT_NO_COUNT;
-	else
-		op.type = type_name(r, f->datatype);
+		return op;
+	}
+	op.type = type_name(r, f->datatype);
 	if (tt_coll_reduces((enum tt_coll)f->coll))
 		op.op = r->op[f->op];
 	return op;

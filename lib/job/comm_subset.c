@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "lib/base/hash.h"
+#include "lib/engine/launch.h"
 #include "lib/job/job.h"
 
 #define SALT 0x737562736574
@@ -95,6 +96,31 @@ static int incomplete(const struct tutti_comm *comm, const struct tt_comm_subset
 			    s->nranks, s->tag, (unsigned long long)(tt_comm_timeout(comm) / TT_MS));
 }
 
+/* The greatest of each of n values of all ranks. */
+static int find_most(struct tutti_comm *comm, uint64_t *most, size_t n)
+{
+	struct tt_call call = {.coll = TT_COLL_ALLREDUCE,
+			       .in_place = true,
+			       .recvbuf = most,
+			       .count = n,
+			       .datatype = TUTTI_UINT64,
+			       .op = TUTTI_MAX,
+			       .inner = TT_INNER_CREATE_GROUP};
+	struct tutti_request *req;
+	uint64_t begin = 0;
+	int err;
+
+	tt_wire_lock(comm->ctx->wire);
+	err = tt_request_new(comm, &call, false, &req);
+	if (!err)
+		err = tt_request_launch(req);
+	tt_wire_unlock(comm->ctx->wire);
+	if (!err)
+		return tt_wait_blocking(&req, &begin);
+	tt_record_due(comm->ctx);
+	return err;
+}
+
 static int meet(struct tutti_comm *comm, const struct tt_comm_subset *s)
 {
 	/* the largest of the last two, of which the second is inverted, show whether flags differ
@@ -105,7 +131,7 @@ static int meet(struct tutti_comm *comm, const struct tt_comm_subset *s)
 	tt_wire_lock(comm->ctx->wire);
 	most[0] = comm->id;
 	tt_wire_unlock(comm->ctx->wire);
-	err = tutti_allreduce(TUTTI_IN_PLACE, most, 3, TUTTI_UINT64, TUTTI_MAX, comm);
+	err = find_most(comm, most, 3);
 	if (err == -ETIMEDOUT)
 		return incomplete(comm, s);
 	if (err)

@@ -99,6 +99,7 @@ struct tt_comm_part {
 	int color, key;
 	unsigned flags; /* enum tutti_comm_flags */
 	const char *call;
+	enum tt_inner inner; /* the same call, blocking */
 };
 int tt_comm_split(struct tutti_comm *comm, const struct tt_comm_part *part,
 		  struct tutti_comm **newcomm);

@@ -22,6 +22,7 @@ struct split {
 	struct tutti_request r;
 	struct tt_stalled stalled; /* its next step may be possible */
 	const char *call;
+	enum tt_inner inner;
 	struct tutti_request *gather; /* NULL: it has succeeded */
 	struct tutti_comm **newcomm, *made;
 	int color;
@@ -304,6 +305,7 @@ static struct split *split_new(struct tutti_comm *comm, const struct tt_comm_par
 	tt_list_init(&s->stalled.link);
 	s->stalled.again = step;
 	s->call = part->call;
+	s->inner = part->inner;
 	s->color = part->color;
 	s->why.size = sizeof(s->why);
 	s->all[comm->rank] =
@@ -318,7 +320,8 @@ static int new_gather(struct tutti_comm *comm, struct split *s)
 			       .in_place = true,
 			       .recvbuf = s->all,
 			       .count = sizeof(*s->all) / sizeof(int64_t),
-			       .datatype = TUTTI_INT64};
+			       .datatype = TUTTI_INT64,
+			       .inner = s->inner};
 	int err = tt_comm_check_call(comm, TT_ACTIVE_COLL, s->call);
 
 	if (!err)

@@ -345,6 +345,8 @@ static int group_fails(struct mp_job *job)
 		MP_OK(tutti_last_error(&info));
 		TT_EXPECT(strstr(info.text, "not all of the 2 ranks") &&
 			  strstr(info.text, "tag 7 within 300 ms"));
+		TT_EXPECT(strstr(job->log, "comm_create_group #1 of ") &&
+			  !strstr(job->log, "allreduce"));
 	}
 	mp_meet(job);
 	/* Rank 0's messages have come, perhaps before the news that it has given up. */
@@ -368,6 +370,29 @@ static void test_group_fails(void)
 		TT_CHECK(MP_RUN(.n = 2,
 				.env = "TUTTI_TIMEOUT=60000 TUTTI_TRANSPORT=ofi TUTTI_IF=lo",
 				.fn = group_fails) == 0);
+}
+
+/* A rank that comes late is late for what the user has called. */
+static int late_split(struct mp_job *job)
+{
+	struct tutti_comm *comm;
+
+	if (job->rank)
+		mp_sleep_ms(700);
+	MP_OK(tutti_comm_split(job->world, 0, 0, &comm));
+	MP_OK(tutti_comm_free(comm));
+	if (!job->rank && (!strstr(job->log, "comm_split #1 of the world waits for rank 1") ||
+			   strstr(job->log, "allgather")))
+		fprintf(stderr, "%s\n", job->log);
+	TT_EXPECT(job->rank || (strstr(job->log, "comm_split #1 of the world waits for rank 1") &&
+				!strstr(job->log, "allgather")));
+	return 0;
+}
+
+static void test_late_split(void)
+{
+	TT_CHECK(MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm TUTTI_LATE_AFTER=100",
+			.fn = late_split) == 0);
 }
 
 /* ---- objects freed while they are in use ---- */
@@ -519,12 +544,19 @@ static void test_freed_in_vain(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"many_windows", test_many_windows},	 {"window_and_comm", test_window_and_comm},
-		{"window_fails", test_window_fails},	 {"threads_dup", test_threads_dup},
-		{"out_of_credits", test_out_of_credits}, {"freed_in_use", test_freed_in_use},
-		{"freed_in_vain", test_freed_in_vain},	 {"last_use", test_last_use},
-		{"self_and_names", test_self_and_names}, {"groups", test_groups},
-		{"group_fails", test_group_fails},	 {NULL, NULL},
+		{"many_windows", test_many_windows},
+		{"window_and_comm", test_window_and_comm},
+		{"window_fails", test_window_fails},
+		{"threads_dup", test_threads_dup},
+		{"out_of_credits", test_out_of_credits},
+		{"freed_in_use", test_freed_in_use},
+		{"freed_in_vain", test_freed_in_vain},
+		{"last_use", test_last_use},
+		{"self_and_names", test_self_and_names},
+		{"groups", test_groups},
+		{"group_fails", test_group_fails},
+		{"late_split", test_late_split},
+		{NULL, NULL},
 	};
 
 	return tt_test_main("core", tests, argc, argv);

@@ -191,6 +191,7 @@ static int differ_body(struct mp_job *job)
 		MP_OK(tutti_comm_idup(parent, &comm, &req));
 	MP_ERR(tutti_wait(&req), -TUTTI_EMISMATCH);
 	MP_SAID("allreduce");
+	MP_SAID("comm_dup #1");
 	TT_EXPECT(!comm);
 	MP_ERR(tutti_comm_idup(parent, &comm, &req), -TUTTI_EMISMATCH);
 	TT_EXPECT(!comm && !req);
