@@ -372,26 +372,11 @@ static int run_barrier(struct perf_coll_job *job)
 	return perf_table_row(&perf->table, cells);
 }
 
-/* --codec, whose results are not exact, and --fill. */
 static int make_codec(struct perf_coll_job *job)
 {
-	struct perf_options *opt = &job->perf->opt;
-	int err;
+	const char *name = job->perf->opt.codec;
+	int err = name ? tutti_codec_create(name, &job->codec) : 0;
 
-	if (opt->fill < 0)
-		opt->fill = opt->codec ? PERF_RANDOM : PERF_ZERO;
-	if (opt->codec && job->coll != PERF_ALLREDUCE) {
-		perf_print(job->perf, "--codec is for allreduce, not %s\n", job->kind->name);
-		return -EINVAL;
-	}
-	if (opt->fill == PERF_RANDOM && opt->datatype != TUTTI_FLOAT32) {
-		perf_print(job->perf, "--fill random is for -d float\n");
-		return -EINVAL;
-	}
-	if (!opt->codec)
-		return 0;
-	opt->check = 0;
-	err = tutti_codec_create(opt->codec, &job->codec);
 	return err ? perf_call_failed(job->perf, "making a codec", err) : 0;
 }
 

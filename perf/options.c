@@ -140,14 +140,18 @@ static const char help[] =
 	"  -V, --version            show the version\n";
 
 /* Options common to collectives on data. */
-#define COLLECTIVE                                                                                 \
-	.run = perf_run_coll, .bytes = 32 << 20, .iters = 20, .warmup = 5, .min_ranks = 1,         \
-	.has_size = true
+#define COLLECTIVE .run = perf_run_coll, .bytes = 32 << 20, .iters = 20, .warmup = 5, .min_ranks = 1
+/* Their uses, besides operator, root and codec. */
+#define DATA                                                                                       \
+	(PERF_USE_SIZE | PERF_USE_CHECK | PERF_USE_TYPE | PERF_USE_AVERAGE | PERF_USE_FILL |       \
+	 PERF_USE_MALLOC)
+#define BYTES (PERF_USE_SIZE | PERF_USE_CHECK | PERF_USE_MALLOC) /* of commands that move bytes */
+#define MATRIX (PERF_USE_MATRIX | PERF_USE_CHECK | PERF_USE_MALLOC)
 
 /* clang-format off */
 #define MESSAGES(fn) \
 	.run = fn, .bytes = 64 << 10, .iters = 100, .warmup = 10, .min_ranks = 2, .depth = 64, \
-	.has_size = true
+	.uses = BYTES | PERF_USE_DEPTH
 /* clang-format on */
 
 /* Those with a nonblocking form. */
@@ -157,79 +161,60 @@ const struct perf_command perf_commands[] = {
 	{.name = "allreduce",
 	 .help = "all-reduce: out of place and in place",
 	 COLLECTIVE,
-	 .has_type = true,
-	 .has_op = true},
+	 .uses = DATA | PERF_USE_OP | PERF_USE_CODEC},
 	{.name = "reduce",
 	 .help = "reduction to one rank",
 	 COLLECTIVE,
-	 .has_type = true,
-	 .has_op = true,
-	 .has_root = true},
+	 .uses = DATA | PERF_USE_OP | PERF_USE_ROOT},
 	{.name = "reduce_scatter",
 	 .help = "reduction, a block of the result to each rank",
 	 COLLECTIVE,
-	 .has_type = true,
-	 .has_op = true},
-	{.name = "bcast", .help = "broadcast", COLLECTIVE, .has_type = true, .has_root = true},
-	{.name = "allgather",
-	 .help = "blocks of all ranks to all ranks",
-	 COLLECTIVE,
-	 .has_type = true},
+	 .uses = DATA | PERF_USE_OP},
+	{.name = "bcast", .help = "broadcast", COLLECTIVE, .uses = DATA | PERF_USE_ROOT},
+	{.name = "allgather", .help = "blocks of all ranks to all ranks", COLLECTIVE, .uses = DATA},
 	{.name = "gather",
 	 .help = "blocks of all ranks to one rank",
 	 COLLECTIVE,
-	 .has_type = true,
-	 .has_root = true},
+	 .uses = DATA | PERF_USE_ROOT},
 	{.name = "scatter",
 	 .help = "blocks of one rank to all ranks",
 	 COLLECTIVE,
-	 .has_type = true,
-	 .has_root = true},
+	 .uses = DATA | PERF_USE_ROOT},
 	{.name = "alltoall",
 	 .help = "a block from every rank to every rank",
 	 COLLECTIVE,
-	 .has_type = true},
+	 .uses = DATA},
 	{.name = "scan",
 	 .help = "combination of the ranks up to the own",
 	 COLLECTIVE,
-	 .has_type = true,
-	 .has_op = true},
+	 .uses = DATA | PERF_USE_OP},
 	{.name = "exscan",
 	 .help = "combination of the ranks before the own",
 	 COLLECTIVE,
-	 .has_type = true,
-	 .has_op = true},
+	 .uses = DATA | PERF_USE_OP},
 	{.name = "reduce_scatterv",
 	 .help = "reduce_scatter by the call with a count for each rank",
 	 COLLECTIVE,
-	 .has_type = true,
-	 .has_op = true},
-	{.name = "allgatherv", .help = "allgather, likewise", COLLECTIVE, .has_type = true},
-	{.name = "gatherv",
-	 .help = "gather, likewise",
-	 COLLECTIVE,
-	 .has_type = true,
-	 .has_root = true},
-	{.name = "scatterv",
-	 .help = "scatter, likewise",
-	 COLLECTIVE,
-	 .has_type = true,
-	 .has_root = true},
-	{.name = "alltoallv", .help = "alltoall, likewise", COLLECTIVE, .has_type = true},
+	 .uses = DATA | PERF_USE_OP},
+	{.name = "allgatherv", .help = "allgather, likewise", COLLECTIVE, .uses = DATA},
+	{.name = "gatherv", .help = "gather, likewise", COLLECTIVE, .uses = DATA | PERF_USE_ROOT},
+	{.name = "scatterv", .help = "scatter, likewise", COLLECTIVE, .uses = DATA | PERF_USE_ROOT},
+	{.name = "alltoallv", .help = "alltoall, likewise", COLLECTIVE, .uses = DATA},
 	{.name = "sendrecv",
 	 .help = "messages to the next rank and from the one before",
 	 COLLECTIVE,
-	 .has_type = true},
+	 .uses = DATA},
 	{.name = "hypercube",
 	 .help = "all-gather by pairs of ranks that swap what they have",
 	 COLLECTIVE,
-	 .has_type = true},
+	 .uses = DATA},
 	{.name = "barrier",
 	 .help = "barrier",
 	 .run = perf_run_coll,
 	 .iters = 1000,
 	 .warmup = 100,
-	 .min_ranks = 1},
+	 .min_ranks = 1,
+	 .uses = PERF_USE_AVERAGE},
 	{.name = "overlap",
 	 .help = "how much of nonblocking collectives hides behind computing",
 	 .run = perf_run_overlap,
@@ -238,7 +223,7 @@ const struct perf_command perf_commands[] = {
 	 .iters = 10,
 	 .warmup = 2,
 	 .min_ranks = 2,
-	 .has_size = true},
+	 .uses = BYTES | PERF_USE_COLL},
 	{.name = "forms",
 	 .help = "blocking collectives beside their nonblocking form and a wait",
 	 .run = perf_run_forms,
@@ -247,13 +232,14 @@ const struct perf_command perf_commands[] = {
 	 .iters = 21,
 	 .warmup = 2,
 	 .min_ranks = 1,
-	 .has_size = true},
+	 .uses = BYTES | PERF_USE_COLL},
 	{.name = "wakeup",
 	 .help = "what it costs to wake ranks that sleep",
 	 .run = perf_run_wakeup,
 	 .iters = 200,
 	 .warmup = 10,
-	 .min_ranks = 2},
+	 .min_ranks = 2,
+	 .uses = PERF_USE_MALLOC},
 	{.name = "threads",
 	 .help = "calls of 1, 2 and 4 threads at once",
 	 .run = perf_run_threads,
@@ -267,7 +253,7 @@ const struct perf_command perf_commands[] = {
 	 .iters = 1000,
 	 .warmup = 100,
 	 .min_ranks = 2,
-	 .has_size = true},
+	 .uses = BYTES | PERF_USE_DEPTH},
 	{.name = "get",
 	 .help = "rate of reads by rank 0 from rank 1",
 	 .run = perf_run_get,
@@ -275,7 +261,7 @@ const struct perf_command perf_commands[] = {
 	 .iters = 1000,
 	 .warmup = 100,
 	 .min_ranks = 2,
-	 .has_size = true},
+	 .uses = BYTES | PERF_USE_DEPTH},
 	{.name = "put_lat",
 	 .help = "ping-pong of writes with notification, half the round trip",
 	 .run = perf_run_latency,
@@ -283,7 +269,7 @@ const struct perf_command perf_commands[] = {
 	 .iters = 1000,
 	 .warmup = 100,
 	 .min_ranks = 2,
-	 .has_size = true},
+	 .uses = BYTES},
 	{.name = "put_flush",
 	 .help = "latency of a write by rank 0 to rank 1 and its flush",
 	 .run = perf_run_put_flush,
@@ -291,7 +277,7 @@ const struct perf_command perf_commands[] = {
 	 .iters = 1000,
 	 .warmup = 100,
 	 .min_ranks = 2,
-	 .has_size = true},
+	 .uses = BYTES},
 	{.name = "get_lat",
 	 .help = "latency of a read by rank 0 from rank 1",
 	 .run = perf_run_get_lat,
@@ -299,7 +285,7 @@ const struct perf_command perf_commands[] = {
 	 .iters = 1000,
 	 .warmup = 100,
 	 .min_ranks = 2,
-	 .has_size = true},
+	 .uses = BYTES},
 	{.name = "send_lat",
 	 .help = "ping-pong of messages, half the round trip",
 	 .run = perf_run_send_lat,
@@ -307,7 +293,7 @@ const struct perf_command perf_commands[] = {
 	 .iters = 1000,
 	 .warmup = 100,
 	 .min_ranks = 2,
-	 .has_size = true},
+	 .uses = BYTES},
 	{.name = "send", .help = "rate of messages from rank 0 to rank 1", MESSAGES(perf_run_send)},
 	{.name = "send_bi",
 	 .help = "rate of messages between ranks 0 and 1, both ways at once",
@@ -321,7 +307,8 @@ const struct perf_command perf_commands[] = {
 	 .bytes = 8,
 	 .iters = 1000,
 	 .warmup = 100,
-	 .min_ranks = 2},
+	 .min_ranks = 2,
+	 .uses = PERF_USE_CHECK | PERF_USE_ATOMIC | PERF_USE_MALLOC},
 	{.name = "ps",
 	 .help = "parameter server: pull, push and push_pull by all workers at once",
 	 .run = perf_run_ps,
@@ -329,7 +316,7 @@ const struct perf_command perf_commands[] = {
 	 .iters = 200,
 	 .warmup = 20,
 	 .min_ranks = 2,
-	 .has_size = true},
+	 .uses = BYTES | PERF_USE_SERVERS},
 	{.name = "kernel",
 	 .help = "reduction kernels of one rank, beside a copy of the same traffic",
 	 .run = perf_run_kernel,
@@ -339,9 +326,7 @@ const struct perf_command perf_commands[] = {
 	 .iters = 20,
 	 .warmup = 2,
 	 .min_ranks = 1,
-	 .has_type = true,
-	 .has_op = true,
-	 .has_size = true},
+	 .uses = BYTES | PERF_USE_TYPE | PERF_USE_OP | PERF_USE_SOURCES | PERF_USE_LEVEL},
 	{.name = "checksum",
 	 .help = "what TUTTI_CHECKSUM costs each end of a message, beside a copy",
 	 .run = perf_run_checksum,
@@ -351,7 +336,7 @@ const struct perf_command perf_commands[] = {
 	 .iters = 20,
 	 .warmup = 2,
 	 .min_ranks = 1,
-	 .has_size = true},
+	 .uses = PERF_USE_SIZE | PERF_USE_MALLOC},
 	{.name = "codec",
 	 .help = "codecs of one rank, beside a copy of the vector",
 	 .run = perf_run_codec,
@@ -361,19 +346,21 @@ const struct perf_command perf_commands[] = {
 	 .iters = 20,
 	 .warmup = 2,
 	 .min_ranks = 1,
-	 .has_size = true},
+	 .uses = BYTES | PERF_USE_CODEC},
 	{.name = "allreduce_factors",
 	 .help = "matrices that travel as outer products, beside the all-reduce",
 	 .run = perf_run_factors,
 	 .iters = 10,
 	 .warmup = 2,
-	 .min_ranks = 1},
+	 .min_ranks = 1,
+	 .uses = MATRIX | PERF_USE_PRODUCTS},
 	{.name = "power_sgd",
 	 .help = "matrices that travel as approximations, beside the all-reduce",
 	 .run = perf_run_power_sgd,
 	 .iters = 10,
 	 .warmup = 2,
-	 .min_ranks = 1},
+	 .min_ranks = 1,
+	 .uses = MATRIX | PERF_USE_RANK},
 	{.name = "rules",
 	 .help = "update rules of a parameter server, beside a copy",
 	 .run = perf_run_rules,
@@ -383,8 +370,7 @@ const struct perf_command perf_commands[] = {
 	 .iters = 20,
 	 .warmup = 2,
 	 .min_ranks = 1,
-	 .has_type = true,
-	 .has_size = true},
+	 .uses = BYTES | PERF_USE_TYPE | PERF_USE_LEVEL},
 	{.name = NULL},
 };
 
@@ -733,6 +719,96 @@ static int show_version(void)
 	return PERF_DONE;
 }
 
+/* A command must use this for the option to mean something. */
+static unsigned use_of(int option)
+{
+	switch (option) {
+	case 'b':
+	case 'e':
+	case 'i':
+	case 'f':
+		return PERF_USE_SIZE;
+	case 'c':
+		return PERF_USE_CHECK;
+	case 'd':
+		return PERF_USE_TYPE;
+	case 'o':
+		return PERF_USE_OP;
+	case 'r':
+		return PERF_USE_ROOT;
+	case 'a':
+	case OPT_STAT:
+		return PERF_USE_AVERAGE;
+	case 'A':
+		return PERF_USE_ATOMIC;
+	case 'q':
+		return PERF_USE_DEPTH;
+	case 'S':
+	case OPT_COLOCATED:
+	case OPT_WEIGHTS:
+	case OPT_TABLES:
+	case OPT_SOFTSYNC:
+	case OPT_CALL:
+		return PERF_USE_SERVERS;
+	case OPT_SOURCES:
+	case OPT_STORES:
+		return PERF_USE_SOURCES;
+	case OPT_LEVEL:
+		return PERF_USE_LEVEL;
+	case OPT_CODEC:
+		return PERF_USE_CODEC;
+	case OPT_FILL:
+	case OPT_ROTATE:
+		return PERF_USE_FILL;
+	case OPT_COLL:
+		return PERF_USE_COLL;
+	case OPT_ROWS:
+	case OPT_COLS:
+		return PERF_USE_MATRIX;
+	case OPT_PRODUCTS:
+		return PERF_USE_PRODUCTS;
+	case OPT_RANK:
+		return PERF_USE_RANK;
+	case OPT_MALLOC:
+		return PERF_USE_MALLOC;
+	default:
+		return 0;
+	}
+}
+
+/* Reads the options again: the command can be behind them. */
+static int check_uses(const struct perf_command *cmd, int argc, char **argv)
+{
+	const struct option *o;
+	int option;
+
+	optind = 1;
+	while ((option = getopt_long(argc, argv, short_options, long_options, NULL)) != -1) {
+		if (!(use_of(option) & ~cmd->uses))
+			continue;
+		for (o = long_options; o->val != option; o++)
+			;
+		return bad("%s does not use --%s", cmd->name, o->name);
+	}
+	return 0;
+}
+
+/* --codec, whose results are not exact, and --fill. */
+static int complete_fill(struct perf_options *opt)
+{
+	if (!(opt->cmd->uses & PERF_USE_FILL))
+		return 0;
+	if (opt->fill < 0)
+		opt->fill = opt->codec ? PERF_RANDOM : PERF_ZERO;
+	if (opt->codec)
+		opt->check = 0;
+	if (opt->codec && opt->op != TUTTI_SUM && opt->op != TUTTI_AVG)
+		return bad("--codec is for --op sum and avg");
+	if ((opt->codec || opt->fill == PERF_RANDOM) && opt->datatype != TUTTI_FLOAT32)
+		return bad("%s is for -d float", opt->codec ? "--codec" : "--fill random");
+	return 0;
+}
+
 /* Defaults that depend on the subcommand, and what only makes sense for some of them. */
 static int complete(struct perf_options *opt)
 {
@@ -764,11 +840,11 @@ static int complete(struct perf_options *opt)
 		opt->depth = cmd->depth ? cmd->depth : 128;
 	if (opt->op == TUTTI_AVG && strstr(cmd->name, "scan"))
 		return bad("operation avg has no meaning for %s", cmd->name);
-	if (opt->op != PERF_ALL && opt->datatype != PERF_ALL && cmd->has_op &&
+	if (opt->op != PERF_ALL && opt->datatype != PERF_ALL && cmd->uses & PERF_USE_OP &&
 	    !perf_op_fits(opt->datatype, opt->op))
 		return bad("operation %s is for integers, not for %s", perf_op_name(opt->op),
 			   perf_type_name(opt->datatype));
-	return 0;
+	return complete_fill(opt);
 }
 
 int perf_options_parse(struct perf_options *opt, int argc, char **argv)
@@ -819,5 +895,6 @@ int perf_options_parse(struct perf_options *opt, int argc, char **argv)
 		return err;
 	if (optind + 1 < argc)
 		return bad("one command at a time, please: '%s' is too much", argv[optind + 1]);
-	return complete(opt);
+	err = check_uses(opt->cmd, argc, argv);
+	return err ? err : complete(opt);
 }

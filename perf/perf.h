@@ -18,6 +18,28 @@ enum { PERF_OK = 0, PERF_FAILED = 1, PERF_USAGE = 2 };
 
 struct perf;
 
+/* Uses of a subcommand: options that it does not use are refused. */
+enum {
+	PERF_USE_SIZE = 1 << 0, /* -b, -e, -i, -f */
+	PERF_USE_CHECK = 1 << 1,
+	PERF_USE_TYPE = 1 << 2,
+	PERF_USE_OP = 1 << 3,
+	PERF_USE_ROOT = 1 << 4,
+	PERF_USE_AVERAGE = 1 << 5, /* -a, --stat */
+	PERF_USE_DEPTH = 1 << 6,
+	PERF_USE_ATOMIC = 1 << 7,
+	PERF_USE_SERVERS = 1 << 8, /* the options of ps */
+	PERF_USE_SOURCES = 1 << 9, /* --sources, --stores */
+	PERF_USE_LEVEL = 1 << 10,
+	PERF_USE_CODEC = 1 << 11,
+	PERF_USE_FILL = 1 << 12, /* --fill, --rotate */
+	PERF_USE_COLL = 1 << 13,
+	PERF_USE_MALLOC = 1 << 14,
+	PERF_USE_MATRIX = 1 << 15, /* --rows, --cols */
+	PERF_USE_PRODUCTS = 1 << 16,
+	PERF_USE_RANK = 1 << 17
+};
+
 /* A subcommand: its defaults and the function that measures. */
 struct perf_command {
 	const char *name;
@@ -29,7 +51,7 @@ struct perf_command {
 	int iters, warmup; /* defaults of -n and -w */
 	int min_ranks;
 	int depth; /* default of -q, 0: 128 */
-	bool has_type, has_op, has_root, has_size;
+	unsigned uses;
 	unsigned colls; /* default of --coll */
 };
 

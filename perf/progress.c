@@ -19,7 +19,7 @@ static struct {
 void perf_progress_init(struct perf *perf)
 {
 	progress.on = perf->rank == 0 && isatty(STDERR_FILENO);
-	progress.rows = perf->opt.cmd->has_size ? perf_size_count(&perf->opt) : 1;
+	progress.rows = perf->opt.cmd->uses & PERF_USE_SIZE ? perf_size_count(&perf->opt) : 1;
 	progress.since = perf_now_ns();
 }
 

@@ -98,7 +98,7 @@ static int check_ranks(const struct perf *perf)
 				opt->cmd->name);
 		return -EINVAL;
 	}
-	if (opt->cmd->has_root && opt->root >= perf->nranks) {
+	if (opt->cmd->uses & PERF_USE_ROOT && opt->root >= perf->nranks) {
 		if (!perf->rank)
 			fprintf(stderr,
 				"tutti_perf: --root %d is not a rank of this job (0 to %d)\n",
@@ -143,7 +143,7 @@ static int preamble(struct perf *perf)
 		snprintf(step, sizeof(step), "%zu(bytes)", opt->stepbytes);
 	perf_print(perf, "# tutti_perf %s %s nRanks %d", tutti_version(), opt->cmd->name,
 		   perf->nranks);
-	if (opt->cmd->has_size)
+	if (opt->cmd->uses & PERF_USE_SIZE)
 		perf_print(perf, " minBytes %zu maxBytes %zu step: %s", opt->minbytes,
 			   opt->maxbytes, step);
 	perf_print(perf, " warmup iters: %d iters: %d validation: %d buffers: %s\n#\n", opt->warmup,
@@ -156,7 +156,7 @@ static void footer(const struct perf *perf)
 	const struct perf_totals *totals = &perf->totals;
 	uint64_t errors = totals->wrong + totals->out_of_bounds;
 
-	if (!perf->opt.cmd->has_size && !errors)
+	if (!(perf->opt.cmd->uses & PERF_USE_SIZE) && !errors)
 		return;
 	perf_print(perf, "# Out of bounds values : %llu %s\n", (unsigned long long)errors,
 		   errors ? "FAILED" : "OK");

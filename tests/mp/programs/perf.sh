@@ -214,6 +214,60 @@ run unknown_op says "did you mean 'sum'" perf 2 allreduce -o sun
 run unknown_atomic says "did you mean 'fetch_add'" perf 2 amo_lat -A fetch_ad
 run op_of_type says "is for integers" perf 2 allreduce -d float -o bxor
 run op_of_scan says "no meaning for exscan" perf 2 exscan -o avg
+# refused TEXT ARGUMENT...: the command line, before anything is measured; rank 0 says so
+# with the prefix, and nothing is on stdout.
+refused() {
+	text=$1
+	shift
+	status=0
+	TUTTI_RANK=0 ./tutti_perf "$@" >"$tmp/out" 2>"$tmp/err" || status=$?
+	[ "$status" = 2 ] || { echo "$*: status $status"; return 1; }
+	[ ! -s "$tmp/out" ] || { cat "$tmp/out"; return 1; }
+	grep -q "^tutti_perf: $text" "$tmp/err" || { cat "$tmp/err"; return 1; }
+}
+
+# Every option that not all commands use, with each command that does not use it.
+unused() {
+	while IFS='|' read -r option commands; do
+		for command in $commands; do
+			# shellcheck disable=SC2086
+			refused "$command does not use --[a-z]" "$command" $option || return 1
+		done
+	done <<-END
+		-b 8 | barrier wakeup threads amo_lat power_sgd
+		-c 1 | barrier wakeup threads checksum
+		-d int8 | barrier overlap forms wakeup threads put send_lat ps checksum codec
+		-o max | bcast allgather gather alltoall barrier overlap put send ps codec rules
+		-r 0 | allreduce allgather alltoall scan barrier forms put send_bi ps kernel
+		-a 2 | overlap forms wakeup threads put get_lat send_pairs amo_lat ps kernel codec
+		--stat | overlap forms wakeup threads put_lat send ps kernel checksum rules
+		-q 4 | allreduce barrier overlap put_lat get_lat send_lat amo_lat ps kernel codec
+		-A all | allreduce put ps
+		-S 1 | allreduce put kernel
+		--colocated 0 | barrier
+		--weights 1:1 | allgather
+		--tables 2 | put
+		--softsync | threads
+		--call put | put
+		--sources 2 | allreduce rules codec
+		--stores plain | rules checksum
+		--level best | allreduce codec checksum
+		--codec int8 | bcast reduce forms ps kernel
+		--fill zero | barrier overlap forms put ps kernel codec
+		--rotate 2 | overlap put codec
+		--coll all | allreduce ps power_sgd
+		--rows 8 | allreduce codec
+		--cols 8 | put
+		--products 3 | power_sgd allreduce
+		--rank 2 | allreduce_factors bcast
+		--malloc | barrier threads
+	END
+}
+
+run unused unused
+run unused_before refused "bcast does not use --codec" --codec int8 bcast
+run codec_type refused "--codec is for -d float" allreduce -d double --codec int8
+run codec_op refused "--codec is for --op sum and avg" allreduce -o max --codec int8
 run unknown_level says "did you mean 'avx512'" perf 1 kernel --level avx51
 run many_sources says "more than 16" perf 1 kernel --sources 17
 run near_command says "did you mean 'alltoall'" perf 2 altoall
