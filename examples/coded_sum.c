@@ -6,18 +6,19 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 
 int coded_sum_open(struct coded_sum *s, struct tutti_context *ctx, struct tutti_comm *comm,
 		   const struct coding *coding, size_t count)
 {
-	int err;
+	int err, encodes = coding->codec && strcmp(coding->codec, "none") != 0;
 
 	*s = (struct coded_sum){.comm = comm, .count = count};
 	err = tutti_alloc(ctx, count * sizeof(float), (void **)&s->data);
-	if (!err && coding->codec)
+	if (!err && encodes)
 		err = tutti_codec_create(coding->codec, &s->codec);
-	if (!err && coding->codec && !coding->no_feedback)
+	if (!err && encodes && !coding->no_feedback)
 		err = tutti_feedback_create(comm, s->codec, count, &s->feedback);
 	return err;
 }

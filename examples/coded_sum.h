@@ -10,7 +10,7 @@
 
 /* Options of a command line. */
 struct coding {
-	const char *codec; /* NULL: as it is */
+	const char *codec; /* NULL or "none": as it is */
 	int no_feedback;
 	int power_sgd; /* rank of an approximation; 0: none. A codec is no part of it. */
 };

@@ -65,7 +65,7 @@ static const char help[] =
 	"                  quickstart.sh or make install put it)\n"
 	"  --csv FILE      write epoch,loss,accuracy there\n"
 	"  --codec NAME    gradients travel encoded, with feedback: int8, onebit, ...\n"
-	"                  (tutti_codec(7); default: as they are)\n"
+	"                  (tutti_codec(7); none: in float32; default: in float64)\n"
 	"  --no-feedback   drop what the codec leaves out\n"
 	"  -q, --quiet     print the last epoch only\n"
 	"  -h, --help      show this\n"

@@ -44,7 +44,7 @@ near() {
 	awk -F, 'FNR == 1 { k++ } { last[k] = $3 }
 		END { print last[1], last[2]; exit !(last[2] >= last[1] - 0.005) }' "$1" "$2"
 }
-for codec in bf16 int8 onebit qsgd fp8:e5m2; do
+for codec in none bf16 int8 onebit qsgd fp8:e5m2; do
 	run "train_$codec" train 4 - "$tmp/$codec.csv" --codec $codec
 	run "accuracy_$codec" near "$tmp/-.1.csv" "$tmp/$codec.csv"
 done
