@@ -9,6 +9,7 @@
 
 struct outcome {
 	double time, min, p99; /* microseconds; with --stat time is the median */
+	double sent;	       /* --stat: bytes of a call, of the rank that sent most */
 	uint64_t wrong;
 };
 
@@ -75,11 +76,21 @@ static int time_batch(struct perf_coll_job *job, struct outcome *out)
 	return perf_agree(job->perf, &out->time, across[opt->average]);
 }
 
+/* Bytes that this rank has moved to and from the memory of others. */
+static double moved(const struct perf *perf)
+{
+	struct tutti_stats stats = {.size = sizeof(stats)};
+
+	tutti_stats_get(perf->ctx, &stats);
+	return (double)(stats.put_bytes + stats.got_bytes);
+}
+
 /* --stat: each iteration starts with a barrier and takes as long as its slowest rank. */
 static int time_each(struct perf_coll_job *job, struct outcome *out)
 {
 	struct perf *perf = job->perf;
 	struct perf_summary sum;
+	double before;
 	uint64_t start;
 	int i, err = 0;
 
@@ -89,9 +100,11 @@ static int time_each(struct perf_coll_job *job, struct outcome *out)
 		err = barrier(perf);
 		if (err)
 			return err;
+		before = moved(perf);
 		start = perf_now_ns();
 		err = perf_coll_call(job);
 		job->times[i] = (double)(perf_now_ns() - start) / 1e3;
+		out->sent += (moved(perf) - before) / perf->opt.iters;
 		perf_progress(perf, "measuring");
 	}
 	if (err)
@@ -104,7 +117,7 @@ static int time_each(struct perf_coll_job *job, struct outcome *out)
 	out->time = sum.median;
 	out->min = sum.min;
 	out->p99 = sum.p99;
-	return 0;
+	return perf_agree(perf, &out->sent, TUTTI_MAX);
 }
 
 /* -c: wrong elements go to the column, bytes changed where nothing may be written to the footer. */
@@ -164,6 +177,7 @@ static int measure(struct perf_coll_job *job, struct outcome *out)
 	{prefix "p50_us", "time", "(us)", 8, 0, PERF_USEC}, \
 	{prefix "min_us", "min", "(us)", 8, 0, PERF_USEC}, \
 	{prefix "p99_us", "p99", "(us)", 8, 0, PERF_USEC}, \
+	{prefix "sent_bytes", "sent", "(B)", 10, 0, PERF_INT}, \
 	{prefix "algbw_gbs", "algbw", "(GB/s)", 7, 2, PERF_FIXED}, \
 	{prefix "busbw_gbs", "busbw", "(GB/s)", 7, 2, PERF_FIXED}, \
 	{prefix "wrong", "#wrong", "", 6, 0, PERF_INT}
@@ -175,7 +189,7 @@ static int measure(struct perf_coll_job *job, struct outcome *out)
 	{"root", "root", "", 7, 0, PERF_INT}
 /* clang-format on */
 
-enum { WHAT_COLUMNS = 5, SIDE_COLUMNS = 4, SIDE_STAT_COLUMNS = 6 };
+enum { WHAT_COLUMNS = 5, SIDE_COLUMNS = 4, SIDE_STAT_COLUMNS = 7 };
 static const struct perf_column plain_columns[] = {WHAT, SIDE("oop_"), SIDE("ip_")};
 static const struct perf_column stat_columns[] = {WHAT, SIDE_STAT("oop_"), SIDE_STAT("ip_")};
 static const struct perf_column barrier_columns[] = {
@@ -204,6 +218,7 @@ static void put_side(const struct perf_coll_job *job, const struct outcome *out,
 	if (perf->opt.stat) {
 		(cell++)->real = out->min;
 		(cell++)->real = out->p99;
+		(cell++)->number = (int64_t)out->sent;
 	}
 	(cell++)->real = algbw;
 	(cell++)->real = busbw;

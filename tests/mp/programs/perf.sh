@@ -26,6 +26,18 @@ header() {
 	[ "$(head -n 1 "$tmp/c")" = "$1" ] || { head -n 1 "$tmp/c"; return 1; }
 }
 
+# sent LEAST MOST ARGUMENT...: bytes of an all-reduce of two ranks by messages, in place and not
+sent() {
+	least=$1 most=$2
+	shift 2
+	TUTTI_NODE=off TUTTI_ALGO=allreduce:ring:0-inf perf 2 allreduce -n 3 --stat --csv "$tmp/c" \
+		"$@" >/dev/null || return 1
+	awk -F, -v least="$least" -v most="$most" '
+		NR == 1 { for (i = 1; i <= NF; i++) if ($i ~ /sent_bytes$/) at[++n] = i; next }
+		{ for (i = 1; i <= n; i++) if ($at[i] < least || $at[i] > most) bad = 1 }
+		END { exit bad || n != 2 || NR != 2 }' "$tmp/c" || { cat "$tmp/c"; return 1; }
+}
+
 # footers ARGUMENT...: the lines that scripts for nccl-tests look for.
 footers() {
 	perf 3 "$@" >"$tmp/out" || return 1
@@ -89,7 +101,10 @@ run csv_header header \
 	size,count,type,redop,root,oop_time_us,oop_algbw_gbs,oop_busbw_gbs,oop_wrong,ip_time_us,ip_algbw_gbs,ip_busbw_gbs,ip_wrong
 run allreduce_empty clean 1 allreduce -b 0 -e 0 -n 2
 run allreduce_stat clean 2 allreduce -b 1K -e 2K -i 1K -n 5 -w 1 --stat
-run csv_header_stat sh -c 'head -n 1 "$1" | grep -q oop_p50_us,oop_min_us,oop_p99_us' sh "$tmp/c"
+run csv_header_stat sh -c 'head -n 1 "$1" | grep -q oop_p50_us,oop_min_us,oop_p99_us,oop_sent' \
+	sh "$tmp/c"
+run allreduce_sent sent 100000 100000 -b 100000 -e 100000
+run allreduce_sent_int8 sent 25390 26000 -b 100000 -e 100000 --codec int8
 run allreduce_malloc clean 1 allreduce -b 300001 -e 300001 -n 2 -w 0 --malloc -d uint8 -o max
 # 8 integer types with 11 operators each, bool 3, 4 floats 5, 2 complex 3, 4 pairs 2
 run allreduce_all clean 125 allreduce -b 5000 -e 5000 -n 1 -w 0 -d all -o all
