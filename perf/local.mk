@@ -34,6 +34,7 @@ endif
 
 EXTRA_DIST += perf/staleness perf/staleness.gp perf/relay perf/compare_verbs perf/scale \
 	perf/servers perf/predict perf/tune perf/hier perf/codecs perf/factors perf/hosts.inc \
+	perf/training perf/training.gp \
 	perf/instructions perf/waiting \
 	perf/compare/compare perf/compare/report.awk perf/compare/curves.awk \
 	perf/compare/curves.gp perf/compare/heat.awk perf/compare/heat.gp perf/compare/drive.h \
@@ -75,6 +76,10 @@ perf-codec: all
 	./tutti_run -n 1 ./tutti_perf codec
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/codecs
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/factors
+# What models learn when gradients travel encoded, by bytes and by seconds on slow links (as root);
+# OPTIONS: those of perf/training, such as -n 3 for three seeds.
+perf-training: all
+	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/training $(OPTIONS)
 # All-reduce on one host against the least that one can take.
 EXTRA_DIST += perf/compare/floor perf/compare/floor.c
 perf-floor: all
@@ -86,4 +91,4 @@ perf-overlap: all
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/overlaps $(WHERE)
 .PHONY: perf-overlap perf-floor
 .PHONY: perf-codec perf-hier perf-relay perf-instructions perf-staleness perf-compare perf-waiting \
-	perf-compare-quick perf-scale perf-sim perf-tune
+	perf-compare-quick perf-scale perf-sim perf-tune perf-training

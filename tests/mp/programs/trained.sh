@@ -229,6 +229,41 @@ else
 	skipped "no bible.txt: quickstart.sh fetches it" glove_1 glove_6 glove_same glove_close \
 		glove_encoded
 fi
+# perf/training in short: a verdict for each of three codecs and three tasks, and the bytes that the
+# codecs promise: a block of int8 has 260 for 1024, top-k at most 6 for 400 in each of three passes.
+training()
+{
+	sh "$TT_SRC/perf/training" -q -o "$tmp/training" >"$tmp/out" 2>&1
+	status=$?
+	[ $status != 77 ] || skip "$(tail -n 1 "$tmp/out")"
+	[ $status = 0 ] || die "$(cat "$tmp/out")"
+	sed 's/[{}"]//g; s/,$//' "$tmp/training.json" | awk -F', ' '/^task: / {
+			for (i = 1; i <= NF; i++) {
+				split($i, field, ": ")
+				value[field[1]] = field[2]
+			}
+			share = value["bytes"] / (bytes[value["task"]] + 1e-9)
+			if (value["codec"] == "plain")
+				bytes[value["task"]] = value["bytes"]
+			else if (value["codec"] == "int8")
+				bad = bad || share < 0.25 || share > 0.27
+			else
+				bad = bad || share < 0.03 || share > 0.1
+			if (value["verdict"] !~ /^(plain|ok|short|worse|no worse)$/)
+				bad = 1
+			if (!value["median"])
+				bad = 1
+			n++
+		} END { exit bad || n != 12 }' || die "$(cat "$tmp/training.json")"
+	# three tasks: one pass of plain, one of int8, three of two more
+	[ "$(wc -l <"$tmp/training.csv")" -eq 25 ] || die "$(cat "$tmp/training.csv")"
+}
+if [ -x ./train_digits ]; then
+	run training training
+else
+	skipped "no train_digits (it needs zlib)" training
+fi
+
 # ends COMMAND...: within a minute
 ends()
 {
