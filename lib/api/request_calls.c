@@ -173,8 +173,10 @@ int tutti_request_free(struct tutti_request *request)
 	if (tt_request_finished(request))
 		tt_request_free(request);
 	else if (!tt_request_orphan(request))
-		err = tt_fail(-EBUSY,
-			      "tutti_request_free: the request is running; wait for it first");
+		err = tt_fail(-EBUSY, "tutti_request_free: the request is %s",
+			      atomic_load(&request->state) == TT_REQ_HELD
+				      ? "in a group; call tutti_group_end first"
+				      : "running; wait for it first");
 	if (ctx->reap_due)
 		ctx->reap(ctx);
 	tt_wire_unlock(ctx->wire);

@@ -124,6 +124,7 @@ static int wrong_body(struct mp_job *job)
 	MP_ERR(tutti_test(&req, &done), -EINVAL);
 	TT_EXPECT(done == -1);
 	MP_ERR(tutti_request_free(req), -EBUSY);
+	MP_SAID("call tutti_group_end first");
 	MP_ERR(tutti_finalize(job->ctx), -EINVAL);
 	MP_OK(tutti_recv(&w, 1, TUTTI_INT32, !job->rank, 0, job->world, NULL)); /* too short */
 	MP_OK(tutti_send(&v, 1, TUTTI_INT32, !job->rank, 1, job->world));
