@@ -445,6 +445,9 @@ static int find_command(const char *word, const struct perf_command **cmd)
 	return unknown("command", word, names);
 }
 
+/* A side of a matrix, or a number of products: small enough for sizes in bytes to be exact. */
+#define MOST_SIDE (1 << 24)
+
 static int take_size(const char *option, const char *text, size_t *size)
 {
 	if (perf_parse_size(text, size))
@@ -452,7 +455,8 @@ static int take_size(const char *option, const char *text, size_t *size)
 	return 0;
 }
 
-static int take_int(const char *option, const char *text, int least, int *number)
+/* From least to most; at most INT_MAX. */
+static int take_range(const char *option, const char *text, int least, int most, int *number)
 {
 	char *end;
 	long value;
@@ -461,8 +465,29 @@ static int take_int(const char *option, const char *text, int least, int *number
 	value = strtol(text, &end, 10);
 	if (errno || end == text || *end || value < least || value > INT_MAX)
 		return bad("%s '%s' is not a number from %d up", option, text, least);
+	if (value > most)
+		return bad("%s '%s' is more than %d", option, text, most);
 	*number = (int)value;
 	return 0;
+}
+
+static int take_int(const char *option, const char *text, int least, int *number)
+{
+	return take_range(option, text, least, INT_MAX, number);
+}
+
+/* One of names, by its place. */
+static int take_name(const char *what, const char *text, const char *const *names, int *value)
+{
+	*value = perf_name_find(text, names);
+	return *value < 0 ? unknown(what, text, names) : 0;
+}
+
+/* The same, or all of them. */
+static int take_names(const char *what, const char *text, const char *const *names, int *value)
+{
+	*value = PERF_ALL;
+	return strcmp(text, "all") ? take_name(what, text, names, value) : 0;
 }
 
 static int take_factor(const char *text, double *factor)
@@ -483,67 +508,22 @@ static int take_type(const char *text, int *datatype)
 	return 0;
 }
 
-static int take_op(const char *text, int *op)
-{
-	*op = strcmp(text, "all") ? perf_op_find(text) : PERF_ALL;
-	if (*op < 0 && strcmp(text, "all"))
-		return unknown("operation", text, perf_op_names);
-	return 0;
-}
-
-static int take_atomic(const char *text, int *atomic)
-{
-	*atomic = strcmp(text, "all") ? perf_atomic_find(text) : PERF_ALL;
-	if (*atomic < 0 && strcmp(text, "all"))
-		return unknown("atomic", text, perf_atomic_names);
-	return 0;
-}
-
 static int take_sources(const char *text, int *sources)
 {
 	*sources = 0;
-	if (!strcmp(text, "all"))
-		return 0;
-	if (take_int("--sources", text, 1, sources))
-		return -EINVAL;
-	return *sources <= 16 ? 0 : bad("--sources '%s' is more than 16", text);
+	return strcmp(text, "all") ? take_range("--sources", text, 1, 16, sources) : 0;
 }
 
 static int take_level(const char *text, int *level)
 {
-	*level = PERF_ALL;
-	if (!strcmp(text, "all"))
-		return 0;
 	*level = PERF_BEST;
-	if (!strcmp(text, "best"))
-		return 0;
-	*level = perf_name_find(text, perf_level_names);
-	return *level < 0 ? unknown("level", text, perf_level_names) : 0;
-}
-
-static int take_stores(const char *text, int *stores)
-{
-	*stores = perf_name_find(text, perf_store_names);
-	return *stores < 0 ? unknown("way of storing", text, perf_store_names) : 0;
-}
-
-static int take_fill(const char *text, int *fill)
-{
-	*fill = perf_name_find(text, perf_fill_names);
-	return *fill < 0 ? unknown("filling", text, perf_fill_names) : 0;
+	return strcmp(text, "best") ? take_names("level", text, perf_level_names, level) : 0;
 }
 
 static int take_root(const char *text, int *root)
 {
 	*root = PERF_ALL;
 	return strcmp(text, "all") ? take_int("--root", text, 0, root) : 0;
-}
-
-static int take_average(const char *text, int *average)
-{
-	if (take_int("--average", text, 0, average))
-		return -EINVAL;
-	return *average <= 3 ? 0 : bad("--average '%s' is not 0, 1, 2 or 3", text);
 }
 
 static int take_weights(const char *text, int *weights)
@@ -556,19 +536,6 @@ static int take_weights(const char *text, int *weights)
 	return 0;
 }
 
-static int take_call(const char *text, int *call)
-{
-	*call = strcmp(text, "all") ? perf_name_find(text, perf_ps_calls) : PERF_ALL;
-	return *call < 0 && strcmp(text, "all") ? unknown("call", text, perf_ps_calls) : 0;
-}
-
-static int take_tables(const char *text, int *tables)
-{
-	if (take_int("--tables", text, 1, tables))
-		return -EINVAL;
-	return *tables <= PERF_TABLES ? 0 : bad("--tables '%s' is more than %d", text, PERF_TABLES);
-}
-
 static int take_codec(const char *text, const char **name)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};
@@ -579,21 +546,6 @@ static int take_codec(const char *text, const char **name)
 		return tutti_codec_free(codec);
 	tutti_last_error(&info);
 	return bad("--codec: %s", info.text);
-}
-
-static int take_rotate(const char *text, int *rotate)
-{
-	if (take_int("--rotate", text, 1, rotate))
-		return -EINVAL;
-	return *rotate <= PERF_ROTATE ? 0 : bad("--rotate '%s' is more than %d", text, PERF_ROTATE);
-}
-
-/* A side of a matrix, or a number of products: small enough for sizes in bytes to be exact. */
-static int take_side(const char *option, const char *text, int *side)
-{
-	if (take_int(option, text, 1, side))
-		return -EINVAL;
-	return *side <= 1 << 24 ? 0 : bad("%s '%s' is more than %d", option, text, 1 << 24);
 }
 
 static int take_colls(const char *text, unsigned *colls)
@@ -637,13 +589,13 @@ static int take(struct perf_options *opt, int option)
 	case 'd':
 		return take_type(optarg, &opt->datatype);
 	case 'o':
-		return take_op(optarg, &opt->op);
+		return take_names("operation", optarg, perf_op_names, &opt->op);
 	case 'r':
 		return take_root(optarg, &opt->root);
 	case 'a':
-		return take_average(optarg, &opt->average);
+		return take_range("--average", optarg, 0, 3, &opt->average);
 	case 'A':
-		return take_atomic(optarg, &opt->atomic);
+		return take_names("atomic", optarg, perf_atomic_names, &opt->atomic);
 	case 'q':
 		return take_int("--tx-depth", optarg, 1, &opt->depth);
 	case 'S':
@@ -653,12 +605,12 @@ static int take(struct perf_options *opt, int option)
 	case OPT_WEIGHTS:
 		return take_weights(optarg, opt->weights);
 	case OPT_TABLES:
-		return take_tables(optarg, &opt->tables);
+		return take_range("--tables", optarg, 1, PERF_TABLES, &opt->tables);
 	case OPT_SOFTSYNC:
 		opt->softsync = true;
 		return 0;
 	case OPT_CALL:
-		return take_call(optarg, &opt->call);
+		return take_names("call", optarg, perf_ps_calls, &opt->call);
 	case 'T':
 		opt->transport = optarg;
 		return 0;
@@ -667,21 +619,21 @@ static int take(struct perf_options *opt, int option)
 	case OPT_LEVEL:
 		return take_level(optarg, &opt->level);
 	case OPT_STORES:
-		return take_stores(optarg, &opt->stores);
+		return take_name("way of storing", optarg, perf_store_names, &opt->stores);
 	case OPT_CODEC:
 		return take_codec(optarg, &opt->codec);
 	case OPT_FILL:
-		return take_fill(optarg, &opt->fill);
+		return take_name("filling", optarg, perf_fill_names, &opt->fill);
 	case OPT_ROTATE:
-		return take_rotate(optarg, &opt->rotate);
+		return take_range("--rotate", optarg, 1, PERF_ROTATE, &opt->rotate);
 	case OPT_ROWS:
-		return take_side("--rows", optarg, &opt->rows);
+		return take_range("--rows", optarg, 1, MOST_SIDE, &opt->rows);
 	case OPT_COLS:
-		return take_side("--cols", optarg, &opt->cols);
+		return take_range("--cols", optarg, 1, MOST_SIDE, &opt->cols);
 	case OPT_PRODUCTS:
-		return take_side("--products", optarg, &opt->products);
+		return take_range("--products", optarg, 1, MOST_SIDE, &opt->products);
 	case OPT_RANK:
-		return take_side("--rank", optarg, &opt->rank);
+		return take_range("--rank", optarg, 1, MOST_SIDE, &opt->rank);
 	case OPT_COLL:
 		return take_colls(optarg, &opt->colls);
 	case OPT_STAT:

@@ -120,13 +120,11 @@ double perf_overlap(double alone, double computation, double together);
 const char *perf_type_name(int datatype);
 const char *perf_op_name(int op);
 int perf_type_find(const char *name); /* -1: none, PERF_ALL is not among the names */
-int perf_op_find(const char *name);
 bool perf_op_fits(int datatype, int op);
 extern const char *const perf_type_names[];
 extern const char *const perf_op_names[];
 enum { PERF_FETCH_ADD, PERF_COMPARE_SWAP, PERF_ATOMICS };
 extern const char *const perf_atomic_names[];
-int perf_atomic_find(const char *name); /* as above */
 int perf_name_find(const char *name, const char *const *names);
 
 /*

@@ -62,16 +62,6 @@ int perf_type_find(const char *name)
 	return perf_name_find(name, perf_type_names);
 }
 
-int perf_op_find(const char *name)
-{
-	return perf_name_find(name, perf_op_names);
-}
-
-int perf_atomic_find(const char *name)
-{
-	return perf_name_find(name, perf_atomic_names);
-}
-
 bool perf_op_fits(int datatype, int op)
 {
 	bool logical = op == TUTTI_LAND || op == TUTTI_LOR || op == TUTTI_LXOR;
