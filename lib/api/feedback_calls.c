@@ -53,6 +53,7 @@ int tutti_feedback_reset(struct tutti_feedback *feedback)
 		return err;
 	memset(feedback->state, 0, elements(feedback) * sizeof(float));
 	feedback->empty = true;
+	feedback->spread = false;
 	tt_feedback_end(feedback);
 	return 0;
 }
@@ -103,6 +104,7 @@ int tutti_feedback_restore(struct tutti_feedback *feedback, const float *state, 
 		if (count)
 			memcpy(feedback->state, state, count * sizeof(float));
 		feedback->empty = false;
+		feedback->spread = true;
 	}
 	tt_feedback_end(feedback);
 	return err;

@@ -4,6 +4,7 @@ libtt_la_SOURCES += \
 	lib/coll/coll.h lib/coll/costs/costs.c lib/coll/costs/costs.h \
 	lib/coll/costs/costs_allreduce.c lib/coll/costs/costs_hier.c lib/coll/costs/costs_node.c \
 	lib/coll/hier/allgather_hier.c lib/coll/hier/allreduce_hier.c \
+	lib/coll/hier/allreduce_hier_codec.c \
 	lib/coll/hier/alltoall_hier.c lib/coll/hier/barrier_hier.c lib/coll/hier/bcast_hier.c \
 	lib/coll/hier/gather_scatter_hier.c lib/coll/hier/hier.c lib/coll/hier/hier.h \
 	lib/coll/hier/reduce_hier.c lib/coll/hier/reduce_scatter_hier.c lib/coll/hier/scan_hier.c \

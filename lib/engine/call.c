@@ -40,6 +40,7 @@ static void plan_ended(struct tutti_request *r)
 			tt_mem_return(req->region[i]);
 			req->region[i] = NULL;
 		}
+	tt_feedback_apart(req);
 }
 
 static int plan_start(struct tutti_request *r)
@@ -58,15 +59,20 @@ static int plan_start(struct tutti_request *r)
 			tt_combine_scale(req);
 		tt_wire_lock(r->comm->ctx->wire);
 	}
+	tt_feedback_gather(req);
 	err = tt_request_begin(r);
 	if (err && req->feedback)
 		tt_feedback_end(req->feedback);
-	if (err)
+	if (err) {
+		tt_feedback_apart(req);
 		return err;
+	}
 	if (req->feedback && req->unscaled)
 		tt_feedback_clear(req);
 	else if (req->feedback)
 		req->feedback->empty = false;
+	if (req->feedback)
+		tt_feedback_gathered(req);
 	borrow_regions(req);
 	if (req->fields.init) {
 		req->fprint = tt_series_called(r->comm, &req->series);

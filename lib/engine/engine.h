@@ -175,6 +175,7 @@ struct tutti_feedback {
 	struct tutti_codec *codec;
 	size_t count; /* elements of one of the vectors in state */
 	bool empty;   /* all of state is 0 */
+	bool spread;  /* not all of it is in this rank's part of a plan in two levels */
 	float *state; /* tt_codec_states of them */
 };
 #define TT_FEEDBACK_MAGIC 0x74756665656462ull
@@ -197,7 +198,10 @@ struct tt_plan_req {
 	enum tutti_op op;	/* built-in; for a premultiplied sum: sum */
 	struct tt_userop *user; /* the user-defined operator, or NULL */
 	const void *unscaled;	/* input of a premultiplied sum; base[TT_BUF_SEND]: scaled */
-	void *scaled;		/* for the scaled input, unless in recvbuf; kept like scratch */
+	/* while base[TT_BUF_SEND] is recvbuf, with residuals of others' parts: the input */
+	char *apart;
+	struct tt_region *apart_region;
+	void *scaled; /* for the scaled input, unless in recvbuf; kept like scratch */
 	struct tt_region *scaled_region;
 	struct tutti_feedback *feedback; /* of a call with a codec; NULL: none */
 	bool blocking;			 /* as in struct tt_call */
@@ -377,6 +381,14 @@ void tt_feedback_end(struct tutti_feedback *feedback);
  */
 void tt_feedback_add(struct tt_plan_req *req);
 void tt_feedback_clear(struct tt_plan_req *req);
+/*
+ * Of a plan that encodes only this rank's part: adds residuals of other parts to the input, in
+ * recvbuf, if there may be any; and, once the call is under way, clears them; and, at its end,
+ * takes the input as it was. Each does nothing where nothing is to be done.
+ */
+void tt_feedback_gather(struct tt_plan_req *req);
+void tt_feedback_gathered(struct tt_plan_req *req);
+void tt_feedback_apart(struct tt_plan_req *req);
 
 /*
  * fuse.c: a group holds first, and rest follow it there. Starts together all that can be fused

@@ -103,3 +103,84 @@ void tt_feedback_clear(struct tt_plan_req *req)
 	}
 	f->empty = empty;
 }
+
+/* ---- of parts ---- */
+
+static bool in_parts(const struct tt_plan_req *req)
+{
+	return req->feedback && req->plan->args.codec && req->plan->node;
+}
+
+/* Calls fn for each part of the vector: mine is encoded on this rank. */
+static void each_part(struct tt_plan_req *req,
+		      void (*fn)(struct tt_plan_req *req, size_t first, size_t end, bool mine))
+{
+	const struct tt_plan_args *a = &req->plan->args;
+	int place, first = a->hosts->local[a->rank], size = a->hosts->size[a->hosts->host[a->rank]];
+
+	for (place = 0; place < a->hosts->places; place++) {
+		struct tt_span s = tt_codec_part(a, a->hosts->places, place);
+
+		fn(req, s.off / a->elem, (s.off + s.len) / a->elem,
+		   place >= first && (place - first) % size == 0);
+	}
+}
+
+static void gather(struct tt_plan_req *req, size_t first, size_t end, bool mine)
+{
+	const float *in = (const float *)(void *)req->apart, *left = req->feedback->state;
+	float *to = (float *)(void *)req->base[TT_BUF_SEND];
+	size_t i;
+
+	if (mine && to != in)
+		memcpy(to + first, in + first, (end - first) * sizeof(float));
+	for (i = first; !mine && i < end; i++)
+		to[i] = in[i] + left[i];
+}
+
+static void clear(struct tt_plan_req *req, size_t first, size_t end, bool mine)
+{
+	const float *sum = (const float *)(void *)req->base[TT_BUF_SEND];
+	struct tutti_feedback *f = req->feedback;
+	size_t i;
+
+	for (i = first; !mine && i < end; i++) {
+		if (isfinite(sum[i]))
+			f->state[i] = 0;
+		f->spread |= f->state[i] != 0;
+	}
+}
+
+void tt_feedback_gather(struct tt_plan_req *req)
+{
+	if (!in_parts(req) || !req->feedback->spread || !req->base[TT_BUF_RECV])
+		return;
+	req->apart = req->base[TT_BUF_SEND];
+	req->apart_region = req->region[TT_BUF_SEND];
+	req->base[TT_BUF_SEND] = req->base[TT_BUF_RECV];
+	req->region[TT_BUF_SEND] = req->region[TT_BUF_RECV];
+	tt_wire_unlock(req->r.comm->ctx->wire); /* a long vector takes long */
+	each_part(req, gather);
+	tt_wire_lock(req->r.comm->ctx->wire);
+}
+
+void tt_feedback_gathered(struct tt_plan_req *req)
+{
+	if (!in_parts(req)) {
+		req->feedback->spread |= req->plan->args.codec != NULL;
+		return;
+	}
+	if (!req->apart)
+		return;
+	req->feedback->spread = false;
+	each_part(req, clear);
+}
+
+void tt_feedback_apart(struct tt_plan_req *req)
+{
+	if (!req->apart)
+		return;
+	req->base[TT_BUF_SEND] = req->apart;
+	req->region[TT_BUF_SEND] = req->apart_region;
+	req->apart = NULL;
+}

@@ -168,3 +168,22 @@ struct tt_ref tt_input(const struct tt_plan_args *a)
 		return TT_SENDBUF(0);
 	}
 }
+
+size_t tt_codec_grain(const struct tt_plan_args *a)
+{
+	size_t unit = tt_codec_unit(a), line = TT_NODE_LINE;
+
+	return line % unit ? unit : line;
+}
+
+struct tt_span tt_codec_part(const struct tt_plan_args *a, int n, int i)
+{
+	size_t len = a->count * a->elem, grain = tt_codec_grain(a);
+	size_t grains = tt_num_pieces(len, 1, grain);
+	size_t from = tt_part_begin(grains, n, i) * grain;
+	size_t to = tt_part_begin(grains, n, i + 1) * grain;
+
+	from = from < len ? from : len;
+	to = to < len ? to : len;
+	return (struct tt_span){from, to - from};
+}

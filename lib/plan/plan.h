@@ -606,6 +606,13 @@ static inline struct tt_span tt_node_part_of(const struct tt_plan_args *a, int n
 	return (struct tt_span){from, to - from};
 }
 
+/*
+ * layout.c: the same of a vector that is encoded, in bytes: parts also begin where the codec may
+ * begin. And what they, and their slices, are made of.
+ */
+struct tt_span tt_codec_part(const struct tt_plan_args *a, int n, int i);
+size_t tt_codec_grain(const struct tt_plan_args *a);
+
 /* Rank i's, where all ranks share a host. */
 static inline struct tt_span tt_node_part(const struct tt_plan_args *a, int i)
 {

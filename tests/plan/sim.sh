@@ -53,6 +53,23 @@ test_codec()
 		--coding 1e6 -a codec_gather >"$tmp/out" || exit 1
 	awk '$1 != "#" { r = $4 / (3 * 15190); exit !(r > 0.98 && r < 1.7) }' "$tmp/out" ||
 		{ cat "$tmp/out"; exit 1; }
+	# as long as these, by their density; and the one that all ranks choose by it is no slower
+	./tutti_sim -n 4 -b 1M --codec threshold:1 --density 1 --bw 0.001 --alpha 0 --overhead 0 \
+		-c --coding 1e6 >"$tmp/out" || exit 1
+	awk '$3 == "codec_gather" { r = $4 / (3 * 15190); g = $4 }
+		$3 == "codec_lists" { l = $4 } $3 == "codec_dense" { d = $4 }
+		END { exit !(r > 0.98 && r < 1.7 && l <= g && d > 10 * l) }' "$tmp/out" ||
+		{ cat "$tmp/out"; exit 1; }
+	./tutti_sim -n 4 -b 1M --codec threshold:1 --density 90 --bw 0.001 --alpha 0 -c >"$tmp/out"
+	awk '$3 == "codec_gather" { g = $4 } $3 == "codec_dense" { d = $4 }
+		$3 == "codec_lists" { l = $4 } END { exit !(d > 0 && l < 1.1 * d && l < g) }' \
+		"$tmp/out" || { cat "$tmp/out"; exit 1; }
+	# ranks of a host encode together what leaves it
+	./tutti_sim -n 8 -b 1M --codec int8 --bw 0.0125 --ranks-per-host 4 -c >"$tmp/out"
+	awk '$3 == "codec_direct" { d = $4 } $3 == "hier_codec" { h = $4 }
+		END { exit !(h > 0 && h < d / 2) }' "$tmp/out" || { cat "$tmp/out"; exit 1; }
+	./tutti_sim -n 4 -b 1M --codec int8 --density 3 2>"$tmp/out" && exit 1
+	grep -q "codec of lists" "$tmp/out" || { cat "$tmp/out"; exit 1; }
 	./tutti_sim -n 4 -b 1M >"$tmp/out"
 	! grep codec "$tmp/out"
 }

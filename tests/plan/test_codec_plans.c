@@ -71,7 +71,7 @@ static const struct tt_alg *alg_of(const struct tt_plan_args *a)
 	const struct tt_alg *alg = tt_alg_find(TT_COLL_ALLREDUCE, way);
 
 	if (!a->codec->varies)
-		return direct();
+		return a->hosts ? tt_alg_find(TT_COLL_ALLREDUCE, "hier_codec") : direct();
 	return a->codec->sparse && tt_alg_can(alg, a)
 		       ? alg
 		       : tt_alg_find(TT_COLL_ALLREDUCE, "codec_gather");
@@ -287,6 +287,128 @@ static void test_merge_counts(void)
 				TT_CHECK(cost.fan_in == (n > 1));
 			}
 	way = "codec_gather";
+}
+
+/* ---- on several hosts ---- */
+
+static void prove_on(const struct tt_hosts *hosts, int n, const struct tt_plan_codec *codec)
+{
+	size_t u = codec->align, i;
+	size_t counts[] = {0, 1, u - 1, u + 1, 17, 5 * u + 3, 500, 16 * u * (size_t)n};
+	struct tt_plan_args a;
+
+	for (i = 0; i < sizeof(counts) / sizeof(counts[0]); i++) {
+		a = args_of(n, counts[i], codec);
+		a.hosts = hosts;
+		TT_REQUIRE(proved_cuts(a));
+	}
+}
+
+static void test_hier_proof(void)
+{
+	static const uint64_t by[][9] = {{1, 1, 2, 2},
+					 {1, 2, 1, 2},
+					 {1, 1, 1, 2},
+					 {1, 1, 2, 2, 3, 3},
+					 {1, 1, 1, 2, 2, 2},
+					 {1, 2, 2, 2, 3},
+					 {3, 1, 2, 1, 2, 3, 1, 1, 2}};
+	static const int ranks[] = {4, 4, 4, 6, 6, 5, 9};
+	struct tt_hosts *hosts;
+	size_t c, i;
+
+	for (i = 0; i < sizeof(ranks) / sizeof(ranks[0]); i++) {
+		TT_REQUIRE(!tt_hosts_new(by[i], ranks[i], &hosts) && hosts);
+		for (c = 0; c < LISTS; c++)
+			prove_on(hosts, ranks[i], &codecs[c]);
+		free(hosts);
+	}
+}
+
+/* Only encodings leave a host, and each rank's are those of its part. */
+static void test_hier_counts(void)
+{
+	const struct tt_op *ops;
+	struct tt_plan_cost cost;
+	struct tt_op tmp[64];
+	struct tt_plan_args a;
+	struct tt_plan *plan;
+	struct tt_hosts *hosts;
+	int h, m, r, i, n, sends;
+	size_t c, block, bytes;
+
+	for (c = 0; c < FIXED; c++)
+		for (h = 2; h <= 4; h++)
+			for (m = 2; m <= 4; m++) {
+				n = h * m;
+				block = 128 * ELEM;
+				a = args_of(n, 128 * (size_t)n, &codecs[c]);
+				TT_REQUIRE(!tt_hosts_blocks(n, m, &hosts));
+				a.hosts = hosts;
+				a.feedback = h % 2;
+				a.rank = n - 2;
+				TT_REQUIRE(!tt_plan_build(alg_of(&a), &a, &plan));
+				tt_plan_count(plan, &cost);
+				bytes = 2 * (size_t)(h - 1) * tt_coded(&a, block);
+				TT_CHECK(cost.bytes_sent == bytes);
+				TT_CHECK(cost.bytes_received == bytes);
+				TT_CHECK(cost.bytes_encoded == (size_t)h * block);
+				TT_CHECK(cost.bytes_decoded == (size_t)(2 * h - 1) * block);
+				for (r = sends = 0; r < tt_plan_rounds(plan, 0); r++) {
+					int k = tt_plan_ops(plan, 0, r, tmp, &ops);
+
+					for (i = 0; i < k; i++) {
+						if (ops[i].kind != TT_OP_SEND)
+							continue;
+						sends++;
+						TT_CHECK(ops[i].peer / m != a.rank / m);
+						TT_CHECK(ops[i].a.buf == TT_BUF_SCRATCH);
+						TT_CHECK(ops[i].len == tt_coded(&a, block));
+					}
+				}
+				TT_CHECK(sends == 2 * (h - 1));
+				tt_plan_free(plan);
+				free(hosts);
+			}
+}
+
+/* Where ranks share a slow link, a host encodes once, not each of its ranks. */
+static void test_hier_choice(void)
+{
+	struct tt_sim_result flat, levels;
+	struct tt_plan_args a, b;
+	struct tt_hosts *hosts;
+	struct tt_chooser *c;
+	struct tt_cost cost;
+	struct tt_model m;
+	int n, each;
+	size_t count;
+
+	for (each = 2; each <= 4; each *= 2)
+		for (n = 2 * each; n <= 8 * each; n *= 2)
+			for (count = 1 << 12; count <= 4 << 20; count *= 32) {
+				tt_model_default(&m);
+				m.link[TT_LEVEL_LEAF] = (struct tt_hop){15000, 1 / 0.0125};
+				m.ranks_per_host = each;
+				TT_REQUIRE(!tt_hosts_blocks(n, each, &hosts));
+				a = args_of(n, count, &codecs[1]);
+				a.hosts = hosts;
+				TT_REQUIRE(!tt_chooser_new("", 1 << 20, 4, &m, &c));
+				b = a;
+				TT_CHECK(!strcmp(tt_choose(c, &b)->name, "hier_codec"));
+				TT_REQUIRE(!tt_sim(alg_of(&b), &b, &m, &levels));
+				TT_REQUIRE(!tt_sim(direct(), &a, &m, &flat));
+				TT_CHECK(flat.last > 1.3 * levels.last);
+				tt_cost(alg_of(&b), &b, &m, &cost);
+				TT_CHECK(cost.time > 0.5 * levels.last &&
+					 cost.time < 2 * levels.last);
+				if (cost.time <= 0.5 * levels.last || cost.time >= 2 * levels.last)
+					printf("  n=%d each=%d count=%zu: %.1f us, simulated "
+					       "%.1f\n",
+					       n, each, count, cost.time / 1e3, levels.last / 1e3);
+				tt_chooser_free(c);
+				free(hosts);
+			}
 }
 
 /* The bytes that each way sends after the heads. */
@@ -667,6 +789,9 @@ static const struct tt_test tests[] = {
 	{"merge_counts", test_merge_counts},
 	{"lists_counts", test_lists_counts},
 	{"lengths", test_lengths},
+	{"hier_proof", test_hier_proof},
+	{"hier_counts", test_hier_counts},
+	{"hier_choice", test_hier_choice},
 	{"list_faults", test_list_faults},
 	{"late_heads", test_late_heads},
 	{"choice", test_choice},

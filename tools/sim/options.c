@@ -38,7 +38,8 @@ enum {
 	OPT_SEED,
 	OPT_SKEW,
 	OPT_CODEC,
-	OPT_CODING
+	OPT_CODING,
+	OPT_DENSITY
 };
 
 static const struct option long_options[] = {
@@ -74,6 +75,7 @@ static const struct option long_options[] = {
 	{"skew", required_argument, NULL, OPT_SKEW},
 	{"codec", required_argument, NULL, OPT_CODEC},
 	{"coding", required_argument, NULL, OPT_CODING},
+	{"density", required_argument, NULL, OPT_DENSITY},
 	{"help", no_argument, NULL, 'h'},
 	{"version", no_argument, NULL, 'V'},
 	{0}};
@@ -92,6 +94,7 @@ static const char usage[] =
 	"      --skew X                        counts per rank: the largest is X times the "
 	"smallest\n"
 	"      --codec NAME                also all-reduces whose vectors travel encoded\n"
+	"      --density PERCENT           elements that its lists name (default: the most)\n"
 	"      --chunk SIZE, --lanes N     as TUTTI_CHUNK and TUTTI_LANES\n"
 	"  -c, --check                     prove the plans, too (up to 1024 ranks)\n"
 	"      --table                     the literature's table, computed from the plans\n"
@@ -305,6 +308,8 @@ static int parse_one(void *into, int c, char *arg)
 		return cli_number("--skew", arg, 1, 1e6, &opt->skew);
 	case OPT_CODEC:
 		return parse_codec(opt, arg);
+	case OPT_DENSITY:
+		return cli_number("--density", arg, 1e-6, 100, &opt->density);
 	case OPT_TABLE:
 		opt->table = true;
 		return 0;
@@ -347,6 +352,8 @@ static int check_whole(struct options *opt, int argc, char **argv)
 	if (opt->model.straggler >= opt->min_ranks)
 		return cli_fail("--straggler %d: not a rank of %d (0 to %d)", opt->model.straggler,
 				opt->min_ranks, opt->min_ranks - 1);
+	if (opt->density > 0 && !opt->codec.sparse)
+		return cli_fail("--density: needs a --codec of lists");
 	if (opt->codec.codec && opt->coll != TT_COLL_ALLREDUCE)
 		return cli_fail("--codec: only for allreduce");
 	if (opt->table && opt->coll != TT_COLL_ALLREDUCE)

@@ -7,6 +7,7 @@
 
 #include "lib/base/env.h"
 #include "lib/base/error.h"
+#include "lib/codec/codec.h"
 #include "lib/verify/check.h"
 #include "tools/sim/sim.h"
 #include "tools/values.h"
@@ -79,6 +80,14 @@ static const struct tt_hosts *hosts_of(const struct tt_model *model, int nranks)
 	return hosts;
 }
 
+/* Of a list of that density. */
+static size_t list_bytes(const struct options *opt, size_t count)
+{
+	double entries = opt->density / 100 * (double)count;
+
+	return tt_codec_list_bound((size_t)entries + 1, count);
+}
+
 int sim_args(const struct options *opt, const struct tt_alg *alg, int nranks, size_t bytes,
 	     struct tt_plan_args *args)
 {
@@ -96,6 +105,8 @@ int sim_args(const struct options *opt, const struct tt_alg *alg, int nranks, si
 		args->count = 1;
 	if (opt->codec.codec && tt_alg_codes(alg))
 		args->codec = &opt->codec;
+	if (args->codec && opt->density > 0)
+		args->list = list_bytes(opt, args->count);
 	if (sim_counts(opt, nranks, args->count, args))
 		return -1;
 	snprintf(rule, sizeof(rule), "%s:%s", tt_coll_name(opt->coll), alg->name);

@@ -29,6 +29,7 @@ struct options {
 	bool check, table, full, sized; /* sized: -b was given */
 	const char *csv, *json, *plot;
 	struct tt_plan_codec codec; /* codec NULL: none */
+	double density;		    /* of its lists, in percent; 0: the most */
 	struct tt_model model;
 };
 

@@ -100,6 +100,25 @@ void tt_cost_hier_dbt(struct tt_cost *c, const struct tt_plan_args *a)
 	levels(c, a, one_tree, 2);
 }
 
+/* codec_direct of a slice, whose own slices follow one another. */
+static void direct_in_turn(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	double n = a->nranks, len = tt_cost_bytes(a), block = tt_cost_part(a, (size_t)a->nranks);
+	struct tt_rounds all_to_all = {.n = 1, .out = n - 1, .in = n - 1, .all = n * (n - 1)};
+
+	all_to_all.len = (double)tt_coded(a, (size_t)block);
+	tt_cost_code(c, len - block, 0, n);
+	tt_cost_rounds(c, all_to_all);
+	tt_cost_code(c, block, len - block, n);
+	tt_cost_rounds(c, all_to_all);
+	tt_cost_code(c, 0, len, n);
+}
+
+void tt_cost_hier_codec(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	levels(c, a, direct_in_turn, tt_cost_hosts(c));
+}
+
 void tt_cost_hier_leader(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	struct tt_plan_args across = across_of(c, a, a->count);

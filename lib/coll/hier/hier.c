@@ -66,6 +66,8 @@ void tt_hier_add(struct tt_builder *b, const struct tt_across *w, const struct t
 			op.a = moved(w, op.a);
 			op.b = moved(w, op.b);
 			op.dst = moved(w, op.dst);
+			if (op.kind >= TT_OP_ENCODE && op.kind <= TT_OP_DECODE_ADD)
+				op.b.off += w->vector;
 			tt_add(b, &op);
 		}
 	}

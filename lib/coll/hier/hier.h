@@ -15,6 +15,7 @@ struct tt_across {
 	int place; /* of all its ranks */
 	struct tt_ref send, recv;
 	size_t scratch;
+	size_t vector; /* of a part that is encoded: where it begins in the vector */
 };
 
 static inline bool tt_can_hier(const struct tt_plan_args *a)

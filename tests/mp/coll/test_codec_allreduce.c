@@ -185,6 +185,56 @@ static struct chosen choose(struct tutti_comm *comm, struct tutti_codec *codec, 
 	return c;
 }
 
+/* The block of a host in a place's part: two ranks on each host, on the last one perhaps one. */
+static int combine_hosts(struct world *w, const struct tutti_codec *codec, struct tt_span part,
+			 int place, int owner, bool avg, uint64_t call)
+{
+	size_t unit = tt_codec_align(codec), units = (part.len + unit - 1) / unit, i, n;
+	int hosts = (w->n + 1) / 2, h, r;
+	size_t from = tt_part_begin(units, hosts, owner) * unit;
+	size_t to = tt_part_begin(units, hosts, owner + 1) * unit;
+	static float sum[MAX_COUNT], all[MAX_COUNT];
+	struct place p = {.call = call};
+
+	to = to < part.len ? to : part.len;
+	p.first = part.off + from;
+	p.count = n = from < to ? to - from : 0;
+	for (h = 0; n && h < hosts; h++) {
+		for (r = 2 * h; r < 2 * h + 2 && r < w->n; r++)
+			for (i = 0; i < n; i++)
+				sum[i] = r % 2 ? sum[i] + w->in[r][p.first + i]
+					       : w->in[r][p.first + i];
+		p.rank = 2 * h + place < w->n ? 2 * h + place : 2 * h;
+		if (h != owner)
+			TT_EXPECT(!through(codec, sum, w->left[p.rank], &p));
+		for (i = 0; i < n; i++)
+			all[i] = h ? all[i] + sum[i] : sum[i];
+	}
+	p.rank = 2 * owner + place < w->n ? 2 * owner + place : 2 * owner;
+	if (n)
+		TT_EXPECT(!through(codec, all, w->left[p.rank], &p));
+	for (i = 0; i < n; i++)
+		w->out[p.first + i] = avg ? all[i] / (float)w->n : all[i];
+	return 0;
+}
+
+static int add_hosts(struct world *w, struct tutti_codec *codec, bool avg, uint64_t call)
+{
+	struct tt_plan_codec planned = TT_PLAN_CODEC(codec);
+	struct tt_plan_args a = {.count = w->count, .elem = 4, .codec = &planned};
+	int place, owner;
+
+	for (place = 0; place < 2; place++)
+		for (owner = 0; owner < (w->n + 1) / 2; owner++) {
+			struct tt_span s = tt_codec_part(&a, 2, place);
+
+			s.off /= 4;
+			s.len /= 4;
+			TT_EXPECT(!combine_hosts(w, codec, s, place, owner, avg, call));
+		}
+	return 0;
+}
+
 /* Lists are gathered, and added up in rank order. */
 static bool gathered(const struct chosen *c, uint64_t bytes)
 {
@@ -223,6 +273,8 @@ static int oracle(struct world *w, struct tutti_codec *codec, bool avg, uint64_t
 {
 	int r;
 
+	if (!strcmp(c->name, "hier_codec"))
+		return add_hosts(w, codec, avg, call);
 	if (!tt_codec_fixed(codec))
 		return add_lists(w, codec, avg, call, c);
 	for (r = 0; r < w->n; r++)
@@ -257,8 +309,8 @@ static int steps(struct mp_job *job, struct tutti_codec *codec, size_t count, bo
 	struct world w;
 	int t, r;
 
-	TT_EXPECT(!job->arg || job->n == 1 || !tt_codec_sparse(codec) ||
-		  !strcmp(chosen.name, job->arg));
+	if (job->arg && count && tt_codec_sparse(codec) == !strcmp(job->arg, "codec_merge"))
+		TT_EXPECT(!strcmp(chosen.name, job->arg));
 	TT_EXPECT(!world_new(&w, job->n, count, feedback));
 	if (feedback)
 		MP_OK(tutti_feedback_create(job->world, codec, count, &fb));
@@ -331,6 +383,72 @@ static void bits_merge(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = FAULT " " MERGE, .fn = bits_body, .arg = merged));
 	if (!mp_no_ofi())
 		TT_CHECK(!MP_RUN(.n = 4, .env = OFI MERGE, .fn = bits_body, .arg = merged));
+}
+
+#define HIER "TUTTI_HOST_ID=h%h TUTTI_ALGO=allreduce:hier_codec:0-inf "
+static char levels[] = "hier_codec";
+
+/* Two ranks on each host. */
+static void bits_hier(void)
+{
+	int n;
+
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	for (n = 3; n <= 6; n++)
+		TT_CHECK(!MP_RUN(.n = n, .env = HIER, .fn = bits_body, .arg = levels));
+	TT_CHECK(!MP_RUN(.n = 4, .env = HIER "TUTTI_LANES=4 TUTTI_THREAD=on TUTTI_CHECKSUM=1",
+			 .fn = bits_body, .arg = levels));
+}
+
+/* Residuals that a rank has left outside of its part come with the next call, all of them. */
+static int spread_body(struct mp_job *job)
+{
+	static float in[MAX_COUNT], out[MAX_COUNT], left[MAX_COUNT];
+	float expect = (float)(job->n * (job->n + 1) / 2);
+	struct tutti_request *req = NULL;
+	struct tutti_codec *codec;
+	struct tutti_feedback *fb;
+	struct tutti_call call;
+	int t, i;
+
+	MP_OK(tutti_codec_create("fp16", &codec));
+	MP_OK(tutti_feedback_create(job->world, codec, MAX_COUNT, &fb));
+	call = call_of(in, out, MAX_COUNT, codec, fb);
+	call.flags = TUTTI_CALL_PERSISTENT;
+	MP_OK(tutti_call(job->world, &call, &req));
+	call.flags = 0;
+	for (t = 0; t < 6; t++) {
+		for (i = 0; i < MAX_COUNT; i++) {
+			left[i] = (float)(job->rank + 1);
+			in[i] = out[i] = (float)t;
+		}
+		MP_OK(tutti_feedback_restore(fb, left, MAX_COUNT));
+		call.sendbuf = t % 2 ? TUTTI_IN_PLACE : in;
+		if (t % 3) {
+			MP_OK(tutti_call(job->world, &call, NULL));
+		} else {
+			MP_OK(tutti_start(req));
+			MP_OK(tutti_wait(&req));
+		}
+		for (i = 0; i < MAX_COUNT; i++)
+			TT_EXPECT(out[i] == expect + (float)(t * job->n) && in[i] == (float)t);
+		MP_OK(tutti_feedback_save(fb, left, MAX_COUNT));
+		for (i = 0; i < MAX_COUNT; i++)
+			TT_EXPECT(left[i] == 0);
+	}
+	MP_OK(tutti_request_free(req));
+	MP_OK(tutti_feedback_free(fb));
+	return tutti_codec_free(codec);
+}
+
+static void spread(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	TT_CHECK(!MP_RUN(.n = 4, .env = HIER, .fn = spread_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = HIER, .fn = spread_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = spread_body));
 }
 
 #define DENSE "TUTTI_ALGO=allreduce:codec_dense:0-inf "
@@ -561,7 +679,7 @@ static int lost(const struct kept *k)
 
 /*
  * 4 ranks for 500 steps; then 3, of which rank 0 takes over what the fourth has left, and which
- * merge lists.
+ * merge lists; then 4 on two hosts.
  */
 static void conserve(const char *name, bool whole)
 {
@@ -580,6 +698,10 @@ static void conserve(const char *name, bool whole)
 	k->first = STEPS;
 	TT_CHECK(!MP_RUN(.n = 3, .env = SHM MERGE "TUTTI_LANES=4 TUTTI_CHUNK=4K",
 			 .fn = conserve_body, .arg = k));
+	TT_CHECK(!lost(k));
+	k->first = 2 * STEPS;
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 4, .env = HIER, .fn = conserve_body, .arg = k));
 	TT_CHECK(!lost(k));
 	munmap(k, sizeof(*k));
 }
@@ -697,6 +819,9 @@ static void forms(void)
 				 .arg = (void *)names[i]));
 		TT_CHECK(!MP_RUN(.n = 3, .env = SHM MERGE, .fn = forms_body,
 				 .arg = (void *)names[i]));
+		if (!mp_no_ofi())
+			TT_CHECK(!MP_RUN(.n = 4, .env = HIER, .fn = forms_body,
+					 .arg = (void *)names[i]));
 	}
 }
 
@@ -718,6 +843,8 @@ static int counted_body(struct mp_job *job)
 	MP_OK(tutti_codec_create("int8:block=256", &codec));
 	MP_OK(tutti_feedback_create(job->world, codec, count, &fb));
 	expect = 2 * (uint64_t)(job->n - 1) * tutti_codec_bound(codec, block);
+	if (job->arg) /* of half of the vector, between two hosts */
+		expect = 2 * tutti_codec_bound(codec, count / 4);
 	call = call_of(TUTTI_IN_PLACE, v, count, codec, fb);
 	fill(v, 1, job->rank, count);
 	for (i = 0; i < 100; i++)
@@ -864,6 +991,8 @@ static void counted(void)
 
 	for (n = 2; n <= 4; n++)
 		TT_CHECK(!MP_RUN(.n = n, .env = SHM "TUTTI_LANES=2", .fn = counted_body));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 4, .env = HIER, .fn = counted_body, .arg = levels));
 }
 
 /* ---- refusals ---- */
@@ -1231,8 +1360,10 @@ static void death(void)
 {
 	die(SHM);
 	die(SHM MERGE);
-	if (!mp_no_ofi())
+	if (!mp_no_ofi()) {
 		die(OFI);
+		die(HIER);
+	}
 }
 
 static void verbs(void)
@@ -1240,27 +1371,20 @@ static void verbs(void)
 	if (mp_no_verbs())
 		TT_SKIP("%s", mp_no_verbs());
 	TT_CHECK(!MP_RUN(.n = 3, .env = VERBS, .fn = bits_body));
+	/* between hosts, verbs come first without being told */
+	TT_CHECK(!MP_RUN(.n = 4, .env = HIER, .fn = bits_body, .arg = levels));
 	TT_CHECK(!MP_RUN(.n = 3, .env = VERBS " " MERGE, .fn = bits_body, .arg = merged));
 	TT_CHECK(!MP_RUN(.n = 2, .env = VERBS " TUTTI_CHUNK=4K TUTTI_LANES=4", .fn = bits_body));
 	die(VERBS);
 }
 
-static const struct tt_test tests[] = {{"bits_shm", bits_shm},
-				       {"bits_cuts", bits_cuts},
-				       {"bits_merge", bits_merge},
-				       {"density", density},
-				       {"bits_fault", bits_fault},
-				       {"bits_ofi", bits_ofi},
-				       {"conservation", conservation},
-				       {"not_finite", not_finite},
-				       {"forms", forms},
-				       {"counted", counted},
-				       {"refusals", refusals},
-				       {"differ", differ},
-				       {"damage", damage},
-				       {"death", death},
-				       {"verbs", verbs},
-				       {NULL, NULL}};
+static const struct tt_test tests[] = {
+	{"bits_shm", bits_shm},	    {"bits_cuts", bits_cuts}, {"bits_merge", bits_merge},
+	{"bits_hier", bits_hier},   {"spread", spread},	      {"density", density},
+	{"bits_fault", bits_fault}, {"bits_ofi", bits_ofi},   {"conservation", conservation},
+	{"not_finite", not_finite}, {"forms", forms},	      {"counted", counted},
+	{"refusals", refusals},	    {"differ", differ},	      {"damage", damage},
+	{"death", death},	    {"verbs", verbs},	      {NULL, NULL}};
 
 int main(int argc, char **argv)
 {
