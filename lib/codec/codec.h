@@ -118,11 +118,11 @@ int tt_codec_merge(const struct tutti_codec *c, const void *a, size_t alen, cons
 		   size_t blen, size_t count, void *out, size_t *len);
 
 /*
- * The cost of a byte of a vector to encode without feedback, with feedback, and to decode, in times
- * that copying it takes: about, and the same in all processes. User-defined codecs: all 0, unknown.
+ * ns per byte of a vector to encode it with feedback, and to decode it: about, and the same in all
+ * processes. User-defined codecs: 0, unknown.
  */
 struct tt_codec_cost {
-	double encode, feedback, decode;
+	double encode, decode;
 };
 struct tt_codec_cost tt_codec_cost(const struct tutti_codec *c);
 

@@ -19,6 +19,7 @@
 #define PIECE_MIN (32 << 10)  /* more lanes, or shorter pieces, cost more than models know */
 #define OWN_COUNTS_BLOCK 4096 /* what blocks whose lengths only two ranks know are taken for */
 #define WORTH 0.99	      /* of the time so far: less is not worth another choice */
+#define CODEC_WORTH 0.9	      /* nor are inexact results, by a model that may err that far */
 
 struct tt_chooser {
 	size_t chunk;
@@ -373,7 +374,7 @@ int tt_choose_codec(const struct tt_chooser *c, const struct tt_plan_args *args,
 	for (i = 0; i <= n; i++) {
 		a.codec = i ? &codecs[i - 1] : NULL;
 		time[i] = tt_chosen(c, &a, &taken) ? taken.time : HUGE_VAL;
-		if (time[i] < WORTH * time[best])
+		if (time[i] < (best ? WORTH : CODEC_WORTH) * time[best])
 			best = i;
 	}
 	return best - 1;

@@ -13,14 +13,12 @@
 /* ns per byte of a vector that args' codec encodes, or decodes. */
 static inline double tt_cost_encode(const struct tt_model *model, const struct tt_plan_args *args)
 {
-	return args->codec && args->codec->encode > 0 ? args->codec->encode * model->copy
-						      : model->encode;
+	return args->codec && args->codec->encode > 0 ? args->codec->encode : model->encode;
 }
 
 static inline double tt_cost_decode(const struct tt_model *model, const struct tt_plan_args *args)
 {
-	return args->codec && args->codec->decode > 0 ? args->codec->decode * model->copy
-						      : model->decode;
+	return args->codec && args->codec->decode > 0 ? args->codec->decode : model->decode;
 }
 
 /* How long ports and processors are busy with something. */

@@ -146,7 +146,7 @@ struct tt_plan_codec {
 	size_t align;
 	bool varies;	       /* the bytes of an encoding: each has a head, which tells them */
 	bool sparse;	       /* encodings are lists, and lists can be added */
-	double encode, decode; /* a byte of the vector, in times of a copied one; 0: the model's */
+	double encode, decode; /* ns per byte of the vector; 0: the model's */
 };
 /* From a codec of lib/codec, for files that may include that. */
 #define TT_PLAN_CODEC(c)                                                                           \
@@ -155,7 +155,7 @@ struct tt_plan_codec {
 				.align = tt_codec_align(c),                                        \
 				.varies = !tt_codec_fixed(c) || !tt_codec_align(c),                \
 				.sparse = tt_codec_sparse(c),                                      \
-				.encode = tt_codec_cost(c).feedback,                               \
+				.encode = tt_codec_cost(c).encode,                                 \
 				.decode = tt_codec_cost(c).decode})
 
 /* In memory before an encoding whose length varies, and travels before it. */

@@ -244,7 +244,14 @@ test_codec_rates()
 {
 	near "$(predicted 5 int8 --bw 1000 --latency 0 --coding 1,2)" 31457 3
 	predicted 5 int8 --coding table --json "$tmp/t.json" >"$tmp/table"
-	grep -q '"encode_ns_per_byte": 0.2[,0]' "$tmp/t.json" || die "$(cat "$tmp/t.json")"
+	grep -q '"encode_ns_per_byte": 0.25[,0]' "$tmp/t.json" || die "$(cat "$tmp/t.json")"
+	# a table with a fast copy, which is one in the cache, makes no codec faster
+	cat >"$tmp/table.json" <<-END
+	{"tutti_tune": 1, "tables": [{"hosts": "a,b,c,d", "ranks": 4, "gamma_ns_per_byte": 0.01,
+	"copy_ns_per_byte": 0.01, "inside": [], "between": [], "measured": []}]}
+	END
+	predicted 5 int8 --coding table -T "$tmp/table.json" >"$tmp/fast"
+	near "$(cat "$tmp/fast")" "$(cat "$tmp/table")" 20
 	predicted 5 int8 --processes 2 --json "$tmp/t.json" >"$tmp/measured"
 	awk -F '[:,]' '/_ns_per_byte/ { n++; bad += $2 < 0.001 || $2 > 100 }
 		END { exit bad || n != 2 }' "$tmp/t.json" || die "$(cat "$tmp/t.json")"
@@ -269,9 +276,9 @@ test_codec_best()
 		./tutti_explain codec -T none -b 4K -e 64M -f 16 --coding table $where \
 			--json "$tmp/t.json" >"$tmp/out" || die "$(cat "$tmp/out")"
 		awk '$1 == "#" { next } $1 == "*" { sub(/^[*]/, ""); best[$1] = $7 }
-			{ if (!($1 in least) || $7 < least[$1]) least[$1] = $7 }
+			{ if ($2 == "plain") plain[$1] = $7; if (!($1 in least) || $7 < least[$1]) least[$1] = $7 }
 			END { for (s in least) { n++; bad += !(s in best) ||
-				best[s] > 1.02 * least[s] } exit bad || n != 4 }' "$tmp/out" ||
+				best[s] > (plain[s] == best[s] ? 1.12 : 1.02) * least[s] } exit bad || n != 4 }' "$tmp/out" ||
 			die "$(cat "$tmp/out")"
 		[ "$(grep -c '"auto": true' "$tmp/t.json")" = 4 ] || die "$(cat "$tmp/t.json")"
 	done

@@ -52,7 +52,6 @@ struct place {
 	struct tt_chooser *chooser, *no_links; /* the second: where links cost nothing */
 	struct tt_hosts *hosts;
 	const struct tt_link_costs *link;
-	double copy; /* ns per byte */
 };
 
 /* ---- predictions ---- */
@@ -111,7 +110,7 @@ static void print_head(const struct asked *a, const struct tt_link_costs *link)
 		       1 / link->hop.beta, link->hop.alpha / 1e3);
 	printf("\n# encoding: ");
 	if (a->stated)
-		printf("by the table of tutti_codec(7)\n");
+		printf("by the rates that codec auto chooses by\n");
 	else if (a->encode > 0)
 		printf("%.4g GB/s, decoding %.4g GB/s, as given\n", 1 / a->encode, 1 / a->decode);
 	else
@@ -157,16 +156,15 @@ static json_t *json_row(const struct asked *a, const struct row *r, const struct
 			 "pays", r->codec.codec && most > 1, "auto", best);
 }
 
-static json_t *json_rates(const struct rows *rows, double copy)
+static json_t *json_rates(const struct rows *rows)
 {
 	json_t *list = json_array();
 	const struct row *r;
 
 	for (r = rows->row + 1; r < rows->row + rows->n; r++)
-		json_array_append_new(list,
-				      json_pack("{s:s,s:f,s:f}", "codec", r->name,
-						"encode_ns_per_byte", r->codec.encode * copy,
-						"decode_ns_per_byte", r->codec.decode * copy));
+		json_array_append_new(list, json_pack("{s:s,s:f,s:f}", "codec", r->name,
+						      "encode_ns_per_byte", r->codec.encode,
+						      "decode_ns_per_byte", r->codec.decode));
 	return list;
 }
 
@@ -176,7 +174,7 @@ static int save(const struct asked *a, const struct place *p, const struct rows 
 	json_t *all = json_pack("{s:i,s:i,s:f,s:f,s:f,s:o,s:O}", "ranks", a->n, "hosts", a->hosts,
 				"gb_s", 1 / p->link->hop.beta, "alpha_us", p->link->hop.alpha / 1e3,
 				"compute_us", a->compute > 0 ? a->compute / 1e3 : 0.0, "rates",
-				json_rates(rows, p->copy), "results", results);
+				json_rates(rows), "results", results);
 	int err = all ? json_dump_file(all, a->json, JSON_INDENT(1)) : -1;
 
 	json_decref(all);
@@ -238,8 +236,8 @@ static int all_sizes(const struct asked *a, const struct place *p, struct rows *
 
 /* ---- rates ---- */
 
-/* Measured, by the command line, or by the table; in times of a copy. */
-static int find_rate(const struct asked *a, double copy, struct tt_plan_codec *plan)
+/* Measured, by the command line, or the library's own. */
+static int find_rate(const struct asked *a, struct tt_plan_codec *plan)
 {
 	struct explain_rate rate = {a->encode, a->decode};
 	int err = 0;
@@ -248,12 +246,12 @@ static int find_rate(const struct asked *a, double copy, struct tt_plan_codec *p
 		return 0;
 	if (a->encode <= 0)
 		err = explain_measure(plan->codec, a->processes, &rate);
-	plan->encode = rate.encode / copy;
-	plan->decode = rate.decode / copy;
+	plan->encode = rate.encode;
+	plan->decode = rate.decode;
 	return err;
 }
 
-static int add_codec(const struct asked *a, const char *name, double copy, struct rows *rows)
+static int add_codec(const struct asked *a, const char *name, struct rows *rows)
 {
 	struct row *r = &rows->row[rows->n];
 	struct tutti_codec *codec;
@@ -268,10 +266,10 @@ static int add_codec(const struct asked *a, const char *name, double copy, struc
 		return cli_fail("codec %s: %s", r->name,
 				choices ? "name the codecs of its list"
 					: "the length of its encodings depends on the data");
-	return find_rate(a, copy, &r->codec);
+	return find_rate(a, &r->codec);
 }
 
-static int add_codecs(const struct asked *a, char **names, int n, double copy, struct rows *rows)
+static int add_codecs(const struct asked *a, char **names, int n, struct rows *rows)
 {
 	int i, err = 0;
 
@@ -280,9 +278,9 @@ static int add_codecs(const struct asked *a, char **names, int n, double copy, s
 	if (n > MOST_CODECS)
 		return cli_fail("more than %d codecs", MOST_CODECS);
 	for (i = 0; !err && i < n; i++)
-		err = add_codec(a, names[i], copy, rows);
+		err = add_codec(a, names[i], rows);
 	for (i = 0; !err && !n && i < (int)(sizeof(usual) / sizeof(*usual)); i++)
-		err = add_codec(a, usual[i], copy, rows);
+		err = add_codec(a, usual[i], rows);
 	return err;
 }
 
@@ -339,7 +337,7 @@ static int run(struct asked *a, const struct tt_tune *tune, char **names, int n)
 	bool given = a->bandwidth > 0 || a->latency >= 0;
 	struct tt_tune *here = costs_of(a, tune, false), *none = costs_of(a, tune, true);
 	int each = (a->n + a->hosts - 1) / a->hosts, err;
-	struct place p = {.copy = tune && tune->copy > 0 ? tune->copy : EXPLAIN_COPY};
+	struct place p = {0};
 	static struct rows rows;
 
 	err = here && none ? 0 : cli_fail("no memory for the costs");
@@ -352,7 +350,7 @@ static int run(struct asked *a, const struct tt_tune *tune, char **names, int n)
 		p.hosts = NULL;
 	if (!err) {
 		p.link = &here->links[1][0];
-		err = add_codecs(a, names, n, p.copy, &rows);
+		err = add_codecs(a, names, n, &rows);
 	}
 	if (!err)
 		err = all_sizes(a, &p, &rows);
@@ -381,8 +379,8 @@ static const char usage[] =
 	"      --bw GBPS          GB/s between hosts (default: that of the table)\n"
 	"      --latency US       microseconds between hosts (default: that of the table)\n"
 	"      --compute US       what a step takes besides (default 0)\n"
-	"      --coding RATES     GB/s of the vector, ENCODE[,DECODE]; or \"table\": that of\n"
-	"                         tutti_codec(7) (default: measured now)\n"
+	"      --coding RATES     GB/s of the vector, ENCODE[,DECODE]; or \"table\": those by\n"
+	"                         which codec auto chooses (default: measured now)\n"
 	"      --processes N      so many measure at once (default: the ranks of a host, at most\n"
 	"                         its processors)\n"
 	"  -c, --cores N          processors of a host (default: those of this one)\n"

@@ -29,10 +29,6 @@ const struct tt_tune *explain_fitting(const struct tt_tunes *tunes, int nranks, 
 /* args of a call become those of its plan by the candidate. */
 void explain_cut(const struct tt_candidate *c, struct tt_plan_args *args);
 
-#define EXPLAIN_COPY                                                                               \
-	(1 / 10.0) /* ns per byte that is copied, if no table has it: as tt_model_of               \
-		    */
-
 /* ns per byte of a vector, with feedback; the mean of so many processes at once. */
 struct explain_rate {
 	double encode, decode;

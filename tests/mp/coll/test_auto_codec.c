@@ -105,7 +105,7 @@ static const char *cheapest(struct mp_job *job, const struct tutti_codec *codec,
 	struct tt_candidate taken;
 	const char *name = "plain";
 	struct tutti_codec *const *choice;
-	double least;
+	double least, worth = 0.9; /* than plain; a codec than another one: 0.99 */
 	int i, n;
 
 	tt_comm_place(job->world, &args);
@@ -116,7 +116,8 @@ static const char *cheapest(struct mp_job *job, const struct tutti_codec *codec,
 	for (i = 0; i < n; i++) {
 		planned = TT_PLAN_CODEC(choice[i]);
 		args.codec = &planned;
-		if (tt_chosen(job->world->chooser, &args, &taken) && taken.time < 0.98 * least) {
+		if (tt_chosen(job->world->chooser, &args, &taken) && taken.time < worth * least) {
+			worth = 0.99;
 			least = taken.time;
 			name = tt_codec_name(choice[i]);
 		}
