@@ -33,8 +33,8 @@ perf_bare_verbs_LDADD = $(VERBS_LIBS)
 endif
 
 EXTRA_DIST += perf/staleness perf/staleness.gp perf/relay perf/compare_verbs perf/scale \
-	perf/servers perf/predict perf/tune perf/hier perf/codecs perf/factors perf/hosts.inc \
-	perf/training perf/training.gp \
+	perf/servers perf/predict perf/tune perf/hier perf/advice perf/codecs perf/factors \
+	perf/hosts.inc perf/training perf/training.gp \
 	perf/instructions perf/waiting \
 	perf/compare/compare perf/compare/report.awk perf/compare/curves.awk \
 	perf/compare/curves.gp perf/compare/heat.awk perf/compare/heat.gp perf/compare/drive.h \
@@ -71,11 +71,12 @@ perf-instructions: all
 perf-waiting: all
 	TT_BUILD=$(abs_top_builddir) $(SHELL) $(srcdir)/perf/waiting
 # Codecs of one thread beside a copy, in and out of the cache; as root: codecs and factors on shaped
-# hosts.
+# hosts, and what is predicted of codecs there.
 perf-codec: all
 	./tutti_run -n 1 ./tutti_perf codec
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/codecs
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/factors
+	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/advice
 # What models learn when gradients travel encoded, by bytes and by seconds on slow links (as root);
 # OPTIONS: those of perf/training, such as -n 3 for three seeds.
 perf-training: all
