@@ -432,6 +432,11 @@ collectives()
 	program tests/mp/coll/test_alltoallw verbs
 	program tests/mp/coll/test_codec_allreduce verbs
 }
+factors()
+{
+	program tests/mp/coll/test_factors verbs
+	program tests/mp/coll/test_power_sgd verbs
+}
 collectives_tiny() { program tests/mp/coll/test_coll verbs_tiny; }
 random_programs() { program tests/mp/coll/test_random verbs; }
 zero_copy() { program tests/mp/coll/test_counters zero_copy_verbs; }
@@ -500,6 +505,7 @@ run conform_rdmacm conform_rdmacm
 run conform_mask conform_mask
 run conform_fault_ofi conform_fault_ofi
 run collectives collectives
+run factors factors
 run collectives_tiny collectives_tiny
 run random_programs random_programs
 run zero_copy zero_copy

@@ -20,6 +20,7 @@
 
 #define SHM "TUTTI_TRANSPORT=shm "
 #define OFI "TUTTI_TRANSPORT=ofi TUTTI_IF=lo "
+#define VERBS "TUTTI_TRANSPORT=verbs"
 #define FAULT                                                                                      \
 	"TUTTI_TRANSPORT=fault:shm "                                                               \
 	"TUTTI_FAULT=seed=5,delay=0.1:100,reorder=0.3,again=0.2,max_put=70001"
@@ -473,15 +474,21 @@ static void death(void)
 	}
 }
 
-static const struct tt_test tests[] = {{"values_shm", values_shm},
-				       {"values_fault", values_fault},
-				       {"values_ofi", values_ofi},
-				       {"levels", levels},
-				       {"counted", counted},
-				       {"refusals", refusals},
-				       {"differ", differ},
-				       {"death", death},
-				       {NULL, NULL}};
+static void verbs(void)
+{
+	static unsigned gather = GATHER;
+
+	if (mp_no_verbs())
+		TT_SKIP("%s", mp_no_verbs());
+	TT_CHECK(!MP_RUN(.n = 3, .env = VERBS, .fn = values_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = VERBS, .fn = death_body, .killed = 2, .arg = &gather));
+}
+
+static const struct tt_test tests[] = {{"values_shm", values_shm}, {"values_fault", values_fault},
+				       {"values_ofi", values_ofi}, {"levels", levels},
+				       {"counted", counted},	   {"refusals", refusals},
+				       {"differ", differ},	   {"death", death},
+				       {"verbs", verbs},	   {NULL, NULL}};
 
 int main(int argc, char **argv)
 {

@@ -21,6 +21,7 @@
 
 #define SHM "TUTTI_TRANSPORT=shm "
 #define OFI "TUTTI_TRANSPORT=ofi TUTTI_IF=lo "
+#define VERBS "TUTTI_TRANSPORT=verbs"
 #define FAULT                                                                                      \
 	"TUTTI_TRANSPORT=fault:shm "                                                               \
 	"TUTTI_FAULT=seed=5,delay=0.1:100,reorder=0.3,again=0.2,max_put=70001"
@@ -823,17 +824,20 @@ static void death(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = OFI "TUTTI_TOLERANT=1", .fn = death_body, .killed = 2));
 }
 
-static const struct tt_test tests[] = {{"steps_shm", steps_shm},
-				       {"steps_fault", steps_fault},
-				       {"steps_ofi", steps_ofi},
-				       {"conservation", conservation},
-				       {"low_ranks", low_ranks},
-				       {"not_finite", not_finite},
-				       {"counted", counted},
-				       {"refusals", refusals},
-				       {"differ", differ},
-				       {"death", death},
-				       {NULL, NULL}};
+static void verbs(void)
+{
+	if (mp_no_verbs())
+		TT_SKIP("%s", mp_no_verbs());
+	TT_CHECK(!MP_RUN(.n = 3, .env = VERBS, .fn = steps_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = VERBS, .fn = death_body, .killed = 2));
+}
+
+static const struct tt_test tests[] = {{"steps_shm", steps_shm}, {"steps_fault", steps_fault},
+				       {"steps_ofi", steps_ofi}, {"conservation", conservation},
+				       {"low_ranks", low_ranks}, {"not_finite", not_finite},
+				       {"counted", counted},	 {"refusals", refusals},
+				       {"differ", differ},	 {"death", death},
+				       {"verbs", verbs},	 {NULL, NULL}};
 
 int main(int argc, char **argv)
 {
