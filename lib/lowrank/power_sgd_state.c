@@ -3,6 +3,7 @@
 #include "lib/lowrank/lowrank.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -189,10 +190,36 @@ int tt_power_sgd_new(struct tutti_comm *comm, const struct tutti_power_sgd_confi
 	return 0;
 }
 
-int tt_power_sgd_restore(struct tutti_power_sgd *s, const float *from, struct tutti_comm *comm)
+/* Refused on all ranks together: a value that is not finite would stay in every later result. */
+static int refuse_not_finite(const float *from, size_t count, struct tutti_comm *comm)
 {
+	static const char call[] = "tutti_power_sgd_restore";
+	int32_t bad = comm->size;
+	size_t i;
 	int err;
 
+	for (i = 0; i < count && isfinite(from[i]); i++)
+		;
+	if (i < count)
+		bad = comm->rank;
+	err = tutti_allreduce(TUTTI_IN_PLACE, &bad, 1, TUTTI_INT32, TUTTI_MIN, comm);
+	if (err || bad == comm->size)
+		return err;
+	if (i < count)
+		return tt_fail(-EINVAL,
+			       "%s: element %zu of from is %g; restore the state of an intact "
+			       "checkpoint, or NULL",
+			       call, i, (double)from[i]);
+	return tt_fail(-EINVAL, "%s: from of rank %d has an element that is not finite", call,
+		       (int)bad);
+}
+
+int tt_power_sgd_restore(struct tutti_power_sgd *s, const float *from, struct tutti_comm *comm)
+{
+	int err = refuse_not_finite(from, from ? s->cells + s->qlen : 0, comm);
+
+	if (err)
+		return err;
 	if (from)
 		memcpy(s->qsum, from + s->cells, s->qlen * sizeof(*from));
 	else

@@ -667,6 +667,14 @@ static int refusals_body(struct mp_job *job)
 	MP_ERR(tutti_power_sgd_restore(s, saved, 91, job->world), -EINVAL);
 	MP_ERR(tutti_power_sgd_restore(s, saved, 90, dup), -EINVAL);
 	MP_ERR(tutti_power_sgd_restore(NULL, saved, 90, job->world), -EINVAL);
+	MP_OK(tutti_power_sgd_save(s, saved, 90));
+	if (job->rank == 1)
+		saved[75] = NAN;
+	MP_ERR(tutti_power_sgd_restore(s, saved, 90, job->world), -EINVAL);
+	if (job->rank == 1)
+		MP_SAID("element 75 of from is nan");
+	else
+		MP_SAID("from of rank 1");
 	MP_OK(tutti_power_sgd_allreduce(s, g, TUTTI_SUM, job->world));
 	TT_EXPECT(b[0] == (float)job->n && b[2] == (float)(3 * job->n));
 	MP_OK(tutti_power_sgd_free(NULL));
