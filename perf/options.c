@@ -118,8 +118,8 @@ static const char help[] =
 	"      --sources N          kernel: so many, 1 to 16, or all: 2, 3, 4 and 8 (default)\n"
 	"      --level WHICH        kernel, rules: scalar, base, avx2, avx512, best (default) or "
 	"all\n"
-	"      --codec NAME         codec, allreduce: as tutti_codec_create takes it (default:\n"
-	"                           several; allreduce: none)\n"
+	"      --codec NAME         codec, allreduce, ps: as tutti_codec_create takes it\n"
+	"                           (default: several; allreduce, ps: none)\n"
 	"      --fill WHAT          collectives: what is timed is zero (default) or random "
 	"(default\n"
 	"                           with --codec; float only)\n"
@@ -316,7 +316,7 @@ const struct perf_command perf_commands[] = {
 	 .iters = 200,
 	 .warmup = 20,
 	 .min_ranks = 2,
-	 .uses = BYTES | PERF_USE_SERVERS},
+	 .uses = BYTES | PERF_USE_SERVERS | PERF_USE_CODEC},
 	{.name = "kernel",
 	 .help = "reduction kernels of one rank, beside a copy of the same traffic",
 	 .run = perf_run_kernel,

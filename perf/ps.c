@@ -8,6 +8,7 @@
 #include "perf/perf.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,8 @@ struct run {
 	struct tutti_ps_table *table[PERF_TABLES];
 	struct tutti_request *req[2 * PERF_TABLES]; /* of each: its push, its pull */
 	size_t size;
-	double pushed; /* by each worker to the tables */
+	double pushed;		   /* by each worker to the tables */
+	struct tutti_codec *codec; /* NULL: nothing is encoded */
 };
 
 static const struct perf_column columns[] = {
@@ -40,8 +42,12 @@ static const struct perf_column columns[] = {
 	{"push_pull_us", "push_pull", "[usec]", 11, 2, PERF_FIXED},
 	{"cpu_us", "cpu/pull", "[usec]", 10, 3, PERF_FIXED},
 	{"wrong", "#wrong", "", 7, 0, PERF_INT},
+	{"push_bytes", "push", "[bytes]", 11, 0, PERF_FIXED}, /* this and the next: with a codec */
+	{"pull_bytes", "pull", "[bytes]", 11, 0, PERF_FIXED},
 };
 #define COLUMNS ((int)(sizeof(columns) / sizeof(columns[0])))
+#define CODED 2
+#define LARGEST 128 /* update with a codec */
 
 enum step { GET, PULL, PUT, PUSH, PUSH_PULL, STEPS };
 const char *const perf_ps_calls[] = {"get", "pull", "put", "push", "push_pull", NULL};
@@ -165,14 +171,42 @@ static int timed(struct run *r, enum step step, int n, double *seconds, double *
 	return err ? err : perf_agree(r->perf, cpu, TUTTI_SUM);
 }
 
-/* Every update was 1 at a rate of 1, so the values are known. */
+/*
+ * What is pushed: 1, so that sums are exact with every rule; for codecs, whose speed depends on the
+ * data, multiples of 1/256 in no order, whose sums are exact, too.
+ */
+static float update_of(const struct run *r, size_t i)
+{
+	return r->codec ? (float)((uint32_t)i * 2654435761u >> 16) / 256 - LARGEST : 1;
+}
+
+/* Push what is held back, and wait until it has been applied. */
+static int flush(struct run *r)
+{
+	int t, err = 0;
+
+	for (t = 0; t < r->perf->opt.tables && r->worker && !err; t++) {
+		err = tutti_ps_exact(r->table[t], 1);
+		if (!err)
+			err = tutti_ps_flush(r->table[t]);
+	}
+	if (!err && r->worker)
+		err = applied(r);
+	return err ? err : tutti_barrier(r->perf->world);
+}
+
+/*
+ * The rate is 1, so the values are known: to 1e-6 of the largest sum where encodings, some with one
+ * magnitude for many elements, have rounded them.
+ */
 static int check(struct run *r, double *wrong)
 {
 	const float *v = (const float *)(const void *)r->buf[1].data;
-	float want = (float)(-r->pushed *
-			     (r->perf->opt.softsync ? 1 : r->workers)); /* the mean, or each */
+	double times = -r->pushed *
+		       (r->perf->opt.softsync ? 1 : r->workers), /* the mean, or each */
+		want;
 	size_t i;
-	int t, err = 0;
+	int t, err = r->codec ? flush(r) : 0;
 
 	*wrong = 0;
 	perf_guard_set(&r->buf[1], r->size);
@@ -180,9 +214,28 @@ static int check(struct run *r, double *wrong)
 		err = tutti_ps_pull(r->table[t], at(r, 1, t), 0, count_of(r, t), TUTTI_FLOAT32);
 	if (err)
 		return perf_call_failed(r->perf, "ps_pull", err);
-	for (i = 0; i < elements(r) && r->worker; i++)
-		*wrong += v[i] != want;
+	for (i = 0; i < elements(r) && r->worker; i++) {
+		want = times * (double)update_of(r, i);
+		*wrong += !(fabs((double)v[i] - want) <=
+			    (r->codec ? 1e-6 * LARGEST * fabs(times) : 0));
+	}
 	return perf_agree_found(r->perf, wrong, (double)perf_guard_violations(&r->buf[1], r->size));
+}
+
+/* Bytes that this rank has sent for pushes, or has read, so far. */
+static double moved(const struct run *r, enum step step)
+{
+	struct tutti_ps_held held = {.size = sizeof(held)};
+	struct tutti_stats stats = {.size = sizeof(stats)};
+	double sum = 0;
+	int t;
+
+	if (step == PULL)
+		return tutti_stats_get(r->perf->ctx, &stats) ? 0 : (double)stats.got_bytes;
+	for (t = 0; step == PUSH && t < r->perf->opt.tables; t++)
+		if (!tutti_ps_held(r->table[t], &held))
+			sum += (double)held.sent_bytes;
+	return sum;
 }
 
 static bool measured(const struct run *r, int step)
@@ -193,20 +246,22 @@ static bool measured(const struct run *r, int step)
 static int one_row(struct run *r)
 {
 	const struct perf_options *opt = &r->perf->opt;
-	double seconds[STEPS] = {0}, cpu[STEPS] = {0}, unused, all, wrong = 0;
+	double seconds[STEPS] = {0}, cpu[STEPS] = {0}, bytes[STEPS] = {0}, unused, all, wrong = 0;
 	struct perf_cell cells[COLUMNS] = {{0}};
 	size_t i;
 	int step, err = 0;
 
 	perf_progress(r->perf, "measuring");
 	for (i = 0; i < elements(r); i++)
-		((float *)(void *)r->buf[0].data)[i] = 1;
+		((float *)(void *)r->buf[0].data)[i] = update_of(r, i);
 	for (step = 0; step < STEPS && !err; step++) {
 		if (!measured(r, step))
 			continue;
 		err = timed(r, (enum step)step, opt->warmup, &unused, &unused);
+		bytes[step] = moved(r, (enum step)step);
 		if (!err)
 			err = timed(r, (enum step)step, opt->iters, &seconds[step], &cpu[step]);
+		bytes[step] = moved(r, (enum step)step) - bytes[step];
 	}
 	if (!err && opt->check)
 		err = check(r, &wrong);
@@ -226,7 +281,20 @@ static int one_row(struct run *r)
 		cells[i].absent = !measured(r, of_column[i]);
 	cells[9].number = (int64_t)wrong;
 	cells[9].absent = !opt->check;
+	cells[10].real = bytes[PUSH] / opt->iters;
+	cells[10].absent = !measured(r, PUSH);
+	cells[11].real = bytes[PULL] / opt->iters;
+	cells[11].absent = !measured(r, PULL);
 	return perf_table_row(&r->perf->table, cells);
+}
+
+/* Codecs that copies of blocks can have, see tutti_ps_dense(3). */
+static bool can_publish(const struct tutti_codec *codec)
+{
+	const char *name = codec ? tutti_codec_name(codec) : "";
+
+	return !strcmp(name, "fp16") || !strcmp(name, "bf16") || !strncmp(name, "fp8:", 4) ||
+	       !strncmp(name, "int8:", 5);
 }
 
 static int make_tables(struct run *r)
@@ -235,7 +303,9 @@ static int make_tables(struct run *r)
 				       .rule = TUTTI_PS_SGD,
 				       .rate = 1,
 				       .init = TUTTI_PS_ZERO,
-				       .softsync = r->perf->opt.softsync};
+				       .softsync = r->perf->opt.softsync,
+				       .codec = r->codec,
+				       .publish = can_publish(r->codec) ? r->codec : NULL};
 	char name[48];
 	int t, err = 0;
 
@@ -286,7 +356,7 @@ static int with_server(struct run *r)
 	err = tutti_ps_open(perf->world, &config, &r->ps);
 	if (err)
 		return perf_call_failed(perf, "ps_open", err);
-	perf_table_begin(&perf->table, columns, COLUMNS);
+	perf_table_begin(&perf->table, columns, r->codec ? COLUMNS : COLUMNS - CODED);
 	if (!perf->rank)
 		perf_table_heading(&perf->table);
 	err = all_sizes(r);
@@ -314,10 +384,19 @@ int perf_run_ps(struct perf *perf)
 				perf->nranks, r.servers, r.colocated ? r.colocated : 1);
 		return -EINVAL;
 	}
+	if (perf->opt.codec) {
+		err = tutti_codec_create(perf->opt.codec, &r.codec);
+		if (err)
+			return perf_call_failed(perf, "codec_create", err);
+		/* momentum changes the sums, and a flush the mean */
+		if (perf->opt.softsync || tutti_codec_states(r.codec) > 1)
+			perf->opt.check = 0;
+	}
 	err = perf_buffers_get(perf, r.buf, 3, perf->opt.maxbytes + sizeof(float) * PERF_TABLES);
-	if (err)
-		return err;
-	err = with_server(&r);
-	perf_buffers_put(r.buf, 3);
+	if (!err) {
+		err = with_server(&r);
+		perf_buffers_put(r.buf, 3);
+	}
+	tutti_codec_free(r.codec);
 	return err;
 }
