@@ -172,7 +172,7 @@ static int timed(struct run *r, enum step step, int n, double *seconds, double *
 }
 
 /*
- * What is pushed: 1, so that sums are exact with every rule; for codecs, whose speed depends on the
+ * Updates are 1, so that sums are exact with every rule; for codecs, whose speed depends on the
  * data, multiples of 1/256 in no order, whose sums are exact, too.
  */
 static float update_of(const struct run *r, size_t i)

@@ -131,7 +131,7 @@ struct tutti_ps_options {
 			  limit] */
 	/*
 	 * Pushes travel encoded; what the encoding leaves out is held back at the worker and added
-	 * to its next push of the same elements. Dense tables of float32. [pushes are not encoded]
+	 * to its next push of the same elements. Tables of float32. [pushes are not encoded]
 	 */
 	struct tutti_codec *codec;
 	/*

@@ -26,7 +26,8 @@ enum tt_ps_kind {
 	TT_PS_PUSH,	  /* updates of elements within one block */
 	TT_PS_PUSH_ROWS,  /* count places, with row versions those, too (32 bits each, to a multiple
 			     of 8 bytes), then rows */
-	TT_PS_PUSH_CODED, /* as TT_PS_PUSH, encoded by the table's codec */
+	TT_PS_PUSH_CODED, /* as TT_PS_PUSH, or of rows, with the updates encoded by the table's
+			     codec */
 	TT_PS_LOOKUP,	  /* count keys; the answer has their places, which are made if missing */
 	TT_PS_CLOCK,
 	TT_PS_BYE,

@@ -73,7 +73,8 @@ struct tutti_ps_table {
 	struct tutti_codec *coder; /* of pushes: opt.codec, or for what is significant; or NULL */
 	size_t pitch;		   /* bytes of an element, or of a published row with its version */
 	size_t block_elems, block_pitch; /* whole rows; bytes of a slot with its head */
-	size_t coded; /* bytes of a slot for the encoded copy, before the data; 0: none */
+	size_t coded_rows; /* most rows of an encoded message; 0: rows are not encoded */
+	size_t coded;	   /* bytes of a slot for the encoded copy, before the data; 0: none */
 	struct tt_ps_part *part; /* by server */
 	struct tutti_win *win;
 	char *mem; /* of this rank: as a server directory and blocks, then as a worker hints */
@@ -362,6 +363,11 @@ static inline size_t tt_ps_rows_head(const struct tutti_ps_table *t, size_t coun
 {
 	return (count * sizeof(uint32_t) * (tt_ps_row_versions(t) ? 2 : 1) + 7) / 8 * 8;
 }
+/* Rows that fit into a message as they are. */
+static inline size_t tt_ps_rows_fit(const struct tutti_ps_table *t)
+{
+	return (TT_PS_BLOCK - 8) / (tt_ps_rows_head(t, 2) / 2 + t->width * t->elem);
+}
 /* Forget all pulled versions of a worker. */
 void tt_ps_forget_versions(struct tutti_ps_table *t);
 size_t tt_ps_dir_size(const struct tutti_ps_table *t, int server);
@@ -556,6 +562,9 @@ int tt_ps_push_now(struct tutti_ps_table *t, const void *buf, uint64_t offset, u
 		   enum tt_ps_push_kind kind, const char *call, struct tutti_request **request);
 int tt_ps_push_rows_now(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf,
 			const char *call, struct tutti_request **request);
+/* Rows of which something is held back, as it is; waits. */
+int tt_ps_push_rows_held(struct tutti_ps_table *t, const uint64_t *keys, size_t n,
+			 const char *call);
 int tt_ps_pull(struct tutti_ps_table *t, void *buf, uint64_t offset, uint64_t count,
 	       const char *call, struct tutti_request **request);
 int tt_ps_push_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf,

@@ -127,6 +127,22 @@ static size_t encodable(const struct tutti_ps_table *t, size_t n)
 	return n;
 }
 
+/* Encoded or as they are, the rows of a message fit into it. */
+static int limit_rows(struct tutti_ps_table *t)
+{
+	size_t n = tt_ps_rows_fit(t);
+
+	while (n && tt_ps_rows_head(t, n) + tt_codec_bound(t->coder, n * t->width) > TT_PS_BLOCK)
+		n -= n / 8 + 1;
+	t->coded_rows = n;
+	return n ? 0
+		 : tt_fail(-EINVAL,
+			   "table '%s': the encoding of a row of %zu elements can have %zu bytes, "
+			   "and "
+			   "a message has %zu; make rows shorter",
+			   t->name, t->width, tt_codec_bound(t->coder, t->width), TT_PS_BLOCK);
+}
+
 static int lay_out(struct tutti_ps_table *t)
 {
 	struct tutti_ps *ps = t->ps;
@@ -144,6 +160,7 @@ static int lay_out(struct tutti_ps_table *t)
 		for (k = 0; k < ps->nservers; k++)
 			t->part[k].elems =
 				tt_ps_key_room(ps->upto, ps->nservers, k, t->count) * t->width;
+		err = t->coder ? limit_rows(t) : 0;
 	} else if (!t->block_elems) {
 		err = tt_fail(-EINVAL,
 			      "table '%s': options.block is %zu bytes, and an element has %zu",
@@ -278,6 +295,7 @@ int tt_ps_table_new(struct tutti_ps *ps, const struct tutti_ps_table *like,
 	t->ps = ps;
 	t->index = ps->ntables;
 	t->coder = NULL;
+	t->coded_rows = 0;
 	if (t->opt.publish)
 		tt_codec_hold(t->opt.publish);
 	err = get_coder(t);

@@ -47,6 +47,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/ps/test_ps_clock \
 	tests/mp/ps/test_ps_codec \
 	tests/mp/ps/test_ps_codec_copies \
+	tests/mp/ps/test_ps_codec_rows \
 	tests/mp/ps/test_ps_deaths \
 	tests/mp/ps/test_ps_trace \
 	tests/mp/ps/test_ps_errors \
@@ -183,6 +184,8 @@ tests_mp_ps_test_ps_codec_SOURCES = tests/mp/ps/test_ps_codec.c
 tests_mp_ps_test_ps_codec_LDADD = libttmp.la -lm
 tests_mp_ps_test_ps_codec_copies_SOURCES = tests/mp/ps/test_ps_codec_copies.c
 tests_mp_ps_test_ps_codec_copies_LDADD = libttmp.la
+tests_mp_ps_test_ps_codec_rows_SOURCES = tests/mp/ps/test_ps_codec_rows.c
+tests_mp_ps_test_ps_codec_rows_LDADD = libttmp.la
 tests_mp_ps_test_ps_hammer_SOURCES = tests/mp/ps/test_ps_hammer.c
 tests_mp_ps_test_ps_hammer_LDADD = libttmp.la
 tests_mp_ps_test_ps_resize_SOURCES = tests/mp/ps/test_ps_resize.c

@@ -454,6 +454,9 @@ parameter_server() {
 	program tests/mp/ps/test_ps_hammer verbs
 	program tests/mp/ps/test_ps_hammer idle_verbs
 	program tests/mp/ps/test_ps_save verbs
+	program tests/mp/ps/test_ps_codec conserve_verbs
+	program tests/mp/ps/test_ps_codec_copies values_verbs
+	program tests/mp/ps/test_ps_codec_rows conserve_verbs
 	program tests/mp/ps/test_ps_copies one_verbs
 	program tests/mp/ps/test_ps_essp verbs
 	program tests/mp/ps/test_ps_relay verbs

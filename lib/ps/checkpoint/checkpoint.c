@@ -258,6 +258,19 @@ static uint64_t hash_text(const char *text)
 	return h;
 }
 
+static int check_tables(const struct tutti_ps *ps, const char *call)
+{
+	uint32_t i;
+
+	for (i = 0; i < ps->ntables; i++)
+		if (ps->table[i]->coder && ps->table[i]->rows)
+			return tt_fail(-EOPNOTSUPP,
+				       "%s: row table '%s' has a codec or significance, and what "
+				       "its workers hold back of rows cannot be saved yet",
+				       call, ps->table[i]->name);
+	return 0;
+}
+
 static int keep_all(struct tutti_ps *ps, const char *path, const char *call,
 		    const struct kind *kind, bool restores)
 {
@@ -266,6 +279,9 @@ static int keep_all(struct tutti_ps *ps, const char *path, const char *call,
 	size_t n;
 	int err;
 
+	err = check_tables(ps, call);
+	if (err)
+		return err;
 	n = (size_t)ps->nservers;
 	k.order = calloc(n, sizeof(*k.order));
 	k.reply = calloc(2 * n, sizeof(*k.reply));

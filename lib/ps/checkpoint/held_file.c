@@ -16,7 +16,7 @@ bool tt_ps_held_any(const struct tutti_ps *ps)
 	uint32_t i;
 
 	for (i = 0; i < ps->ntables; i++)
-		if (ps->table[i]->coder)
+		if (ps->table[i]->coder && !ps->table[i]->rows)
 			return true;
 	return false;
 }
@@ -40,7 +40,7 @@ int tt_ps_held_write(const struct tutti_ps *ps, const char *path)
 		const struct tutti_ps_table *t = ps->table[i];
 		uint64_t len = t->coder ? state_count(t) * sizeof(float) : 0;
 
-		if (!t->coder)
+		if (!t->coder || t->rows)
 			continue;
 		err = tt_ps_file_find(&file, t, tensor);
 		if (!err)
@@ -118,7 +118,7 @@ int tt_ps_held_read(const struct tutti_ps *ps, const struct tt_ps_reply *met, co
 	for (i = 0; i < ps->ntables && !err; i++) {
 		const struct tutti_ps_table *t = ps->table[i];
 
-		if (!t->coder)
+		if (!t->coder || t->rows)
 			continue;
 		held[i] = calloc((size_t)state_count(t), sizeof(float));
 		err = held[i] ? read_table(t, share_of(ps, met), &file, held[i])

@@ -183,6 +183,77 @@ static int hand_over(struct tt_ps_resize *r, int heir, const float *mine, float 
 	return err;
 }
 
+/* Rows: the heir gets the keys too. */
+struct rows {
+	uint64_t *key, *keys, *n; /* of this rank; of the heir: all ranks' */
+	float *row, *rows;
+	size_t mine, all, *count, *at;
+};
+
+static void free_rows(struct rows *h)
+{
+	free(h->key);
+	free(h->row);
+	free(h->keys);
+	free(h->rows);
+	free(h->n);
+	free(h->count);
+}
+
+static int get_rows(const struct tt_ps_resize *r, const struct tutti_ps_table *mine, struct rows *h)
+{
+	size_t n = (size_t)r->comm->size;
+
+	h->n = calloc(n, sizeof(*h->n));
+	h->count = calloc(2 * n, sizeof(*h->count));
+	if (!h->n || !h->count)
+		return tt_fail(-ENOMEM, "no memory for " TT_PS_RESIZE);
+	h->at = h->count + n;
+	return mine ? tt_ps_feedback_list(mine, &h->key, &h->row, &h->mine) : 0;
+}
+
+/* The heir knows how many rows each rank has. */
+static int get_room(const struct tt_ps_resize *r, struct rows *h, size_t width)
+{
+	int i;
+
+	for (i = 0; i < r->comm->size; i++) {
+		h->count[i] = (size_t)h->n[i];
+		h->at[i] = h->all;
+		h->all += h->count[i];
+	}
+	h->keys = malloc((h->all + 1) * sizeof(*h->keys));
+	h->rows = malloc((h->all * width + 1) * sizeof(*h->rows));
+	return h->keys && h->rows ? 0 : tt_fail(-ENOMEM, "no memory for " TT_PS_RESIZE);
+}
+
+static int hand_over_rows(struct tt_ps_resize *r, int heir, const struct tutti_ps_table *mine,
+			  struct tutti_ps_table *to, size_t width)
+{
+	struct rows h = {0};
+	uint64_t n;
+	int i, err = tt_ps_resize_agree(r, get_rows(r, mine, &h));
+
+	n = h.mine;
+	if (!err)
+		err = tutti_gather(&n, h.n, 1, TUTTI_UINT64, heir, r->comm);
+	err = tt_ps_resize_agree(r, err || !to ? err : get_room(r, &h, width));
+	if (!err)
+		err = tutti_gatherv(h.key, h.mine, h.keys, h.count, h.at, TUTTI_UINT64, heir,
+				    r->comm);
+	for (i = 0; i < r->comm->size && h.count; i++) {
+		h.count[i] *= width;
+		h.at[i] *= width;
+	}
+	if (!err)
+		err = tutti_gatherv(h.row, h.mine * width, h.rows, h.count, h.at, TUTTI_FLOAT32,
+				    heir, r->comm);
+	if (!err && to)
+		err = tt_ps_feedback_add_rows(to, h.keys, h.rows, h.all);
+	free_rows(&h);
+	return tt_ps_resize_agree(r, err);
+}
+
 /*
  * Under BSP a worker that leaves cannot push any more: its clock has ended. So another worker takes
  * over what it holds back: tables without values of the new parameter server are here already.
@@ -201,7 +272,11 @@ static int hand_over_all(struct tt_ps_resize *r)
 					    *fresh = r->fresh ? r->fresh->table[t] : NULL,
 					    *any = old ? old : fresh;
 
-		if (any->coder)
+		if (any->coder && any->rows)
+			err = hand_over_rows(r, heir, leave ? old : NULL,
+					     r->comm->rank == heir ? r->fresh->table[t] : NULL,
+					     any->width);
+		else if (any->coder)
 			err = hand_over(r, heir, leave ? tt_ps_feedback_residuals(old) : NULL,
 					r->comm->rank == heir ? tt_ps_feedback_residuals(fresh)
 							      : NULL,

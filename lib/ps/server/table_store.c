@@ -88,18 +88,20 @@ static int new_values(struct tt_ps_store *s)
 static int new_sums(struct tt_ps_store *s)
 {
 	struct tutti_ps_table *t = s->t;
-	size_t units = (size_t)(t->rows ? tt_ps_units(s) : s->part->blocks) + 1;
+	size_t units = (size_t)(t->rows ? tt_ps_units(s) : s->part->blocks) + 1, most;
 
 	if (t->opt.staleness_aware) {
-		size_t most = t->rows ? t->width * (size_t)(t->opt.threads > 1 ? t->opt.threads : 1)
-				      : t->block_elems;
+		most = t->rows ? t->width * (size_t)(t->opt.threads > 1 ? t->opt.threads : 1)
+			       : t->block_elems;
 
 		s->scaled = malloc(most * t->elem);
 		if (!s->scaled)
 			return -ENOMEM;
 	}
 	if (t->coder) {
-		s->decoded = malloc(t->block_elems * sizeof(*s->decoded));
+		most = t->coded_rows * t->width;
+		most = most > t->block_elems ? most : t->block_elems;
+		s->decoded = malloc(most * sizeof(*s->decoded));
 		if (!s->decoded)
 			return -ENOMEM;
 	}
@@ -435,8 +437,8 @@ int tt_ps_store_push(struct tt_ps_store *s, const struct tt_ps_msg *m, const cha
 	return 0;
 }
 
-int tt_ps_store_push_coded(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,
-			   struct tt_ps_done *done)
+static int push_coded_block(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,
+			    struct tt_ps_done *done)
 {
 	int err;
 
@@ -450,18 +452,17 @@ int tt_ps_store_push_coded(struct tt_ps_store *s, const struct tt_ps_msg *m, con
 	return err;
 }
 
-int tt_ps_store_push_rows(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,
-			  struct tt_ps_done *done)
+/* update: the rows, which may be elsewhere than behind their places. */
+static int push_rows(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,
+		     const char *update, struct tt_ps_done *done)
 {
 	struct tutti_ps_table *t = s->t;
-	size_t head = tt_ps_rows_head(t, m->count), row = t->width * t->elem;
+	size_t row = t->width * t->elem;
 	const uint32_t *place = (const uint32_t *)(const void *)payload;
 	const uint32_t *version = tt_ps_row_versions(t) ? place + m->count : NULL;
 	bool any = false;
 	uint32_t i, tau;
 
-	if (!t->rows || m->len != head + m->count * row)
-		return -EPROTO;
 	for (i = 0; i < m->count; i++)
 		if (place[i] >= s->nrows)
 			return -EPROTO;
@@ -470,7 +471,7 @@ int tt_ps_store_push_rows(struct tt_ps_store *s, const struct tt_ps_msg *m, cons
 				    .place = place,
 				    .version = version,
 				    .count = m->count,
-				    .update = payload + head};
+				    .update = update};
 
 		for (i = 0; i < m->count; i++)
 			tt_ps_mark(s, &s->dirty, (uint64_t)place[i] * t->width / t->block_elems);
@@ -483,7 +484,7 @@ int tt_ps_store_push_rows(struct tt_ps_store *s, const struct tt_ps_msg *m, cons
 		tau = version ? tau_of(s, place[i], version[i]) : 0;
 		done->tau += tau;
 		take(s, (uint64_t)place[i] * t->width, t->width,
-		     scale(s, payload + head + i * row, t->width, tau, 0), done);
+		     scale(s, update + i * row, t->width, tau, 0), done);
 		any = any || done->applied;
 	}
 	for (i = 0; any && s->group && i < m->count;
@@ -491,6 +492,36 @@ int tt_ps_store_push_rows(struct tt_ps_store *s, const struct tt_ps_msg *m, cons
 		tt_ps_mark(s, &s->dirty, (uint64_t)place[i] * t->width / t->block_elems);
 	done->applied = any;
 	return 0;
+}
+
+int tt_ps_store_push_rows(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,
+			  struct tt_ps_done *done)
+{
+	size_t head = tt_ps_rows_head(s->t, m->count);
+
+	if (!s->t->rows || m->len != head + m->count * s->t->width * s->t->elem)
+		return -EPROTO;
+	return push_rows(s, m, payload, payload + head, done);
+}
+
+static int push_coded_rows(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,
+			   struct tt_ps_done *done)
+{
+	size_t head = tt_ps_rows_head(s->t, m->count);
+	int err;
+
+	if (!s->decoded || !m->count || m->count > s->t->coded_rows || m->len < head)
+		return -EPROTO;
+	err = tt_codec_decode(s->t->coder, payload + head, m->len - head, 0, m->count * s->t->width,
+			      s->decoded);
+	return err ? err : push_rows(s, m, payload, (const char *)s->decoded, done);
+}
+
+int tt_ps_store_push_coded(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,
+			   struct tt_ps_done *done)
+{
+	return s->t->rows ? push_coded_rows(s, m, payload, done)
+			  : push_coded_block(s, m, payload, done);
 }
 
 static int add_row(struct tt_ps_store *s, uint64_t key, uint32_t *place)

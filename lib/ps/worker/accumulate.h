@@ -93,6 +93,30 @@ void tt_ps_feedback_forget(struct tutti_ps_table *t);
 float *tt_ps_feedback_residuals(const struct tutti_ps_table *t);
 /* After a restore: state is what is held back now, since that of other clocks was flushed. */
 void tt_ps_feedback_restore(struct tutti_ps_table *t, const float *state, uint64_t clock);
+/* held_rows.c: the same of rows. This row has a place; without the lock: these were pulled. */
+int tt_ps_feedback_meet(struct tutti_ps_table *t, uint64_t key);
+void tt_ps_feedback_seen_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n,
+			      const float *values);
+/*
+ * A message of the caller's rows of these numbers, at most t->coded_rows. Returns how many travel:
+ * pick then has their numbers. The next call encodes them. Both under the lock.
+ */
+uint32_t tt_ps_feedback_rows(struct tutti_ps_table *t, const uint64_t *keys, const float *rows,
+			     uint32_t *pick, uint32_t n);
+int tt_ps_feedback_encode_rows(struct tutti_ps_table *t, const uint64_t *keys, const uint32_t *pick,
+			       uint32_t n, uint64_t clock, void *out, size_t *len, bool *plain);
+/* Move what is held back of a row to out. */
+void tt_ps_feedback_take_row(struct tutti_ps_table *t, uint64_t key, float *out);
+/*
+ * The rows of which something is held back, for the caller to free, without the momentum of dgc;
+ * rows NULL: their keys.
+ */
+int tt_ps_feedback_list(const struct tutti_ps_table *t, uint64_t **keys, float **rows, size_t *n);
+int tt_ps_feedback_add_rows(struct tutti_ps_table *t, const uint64_t *keys, const float *rows,
+			    size_t n);
+void tt_ps_feedback_keep_rows(const struct tutti_ps_table *from, struct tutti_ps_table *to);
+/* Waits; without the lock. */
+int tt_ps_flush_rows(struct tutti_ps_table *t, const char *call);
 /* Add what is held back for one table to the other's, its figures too: the same after a resize. */
 void tt_ps_feedback_keep(const struct tutti_ps_table *from, struct tutti_ps_table *to);
 /*

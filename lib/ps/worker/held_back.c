@@ -16,33 +16,41 @@
 #include <string.h>
 
 #include "lib/base/hash.h"
-#include "lib/ps/worker/accumulate.h"
+#include "lib/ps/worker/held_back.h"
 
 #define AT_ONCE 65536 /* elements that are added up under one lock */
 
-struct tt_ps_feedback {
-	float *state; /* the codec's vectors, of all elements each, one after the other */
-	int states;
-	uint64_t since; /* tutti_ps_held */
-	uint64_t clock, messages;
-	uint64_t plain_bytes, sent_bytes;
-
-	/* significance: the values that were pulled last; memory for a block each */
-	float *seen;
-	float *in, *rest, *before;
-};
+/* Elements of the longest message. */
+static size_t longest(const struct tutti_ps_table *t)
+{
+	return t->rows ? t->coded_rows * t->width : t->block_elems;
+}
 
 static int new_filter(const struct tutti_ps_table *t, struct tt_ps_feedback *f)
 {
-	size_t block = t->block_elems;
+	size_t most = longest(t);
 
-	f->seen = calloc((size_t)t->count, sizeof(float));
-	f->in = calloc(3 * block, sizeof(float));
+	f->seen = calloc((size_t)f->all, sizeof(float));
+	f->in = calloc(3 * most, sizeof(float));
 	if (!f->seen || !f->in)
 		return -ENOMEM;
-	f->rest = f->in + block;
-	f->before = f->rest + block;
+	f->rest = f->in + most;
+	f->before = f->rest + most;
 	return 0;
+}
+
+static int new_rows(const struct tutti_ps_table *t, struct tt_ps_feedback *f)
+{
+	size_t most = longest(t);
+	int s;
+
+	f->row_in = calloc((size_t)(2 + f->states) * most, sizeof(float));
+	if (!f->row_in)
+		return -ENOMEM;
+	f->row_seen = f->row_in + most;
+	for (s = 0; s < f->states; s++)
+		f->row_state[s] = f->row_in + (size_t)(2 + s) * most;
+	return tt_ps_row_units_new(t, &f->met);
 }
 
 int tt_ps_feedback_new(struct tutti_ps_table *t)
@@ -53,11 +61,12 @@ int tt_ps_feedback_new(struct tutti_ps_table *t)
 	t->feedback = f;
 	if (f) {
 		f->states = (int)states;
+		f->all = t->count * t->width;
 		f->since = t->ps->clock;
-		f->state = calloc((size_t)(t->count * states), sizeof(float));
+		f->state = calloc((size_t)(f->all * states), sizeof(float));
 	}
-	if (!f || !f->state || (seen && new_filter(t, f)))
-		return tt_ps_no_memory(t, t->count * (states + seen) * sizeof(float), 0);
+	if (!f || !f->state || (seen && new_filter(t, f)) || (t->rows && new_rows(t, f)))
+		return tt_ps_no_memory(t, t->count * t->width * (states + seen) * sizeof(float), 0);
 	return 0;
 }
 
@@ -67,6 +76,8 @@ void tt_ps_feedback_free(struct tutti_ps_table *t)
 
 	if (!f)
 		return;
+	tt_ps_row_units_free(&f->met);
+	free(f->row_in);
 	free(f->state);
 	free(f->seen);
 	free(f->in);
@@ -88,27 +99,19 @@ void tt_ps_feedback_seen(struct tutti_ps_table *t, const float *values, uint64_t
 	}
 }
 
-/*
- * Of n elements: f->in becomes the updates of those that are significant, whose residuals stay;
- * f->rest what the others hold back, whose residuals become 0. A value that is not finite is
- * significant. Returns how many are.
- */
-static size_t choose(struct tt_ps_feedback *f, double share, const float *in, uint64_t first,
-		     size_t n)
+size_t tt_ps_vector_choose(struct tt_ps_feedback *f, double share, const struct tt_ps_vector *part)
 {
-	float *held = f->state + first;
-	const float *seen = f->seen + first;
+	float *held = part->state[0], p;
 	size_t i, kept = 0;
-	float p;
 
-	memcpy(f->before, held, n * sizeof(*held));
-	for (i = 0; i < n; i++) {
-		p = in[i] + held[i];
-		if (fabs((double)p) < share * fabs((double)seen[i]) || p == 0) {
+	memcpy(f->before, held, part->n * sizeof(*held));
+	for (i = 0; i < part->n; i++) {
+		p = part->in[i] + held[i];
+		if (fabs((double)p) < share * fabs((double)part->seen[i]) || p == 0) {
 			f->in[i] = held[i] = 0;
 			f->rest[i] = p;
 		} else {
-			f->in[i] = in[i];
+			f->in[i] = part->in[i];
 			f->rest[i] = 0;
 			kept++;
 		}
@@ -122,12 +125,12 @@ static bool is_dense(const struct tutti_ps_table *t, size_t kept, size_t n)
 	return !t->opt.codec && tt_codec_list_bound(kept, n) >= n * sizeof(float);
 }
 
-static void copy_plain(struct tt_ps_feedback *f, uint64_t first, size_t n, float *out)
+static void copy_plain(const struct tt_ps_feedback *f, const struct tt_ps_vector *p, float *out)
 {
-	float *held = f->state + first;
+	float *held = p->state[0];
 	size_t i;
 
-	for (i = 0; i < n; i++) {
+	for (i = 0; i < p->n; i++) {
 		out[i] = f->in[i] + held[i];
 		if (isfinite(out[i]))
 			held[i] = 0;
@@ -154,26 +157,37 @@ static uint64_t next_call(const struct tutti_ps_table *t, uint64_t clock)
 	return tt_hash_add(tt_hash_add(clock, (uint64_t)t->ps->my_worker), f->messages++);
 }
 
+int tt_ps_vector_encode(struct tutti_ps_table *t, const struct tt_ps_vector *p, size_t kept,
+			uint64_t clock, void *out, size_t *len, bool *plain)
+{
+	bool filters = tt_ps_filters(t);
+	const struct tt_ps_feedback *f = t->feedback;
+
+	*plain = filters && is_dense(t, kept, p->n);
+	*len = kept ? p->n * sizeof(float) : 0;
+	if (*plain)
+		copy_plain(f, p, out);
+	else if (kept)
+		return tt_codec_encode(t->coder, filters ? f->in : p->in, p->state, 0, p->n,
+				       next_call(t, clock), out, len);
+	return 0;
+}
+
 int tt_ps_feedback_encode(struct tutti_ps_table *t, const float *in, uint64_t first, size_t n,
 			  uint64_t clock, void *out, size_t *len, bool *plain)
 {
 	bool filters = tt_ps_filters(t);
 	struct tt_ps_feedback *f = t->feedback;
-	size_t kept = filters ? choose(f, t->opt.significance, in, first, n) : n;
-	float *state[TT_CODEC_STATES];
-	int i, err = 0;
+	struct tt_ps_vector p = {.in = in, .seen = filters ? f->seen + first : NULL, .n = n};
+	size_t kept;
+	int i, err;
 
 	for (i = 0; i < f->states; i++)
-		state[i] = f->state + (uint64_t)i * t->count + first;
-	*plain = filters && is_dense(t, kept, n);
-	*len = kept ? n * sizeof(float) : 0;
-	if (*plain)
-		copy_plain(f, first, n, out);
-	else if (kept)
-		err = tt_codec_encode(t->coder, filters ? f->in : in, state, 0, n,
-				      next_call(t, clock), out, len);
+		p.state[i] = f->state + (uint64_t)i * f->all + first;
+	kept = filters ? tt_ps_vector_choose(f, t->opt.significance, &p) : n;
+	err = tt_ps_vector_encode(t, &p, kept, clock, out, len, plain);
 	if (filters && err)
-		memcpy(state[0], f->before, n * sizeof(float));
+		memcpy(p.state[0], f->before, n * sizeof(float));
 	else if (filters)
 		hold(f, first, n);
 	if (err)
@@ -195,7 +209,7 @@ bool tt_ps_feedback_take(struct tutti_ps_table *t, uint64_t first, size_t n, flo
 		return false;
 	memcpy(out, held, n * sizeof(*out));
 	for (i = 0; i < (size_t)f->states; i++)
-		memset(f->state + i * t->count + first, 0, n * sizeof(float));
+		memset(f->state + i * f->all + first, 0, n * sizeof(float));
 	f->sent_bytes += n * sizeof(float);
 	return true;
 }
@@ -203,10 +217,17 @@ bool tt_ps_feedback_take(struct tutti_ps_table *t, uint64_t first, size_t n, flo
 void tt_ps_feedback_forget(struct tutti_ps_table *t)
 {
 	struct tt_ps_feedback *f = t->feedback;
+	size_t used;
+	int i;
 
 	if (!f)
 		return;
-	memset(f->state, 0, (size_t)t->count * (size_t)f->states * sizeof(float));
+	used = (size_t)tt_ps_feedback_elems(t) * sizeof(float);
+	for (i = 0; i < f->states; i++)
+		memset(f->state + (uint64_t)i * f->all, 0, used);
+	if (f->seen)
+		memset(f->seen, 0, used);
+	tt_ps_row_units_clear(&f->met);
 	f->since = t->ps->clock;
 }
 
@@ -225,18 +246,27 @@ float *tt_ps_feedback_residuals(const struct tutti_ps_table *t)
 	return t->feedback ? t->feedback->state : NULL;
 }
 
+static void keep_dense(const struct tt_ps_feedback *f, struct tt_ps_feedback *g)
+{
+	uint64_t i;
+
+	for (i = 0; i < g->all * (uint64_t)g->states; i++)
+		g->state[i] += f->state[i];
+	if (g->seen)
+		memcpy(g->seen, f->seen, (size_t)g->all * sizeof(float));
+}
+
 void tt_ps_feedback_keep(const struct tutti_ps_table *from, struct tutti_ps_table *to)
 {
 	const struct tt_ps_feedback *f = from->feedback;
 	struct tt_ps_feedback *g = to->feedback;
-	uint64_t i;
 
 	if (!f || !g)
 		return;
-	for (i = 0; i < to->count * (uint64_t)g->states; i++)
-		g->state[i] += f->state[i];
-	if (g->seen)
-		memcpy(g->seen, f->seen, (size_t)to->count * sizeof(float));
+	if (to->rows)
+		tt_ps_feedback_keep_rows(from, to);
+	else
+		keep_dense(f, g);
 	g->since = f->since;
 	g->clock = f->clock;
 	g->messages = f->messages;
@@ -253,7 +283,8 @@ int tt_ps_flush(struct tutti_ps_table *t, const char *call)
 
 	if (!t->feedback)
 		return 0;
-	err = tt_ps_push_now(t, NULL, 0, t->count, TT_PS_PUSH_HELD, call, NULL);
+	err = t->rows ? tt_ps_flush_rows(t, call)
+		      : tt_ps_push_now(t, NULL, 0, t->count, TT_PS_PUSH_HELD, call, NULL);
 	if (err)
 		return err;
 	tt_wire_lock(wire);
@@ -316,15 +347,19 @@ static void say_bytes(const struct tutti_ps_table *t, struct tutti_ps_held *held
 void tt_ps_held(struct tutti_ps_table *t, struct tutti_ps_held *held)
 {
 	struct tt_wire *wire = t->ps->comm->ctx->wire;
-	uint64_t at, n;
+	uint64_t at = 0, n, end;
 
-	for (at = 0; t->feedback && at < t->count; at += n) {
-		n = t->count - at < AT_ONCE ? t->count - at : AT_ONCE;
+	if (!t->feedback)
+		return;
+	do {
 		tt_wire_lock(wire);
+		end = tt_ps_feedback_elems(t);
+		n = end - at < AT_ONCE ? end - at : AT_ONCE;
 		add_up(t->feedback->state + at, n, held);
 		say_bytes(t, held);
 		tt_wire_unlock(wire);
-	}
+		at += n;
+	} while (at < end);
 }
 
 void tt_ps_trace_held(struct tutti_ps *ps, uint64_t clock)
@@ -337,7 +372,7 @@ void tt_ps_trace_held(struct tutti_ps *ps, uint64_t clock)
 
 		if (!t->feedback)
 			continue;
-		add_up(t->feedback->state, t->count, &held);
+		add_up(t->feedback->state, tt_ps_feedback_elems(t), &held);
 		tt_ps_trace_write(ps, "held %u %llu %d %llu %llu %.9g\n", t->index,
 				  (unsigned long long)clock, t->opt.flush,
 				  (unsigned long long)t->feedback->since,

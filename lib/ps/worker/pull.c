@@ -280,7 +280,10 @@ static void values_seen(struct tt_ps_task *task)
 	const struct tt_ps_pull *pull = tt_container(task, struct tt_ps_pull, task);
 	const struct tt_ps_places *p = &pull->places;
 
-	if (tt_ps_filters(task->table))
+	if (tt_ps_filters(task->table) && task->table->rows)
+		tt_ps_feedback_seen_rows(task->table, p->keys, p->n,
+					 (const float *)(const void *)pull->buf);
+	else if (tt_ps_filters(task->table))
 		tt_ps_feedback_seen(task->table, (const float *)(const void *)pull->buf,
 				    pull->offset, pull->count);
 	else if (!task->table->rows)

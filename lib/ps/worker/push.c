@@ -11,11 +11,11 @@
 struct push {
 	struct tt_ps_task task;
 	const char *buf;
+	enum tt_ps_push_kind kind;
 
 	/* a dense table: from element offset on */
 	struct tt_ps_range range;
 	uint64_t offset;
-	enum tt_ps_push_kind kind;
 	int server; /* values: up to here it is known which blocks are published */
 	uint64_t block;
 
@@ -124,6 +124,49 @@ static size_t row_size(const struct tutti_ps_table *t)
 	return t->width * t->elem;
 }
 
+/* Write the rows of a message behind their places; under the lock. false: they can't be encoded. */
+static bool pack_rows(struct push *push, char *out, struct tt_ps_msg *msg, size_t *len)
+{
+	struct tutti_ps_table *t = push->task.table;
+	size_t row = row_size(t);
+	bool plain = true;
+	uint32_t j;
+	int err;
+
+	*len = msg->count * row;
+	for (j = 0; j < msg->count && (push->kind == TT_PS_PUSH_HELD || !t->feedback); j++)
+		if (t->feedback)
+			tt_ps_feedback_take_row(t, push->places.keys[push->pick[j]],
+						(float *)(void *)(out + j * row));
+		else
+			memcpy(out + j * row, push->buf + push->pick[j] * row, row);
+	if (push->kind == TT_PS_PUSH_HELD || !t->feedback)
+		return true;
+	err = tt_ps_feedback_encode_rows(t, push->places.keys, push->pick, msg->count,
+					 push->task.clock, out, len, &plain);
+	msg->kind = plain ? TT_PS_PUSH_ROWS : TT_PS_PUSH_CODED;
+	if (err)
+		tt_ps_task_fail(&push->task, err, "%s", tt_fail_text(err));
+	return !err;
+}
+
+/* The next rows of server k: push->pick, as many as fit into a message and travel. */
+static uint32_t pick_rows(struct push *push, int k)
+{
+	struct tt_ps_places *p = &push->places;
+	struct tutti_ps_table *t = push->task.table;
+	size_t *i = &p->cursor[k];
+	uint32_t n = 0;
+
+	for (; *i < p->n && n < push->most; ++*i)
+		if (tt_ps_server_of(t->ps, p->keys[*i]) == k)
+			push->pick[n++] = (uint32_t)*i;
+	return t->feedback && n && push->kind != TT_PS_PUSH_HELD
+		       ? tt_ps_feedback_rows(t, p->keys, (const float *)(const void *)push->buf,
+					     push->pick, n)
+		       : n;
+}
+
 /* Send the next message to server k; false: no slot. */
 static bool send_to(struct push *push, int k)
 {
@@ -131,23 +174,22 @@ static bool send_to(struct push *push, int k)
 	struct tutti_ps_table *t = push->task.table;
 	struct tt_ps_out *out = tt_ps_out_get(&t->ps->link[k]);
 	struct tt_ps_msg msg = {.kind = TT_PS_PUSH_ROWS, .table = t->index};
-	size_t *i = &p->cursor[k], head, row = row_size(t);
 	bool versions = tt_ps_row_versions(t);
+	size_t head, len;
 	uint64_t block;
 	uint32_t *place, j;
 
 	if (!out)
 		return false;
-	for (; *i < p->n && msg.count < push->most; ++*i)
-		if (tt_ps_server_of(t->ps, p->keys[*i]) == k)
-			push->pick[msg.count++] = (uint32_t)*i;
+	msg.count = pick_rows(push, k);
 	if (!msg.count)
 		return true;
 	head = tt_ps_rows_head(t, msg.count);
 	place = (uint32_t *)(void *)(out->staging + sizeof(msg));
+	if (!pack_rows(push, (char *)place + head, &msg, &len))
+		return true;
 	for (j = 0; j < msg.count; j++) {
 		place[j] = tt_ps_place_of(t, p, p->keys[push->pick[j]]);
-		memcpy((char *)place + head + j * row, push->buf + push->pick[j] * row, row);
 		if (versions)
 			place[msg.count + j] = ~t->track[k].version[place[j]];
 		block = (uint64_t)place[j] * t->width / t->block_elems;
@@ -155,10 +197,23 @@ static bool send_to(struct push *push, int k)
 		tt_ps_trace(t->ps, "push %u %d %llu %llu\n", t->index, k, (unsigned long long)block,
 			    (unsigned long long)push->task.clock);
 	}
-	tt_wire_stats(t->ps->comm->ctx->wire)->copied_bytes += msg.count * row;
-	msg.len = (uint32_t)(head + msg.count * row);
+	if (msg.kind == TT_PS_PUSH_ROWS)
+		tt_wire_stats(t->ps->comm->ctx->wire)->copied_bytes += len;
+	msg.len = (uint32_t)(head + len);
 	tt_ps_send(&push->task, out, msg, NULL, false);
 	return true;
+}
+
+/* Before anything is sent: a push that finds no place for a row holds nothing back. */
+static int meet_rows(struct push *push)
+{
+	struct tutti_ps_table *t = push->task.table;
+	size_t i;
+	int err = 0;
+
+	for (i = 0; t->feedback && i < push->places.n && !err; i++)
+		err = tt_ps_feedback_meet(t, push->places.keys[i]);
+	return err ? tt_ps_task_fail(&push->task, err, "%s", tt_fail_text(err)) : 0;
 }
 
 /* A server without a free slot does not hold up other servers. */
@@ -167,13 +222,15 @@ static int send_rows(struct push *push)
 	struct tt_ps_places *p = &push->places;
 	int k, left = 0, err = push->placed ? 0 : tt_ps_places_ask(&push->task, p);
 
+	if (!err && !push->placed)
+		err = meet_rows(push);
 	if (err)
 		return err;
 	push->placed = true;
 	for (k = 0; k < push->task.ps->nservers; k++) {
-		while (p->cursor[k] < p->n && send_to(push, k))
+		while (p->cursor[k] < p->n && !push->task.status && send_to(push, k))
 			;
-		left += p->cursor[k] < p->n;
+		left += p->cursor[k] < p->n && !push->task.status;
 	}
 	return left ? -EAGAIN : 0;
 }
@@ -222,11 +279,11 @@ int tt_ps_push_now(struct tutti_ps_table *t, const void *buf, uint64_t offset, u
 	return tt_ps_task_start(task, request);
 }
 
-int tt_ps_push_rows_now(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf,
-			const char *call, struct tutti_request **request)
+static int push_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf,
+		     enum tt_ps_push_kind kind, const char *call, struct tutti_request **request)
 {
-	size_t fit = (TT_PS_BLOCK - 8) / (tt_ps_rows_head(t, 2) / 2 + row_size(t)),
-	       most = n < fit ? n : fit, cursor = tt_ps_places_size(t);
+	size_t fit = t->coded_rows ? t->coded_rows : tt_ps_rows_fit(t), most = n < fit ? n : fit,
+	       cursor = tt_ps_places_size(t);
 	struct tt_ps_task *task;
 	struct push *push;
 	int err = tt_ps_task_new(t->ps, t, call, &push_ops, sizeof(*push),
@@ -237,9 +294,21 @@ int tt_ps_push_rows_now(struct tutti_ps_table *t, const uint64_t *keys, size_t n
 	push = push_of(task);
 	tt_ps_places_set(task, &push->places, keys, n, true, (size_t *)(push + 1));
 	push->buf = buf;
+	push->kind = kind;
 	push->pick = (uint32_t *)(void *)((char *)(push + 1) + cursor);
 	push->most = most;
 	return tt_ps_task_start(task, request);
+}
+
+int tt_ps_push_rows_now(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf,
+			const char *call, struct tutti_request **request)
+{
+	return push_rows(t, keys, n, buf, TT_PS_PUSH_UPDATES, call, request);
+}
+
+int tt_ps_push_rows_held(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const char *call)
+{
+	return push_rows(t, keys, n, NULL, TT_PS_PUSH_HELD, call, NULL);
 }
 
 /* ---- the calls: a push that a server has refused since is reported first ---- */

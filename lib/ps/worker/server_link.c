@@ -212,7 +212,7 @@ static void pushed(struct tt_ps_out *out, const struct tt_ps_msg *msg, uint64_t 
 	track = &t->track[out->link->index];
 	t->taus += tau;
 	t->answered += t->rows ? msg->count : 1;
-	if (msg->kind == TT_PS_PUSH_ROWS) {
+	if (t->rows) {
 		for (i = 0; i < msg->count; i++) {
 			block = (uint64_t)place[i] * t->width / t->block_elems;
 			track->pending[block]--;

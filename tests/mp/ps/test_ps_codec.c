@@ -599,8 +599,6 @@ static int refused_body(struct mp_job *job)
 	opt.codec = int8;
 	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT64, &opt, &t), -EINVAL);
 	MP_SAID("codec int8:block=256 is for tables of float32, not float64");
-	MP_ERR(tutti_ps_rows(ps, "t", 9, 9, TUTTI_FLOAT32, &opt, &t), -EOPNOTSUPP);
-	MP_SAID("rows");
 	bad = opt;
 	bad.budget = 1000;
 	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT32, &bad, &t), -EOPNOTSUPP);

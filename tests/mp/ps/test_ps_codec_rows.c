@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Pushes of rows that travel encoded: what the servers got plus what workers hold back is what was
+ * pushed, also of rows twice in a push; the filter; figures and bytes; servers that are killed;
+ * workers that leave; refused tables and too many keys.
+ */
+#include "config.h"
+
+#include "tests/mp/job.h"
+
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#define SHM "TUTTI_TRANSPORT=shm "
+#define KEYS 600
+#define WIDTH 7
+#define AT_ONCE 400 /* rows of a push */
+#define WORKERS 2
+
+static const char *const codecs[] = {"fp16",	   "int8:block=64",	 "onebit", "topk:1%",
+				     "randomk:5%", "dgc:10%,momentum=0", "filter"};
+#define CODECS ((int)(sizeof(codecs) / sizeof(codecs[0])))
+#define EXACT 3 /* from this one on: values themselves, so sums of integers are exact */
+
+static uint32_t mix(uint32_t h)
+{
+	h ^= h >> 15;
+	h *= 2246822519u;
+	h ^= h >> 13;
+	return h;
+}
+
+static uint64_t key_of(uint32_t i)
+{
+	return (uint64_t)i * 0x9e3779b97f4a7c15ull + 5;
+}
+
+static int make(struct mp_job *job, struct tutti_ps *ps, const char *codec,
+		struct tutti_ps_options opt, struct tutti_ps_table **t)
+{
+	opt.size = sizeof(opt);
+	opt.init = TUTTI_PS_ZERO;
+	if (strcmp(codec, "filter"))
+		MP_OK(tutti_codec_create(codec, &opt.codec));
+	else
+		opt.significance = 0.25;
+	MP_OK(tutti_ps_rows(ps, codec, WIDTH, KEYS, TUTTI_FLOAT32, &opt, t));
+	MP_OK(tutti_codec_free(opt.codec));
+	return 0;
+}
+
+/* Shared by all ranks: the sums of what each worker pushed. */
+struct sums {
+	double sum[WORKERS][CODECS][KEYS][WIDTH], size[WORKERS][CODECS][KEYS][WIDTH];
+};
+
+struct conserve {
+	struct sums *sums;
+	int staleness, clocks, flush, n_push;
+	bool kills; /* a server, in the middle */
+};
+
+/* Some rows twice, and in no order. */
+static int push_some(struct mp_job *job, struct tutti_ps_table **t, struct sums *s, int w, int c)
+{
+	static float u[AT_ONCE][WIDTH];
+	uint64_t key[AT_ONCE];
+	int k, i, e, n;
+
+	for (k = 0; k < CODECS; k++) {
+		n = 1 + (int)(mix((uint32_t)(c * 31 + k + w)) % AT_ONCE);
+		for (i = 0; i < n; i++) {
+			uint32_t row = mix((uint32_t)(c * 1009 + i + w * 77)) % KEYS;
+
+			key[i] = key_of(row);
+			for (e = 0; e < WIDTH; e++) {
+				uint32_t h = mix((uint32_t)(c * 40503 + i * 97 + e * 7 + w));
+
+				u[i][e] = k < EXACT ? (float)(h % 20001) / 1000 - 10
+						    : (float)(h % 2001) - 1000;
+				s->sum[w][k][row][e] += (double)u[i][e];
+				s->size[w][k][row][e] += fabs((double)u[i][e]);
+			}
+		}
+		MP_OK(tutti_ps_push_rows(t[k], key, (size_t)n, u, TUTTI_FLOAT32));
+	}
+	return 0;
+}
+
+static int pull_all(struct mp_job *job, struct tutti_ps_table *t, float (*v)[WIDTH])
+{
+	uint64_t key[KEYS];
+	uint32_t i;
+
+	for (i = 0; i < KEYS; i++)
+		key[i] = key_of(i);
+	MP_OK(tutti_ps_pull_rows(t, key, KEYS, v, TUTTI_FLOAT32));
+	return 0;
+}
+
+static int check_sums(struct mp_job *job, struct tutti_ps_table **t, const struct sums *s)
+{
+	static float v[KEYS][WIDTH];
+	double sum, size;
+	int k, i, e, w;
+
+	for (k = 0; k < CODECS; k++) {
+		TT_EXPECT(!pull_all(job, t[k], v));
+		for (i = 0; i < KEYS * WIDTH; i++) {
+			e = i % WIDTH;
+			for (sum = size = w = 0; w < WORKERS; w++) {
+				sum += s->sum[w][k][i / WIDTH][e];
+				size += s->size[w][k][i / WIDTH][e];
+			}
+			if (fabs((double)v[i / WIDTH][e] - sum) <= (k >= EXACT ? 0 : 1e-6 * size))
+				continue;
+			fprintf(stderr, "%s, row %d, element %d: %.9g, not %.9g of %g\n", codecs[k],
+				i / WIDTH, e, (double)v[i / WIDTH][e], sum, size);
+			return 1;
+		}
+	}
+	return 0;
+}
+
+/* Flush, and see every worker's last push. */
+static int settle(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table **t,
+		  const struct conserve *p)
+{
+	struct tutti_ps_held held = {.size = sizeof(held)};
+	int k, ahead = p->staleness > 0 ? p->staleness : 0;
+	static float v[KEYS][WIDTH];
+
+	for (k = 0; k < CODECS; k++) {
+		MP_OK(tutti_ps_held(t[k], &held));
+		TT_EXPECT(p->flush || !k || held.elements);
+		TT_EXPECT(held.sent_bytes && (p->flush || held.sent_bytes < held.plain_bytes));
+		MP_OK(tutti_ps_flush(t[k]));
+		MP_OK(tutti_ps_held(t[k], &held));
+		TT_EXPECT(!held.elements && held.sum == 0 && held.most == 0);
+	}
+	MP_OK(tutti_ps_clock_to(ps, (uint64_t)(p->clocks + 1 + ahead)));
+	for (k = 0; k < CODECS && p->staleness < 0; k++) /* waits until its own pushes are public */
+		TT_EXPECT(!pull_all(job, t[k], v));
+	atomic_fetch_add(&job->shared->word[20], 1);
+	TT_EXPECT(mp_await(&job->shared->word[20], WORKERS, 30000));
+	return 0;
+}
+
+static void *killer(void *arg)
+{
+	struct mp_job *job = arg;
+
+	mp_await(&job->shared->word[1], 10, 20000);
+	kill(atomic_load(&job->shared->pid[WORKERS]), SIGKILL);
+	return NULL;
+}
+
+/* Workers first. With n_push, n clocks are a multiple of it. */
+static int conserve_body(struct mp_job *job)
+{
+	const struct conserve *p = job->arg;
+	bool kills = p->kills, works = job->rank < WORKERS;
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .staleness = p->staleness,
+					 .copies = kills ? 2 : 1,
+					 .role = works ? TUTTI_PS_WORKER : TUTTI_PS_SERVER};
+	struct tutti_ps_table *t[CODECS];
+	static float v[KEYS][WIDTH];
+	pthread_t thread;
+	struct tutti_ps *ps;
+	int c, k;
+
+	MP_OK(tutti_ps_open(job->world, &config, &ps));
+	for (k = 0; k < CODECS; k++)
+		TT_EXPECT(!make(job, ps, codecs[k],
+				(struct tutti_ps_options){.flush = p->flush, .n_push = p->n_push},
+				&t[k]));
+	mp_meet(job);
+	if (kills && !job->rank)
+		TT_EXPECT(!pthread_create(&thread, NULL, killer, job));
+	for (c = 0; c < p->clocks && works; c++) {
+		atomic_store(&job->shared->word[1], c);
+		TT_EXPECT(!push_some(job, t, p->sums, job->rank, c));
+		MP_OK(tutti_ps_clock(ps));
+		if (c % 5 == 4) /* the filter compares with these */
+			TT_EXPECT(!pull_all(job, t[CODECS - 1], v));
+	}
+	if (kills && !job->rank)
+		pthread_join(thread, NULL);
+	if (works) {
+		TT_EXPECT(!settle(job, ps, t, p));
+		TT_EXPECT(!check_sums(job, t, p->sums));
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void conserve(const char *env, int servers, struct conserve p, unsigned killed)
+{
+	p.sums = mp_shared_mem(sizeof(*p.sums));
+	p.kills = killed != 0;
+	if (MP_RUN(.n = WORKERS + servers, .env = env, .fn = conserve_body, .arg = &p,
+		   .killed = killed, .timeout_ms = 120000)) {
+		fprintf(stderr, "%d servers, staleness %d, flush %d, n_push %d, %s\n", servers,
+			p.staleness, p.flush, p.n_push, env);
+		TT_CHECK(false);
+	}
+	munmap(p.sums, sizeof(*p.sums));
+}
+
+static void conserve_shm(void)
+{
+	conserve(SHM, 2, (struct conserve){.clocks = mp_sanitized() ? 100 : 300}, 0);
+	conserve(SHM "TUTTI_PS_VERIFY=1", 1,
+		 (struct conserve){.staleness = 2, .clocks = 60, .flush = 7}, 0);
+	conserve(SHM, 3, (struct conserve){.staleness = TUTTI_PS_ASYNC, .clocks = 60}, 0);
+	conserve(SHM, 2, (struct conserve){.staleness = 1, .clocks = 60, .n_push = 3}, 0);
+}
+
+static void conserve_ofi(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	conserve("TUTTI_TRANSPORT=ofi TUTTI_IF=lo TUTTI_CHECKSUM=1", 2,
+		 (struct conserve){.staleness = 1, .clocks = 30, .flush = 10}, 0);
+}
+
+static void conserve_verbs(void)
+{
+	if (mp_no_verbs())
+		TT_SKIP("%s", mp_no_verbs());
+	conserve("TUTTI_TRANSPORT=verbs", 2, (struct conserve){.clocks = 30, .flush = 10}, 0);
+}
+
+static void conserve_fault(void)
+{
+	conserve("TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=seed=3,delay=0.1:300,reorder=0.3,again=0.2",
+		 2, (struct conserve){.staleness = 1, .clocks = 30}, 0);
+}
+
+static void killed(void)
+{
+	int s;
+
+	for (s = TUTTI_PS_ASYNC; s <= 1; s++)
+		conserve(SHM "TUTTI_PS_VERIFY=1", 2,
+			 (struct conserve){.staleness = s, .clocks = 40, .flush = 11},
+			 1u << WORKERS);
+}
+
+/* ---- figures ---- */
+
+static int held_body(struct mp_job *job)
+{
+	struct tutti_ps_held held = {.size = sizeof(held)};
+	float u[3][WIDTH] = {{8, 3, -2}, {5}, {-1}}, v[3][WIDTH];
+	uint64_t key[3] = {7, 9, 7};
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+
+	MP_OK(mp_ps_open(job, 1, 0, &ps));
+	TT_EXPECT(!make(job, ps, "topk:1%", (struct tutti_ps_options){0}, &t));
+	if (job->rank) { /* one of 21 elements is sent */
+		MP_OK(tutti_ps_push_rows(t, key, 3, u, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_held(t, &held));
+		TT_EXPECT(held.elements == 4 && held.most == 5 && held.sum == 3 + 2 + 5 + 1);
+		TT_EXPECT(held.plain_bytes == sizeof(u) && held.sent_bytes == 8 + 5);
+		MP_OK(tutti_ps_clock(ps));
+		MP_OK(tutti_ps_pull_rows(t, key, 3, v, TUTTI_FLOAT32));
+		TT_EXPECT(v[0][0] == 8 && v[0][1] == 0 && v[1][0] == 0);
+		MP_OK(tutti_ps_flush(t));
+		MP_OK(tutti_ps_held(t, &held));
+		TT_EXPECT(!held.elements && held.sent_bytes == 8 + 5 + 2 * sizeof(u[0]));
+		MP_OK(tutti_ps_clock(ps));
+		MP_OK(tutti_ps_pull_rows(t, key, 3, v, TUTTI_FLOAT32));
+		TT_EXPECT(v[0][0] == 7 && v[0][1] == 3 && v[0][2] == -2 && v[1][0] == 5);
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void held(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = held_body));
+}
+
+/* ---- workers that leave: another one takes over what they hold back ---- */
+
+static int resized_body(struct mp_job *job)
+{
+	struct sums *s = job->arg;
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .role = job->rank < WORKERS ? TUTTI_PS_WORKER
+								     : TUTTI_PS_SERVER};
+	struct tutti_ps_table *t[CODECS];
+	struct tutti_ps *ps, *fresh;
+	int c, k;
+
+	MP_OK(tutti_ps_open(job->world, &config, &ps));
+	for (k = 0; k < CODECS; k++)
+		TT_EXPECT(!make(job, ps, codecs[k], (struct tutti_ps_options){0}, &t[k]));
+	for (c = 0; c < 9 && job->rank < WORKERS; c++) {
+		TT_EXPECT(!push_some(job, t, s, job->rank, c));
+		MP_OK(tutti_ps_clock(ps));
+	}
+	if (job->rank == 1)
+		config.role = TUTTI_PS_LEAVE;
+	MP_OK(tutti_ps_resize(ps, job->world, &config, &fresh));
+	if (job->rank == 1)
+		return 0;
+	for (k = 0; k < CODECS; k++) {
+		MP_OK(tutti_ps_find(fresh, codecs[k], &t[k]));
+		if (!job->rank)
+			MP_OK(tutti_ps_flush(t[k]));
+	}
+	if (!job->rank) {
+		MP_OK(tutti_ps_clock(fresh));
+		TT_EXPECT(!check_sums(job, t, s));
+	}
+	MP_OK(tutti_ps_close(fresh));
+	return 0;
+}
+
+static void resized(void)
+{
+	struct sums *s = mp_shared_mem(sizeof(*s));
+
+	TT_CHECK(!MP_RUN(.n = 4, .env = SHM, .fn = resized_body, .arg = s));
+	munmap(s, sizeof(*s));
+}
+
+/* ---- refused ---- */
+
+static int refused_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	float u[(KEYS + 1) * WIDTH] = {0};
+	struct tutti_ps_table *t = NULL;
+	uint64_t key[KEYS + 1];
+	struct tutti_ps *ps;
+	uint32_t i;
+
+	MP_OK(mp_ps_open(job, 1, 0, &ps));
+	MP_OK(tutti_codec_create("topk:100%", &opt.codec));
+	MP_ERR(tutti_ps_rows(ps, "wide", 60000, KEYS, TUTTI_FLOAT32, &opt, &t), -EINVAL);
+	MP_SAID("the encoding of a row of 60000 elements");
+	TT_EXPECT(!t);
+	opt.publish = opt.codec;
+	MP_ERR(tutti_ps_rows(ps, "t", WIDTH, KEYS, TUTTI_FLOAT32, &opt, &t), -EINVAL);
+	MP_OK(tutti_codec_free(opt.codec));
+	TT_EXPECT(!make(job, ps, "topk:1%", (struct tutti_ps_options){0}, &t));
+	for (i = 0; i <= KEYS; i++)
+		key[i] = key_of(i);
+	if (job->rank) {
+		MP_ERR(tutti_ps_save(ps, "/nowhere/t"), -EOPNOTSUPP);
+		MP_SAID("row table 'topk:1%' has a codec");
+		MP_ERR(tutti_ps_push_rows(t, key, KEYS + 1, u, TUTTI_FLOAT32), -ENOSPC);
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void refused(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = refused_body));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {{"conserve_shm", conserve_shm},
+					       {"conserve_ofi", conserve_ofi},
+					       {"conserve_verbs", conserve_verbs},
+					       {"conserve_fault", conserve_fault},
+					       {"killed", killed},
+					       {"held", held},
+					       {"resized", resized},
+					       {"refused", refused},
+					       {NULL, NULL}};
+
+	return tt_test_main("ps_codec_rows", tests, argc, argv);
+}
