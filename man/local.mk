@@ -71,6 +71,8 @@ dist_man_MANS += \
 	man/tutti_get_accumulate.3 \
 	man/tutti_get_layout.3 \
 	man/tutti_get_strided.3 \
+	man/tutti_grid_axis.3 man/tutti_grid_comm.3 man/tutti_grid_coords.3 \
+	man/tutti_grid_create.3 man/tutti_grid_free.3 man/tutti_grid_rank.3 man/tutti_grid_size.3 \
 	man/tutti_group_end.3 \
 	man/tutti_group_start.3 \
 	man/tutti_iaccumulate.3 \

@@ -8,6 +8,7 @@
 
 #include <tutti/error.h>
 #include <tutti/comm.h>
+#include <tutti/grid.h>
 #include <tutti/request.h>
 #include <tutti/mem.h>
 #include <tutti/coll.h>

@@ -29,6 +29,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/coll/test_counters \
 	tests/mp/comm/test_comm \
 	tests/mp/comm/test_idup \
+	tests/mp/comm/test_grid \
 	tests/mp/p2p/test_p2p \
 	tests/mp/p2p/test_p2p_errors \
 	tests/mp/p2p/test_deadlines \
@@ -126,6 +127,8 @@ tests_mp_comm_test_comm_SOURCES = tests/mp/comm/test_comm.c
 tests_mp_comm_test_comm_LDADD = libttmp.la
 tests_mp_comm_test_idup_SOURCES = tests/mp/comm/test_idup.c
 tests_mp_comm_test_idup_LDADD = libttmp.la
+tests_mp_comm_test_grid_SOURCES = tests/mp/comm/test_grid.c
+tests_mp_comm_test_grid_LDADD = libttmp.la
 tests_mp_p2p_test_p2p_SOURCES = tests/mp/p2p/test_p2p.c
 tests_mp_p2p_test_p2p_LDADD = libttmp.la
 tests_mp_p2p_test_p2p_errors_SOURCES = tests/mp/p2p/test_p2p_errors.c
