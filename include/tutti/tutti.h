@@ -19,6 +19,7 @@
 #include <tutti/codec.h>
 #include <tutti/feedback.h>
 #include <tutti/lowrank.h>
+#include <tutti/graph.h>
 #include <tutti/info.h>
 
 #endif

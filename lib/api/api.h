@@ -68,6 +68,9 @@ static inline bool tt_check_place(const void *buf, ptrdiff_t low, ptrdiff_t high
 int tt_check_layout(const char *call, const char *what, const struct tutti_layout *layout,
 		    bool written, struct tt_byte_blocks *blocks);
 
+struct tutti_graph;
+int tt_check_graph(const char *call, const struct tutti_graph *graph); /* graph_calls.c */
+
 struct tutti_win;
 int tt_check_win(const char *call, const struct tutti_win *win);
 /* The same, and len bytes from offset on are in rank's window; local may be NULL if len is 0. */

@@ -9,6 +9,7 @@ include tests/unit/boot.mk
 include tests/unit/ps.mk
 include tests/unit/node.mk
 include tests/unit/reduce.mk
+include tests/unit/graph.mk
 include tests/unit/codec.mk
 include tests/unit/topo.mk
 include tests/unit/stores.mk

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Graphs: which rank averages with which, and with what weights.
+ *
+ * A graph is a local object without a communicator. All ranks make the same one. In each step rank
+ * i replaces its value by the sum over its in-neighbours j, and itself, of weight(i, j) * x_j.
+ */
+#ifndef TUTTI_GRAPH_H
+#define TUTTI_GRAPH_H
+
+#include <tutti/coll.h>
+
+#pragma GCC visibility push(default)
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct tutti_graph;
+
+/* From one rank to another, or to itself: the share of the own value. */
+struct tutti_edge {
+	int from, to;
+	double weight; /* of TUTTI_WEIGHTS_GIVEN */
+};
+
+enum tutti_weights {
+	TUTTI_WEIGHTS_GIVEN = 1,  /* those of the edges; a rank without an edge to itself: 0 */
+	TUTTI_WEIGHTS_METROPOLIS, /* 1 / (1 + the larger degree); every edge goes both ways */
+	TUTTI_WEIGHTS_IN,	  /* 1 / (1 + in-degree of the receiver): rows sum to 1 */
+	TUTTI_WEIGHTS_OUT	  /* 1 / (1 + out-degree of the sender): columns sum to 1 */
+};
+
+/**
+ * tutti_graph_ring, _torus, _star, _complete - undirected graphs with Metropolis-Hastings weights.
+ * Rank row * cols + col of a torus has the neighbours above, below, left and right. Rank 0 is the
+ * center of a star.
+ */
+int tutti_graph_ring(int nranks, struct tutti_graph **graph);
+int tutti_graph_torus(int rows, int cols, struct tutti_graph **graph);
+int tutti_graph_star(int nranks, struct tutti_graph **graph);
+int tutti_graph_complete(int nranks, struct tutti_graph **graph);
+/**
+ * tutti_graph_exponential - directed: each rank sends to the ranks 1, 2, 4, ... further on. All
+ * weights of a rank are equal.
+ */
+int tutti_graph_exponential(int nranks, struct tutti_graph **graph);
+/**
+ * tutti_graph_one_peer - in step t each rank sends to the rank 2^(t mod p) further on, p = log2 of
+ * nranks, rounded up. All weights are 1/2.
+ */
+int tutti_graph_one_peer(int nranks, struct tutti_graph **graph);
+/** tutti_graph_regular - a random connected undirected graph in which each rank has degree
+ * neighbours. The same seed gives the same graph. */
+int tutti_graph_regular(int nranks, int degree, uint64_t seed, struct tutti_graph **graph);
+/** tutti_graph_edges - the graph of these edges (copied). */
+int tutti_graph_edges(int nranks, const struct tutti_edge *edges, size_t nedges,
+		      enum tutti_weights weights, struct tutti_graph **graph);
+/** tutti_graph_free - free a graph. Calls under way keep what they need of it. NULL is no error. */
+int tutti_graph_free(struct tutti_graph *graph);
+
+/** tutti_graph_size - ranks; tutti_graph_period - steps until the graph repeats; 0 for NULL. */
+int tutti_graph_size(const struct tutti_graph *graph);
+int tutti_graph_period(const struct tutti_graph *graph);
+/** tutti_graph_weight - the share of rank from's value in rank to's next one; 0: no edge. */
+double tutti_graph_weight(const struct tutti_graph *graph, uint64_t step, int to, int from);
+/**
+ * tutti_graph_in, tutti_graph_out - store at most max of the ranks that rank receives from, or
+ * sends to, in step, in order of rank and without rank itself, and their number in *n.
+ */
+int tutti_graph_in(const struct tutti_graph *graph, uint64_t step, int rank, int *ranks, int max,
+		   int *n);
+int tutti_graph_out(const struct tutti_graph *graph, uint64_t step, int rank, int *ranks, int max,
+		    int *n);
+
+/* Properties of the weights, in every step. */
+#define TUTTI_GRAPH_ROWS 1u	 /* of each receiver they sum to 1: a common value stays */
+#define TUTTI_GRAPH_COLUMNS 2u	 /* of each sender they sum to 1: the sum over ranks stays */
+#define TUTTI_GRAPH_SYMMETRIC 4u /* weight(i, j) is weight(j, i) */
+#define TUTTI_GRAPH_DOUBLY (TUTTI_GRAPH_ROWS | TUTTI_GRAPH_COLUMNS)
+
+/** tutti_graph_check - 0 if the graph has these properties, else -EINVAL: the text names where. */
+int tutti_graph_check(const struct tutti_graph *graph, unsigned properties);
+/**
+ * tutti_graph_lambda2 - the second largest modulus of an eigenvalue, |lambda2|: disagreement
+ * shrinks by this factor per step, over many steps. Of a graph that changes: of a step, in the
+ * geometric mean over the period. 0: the ranks agree after one period. Rows or columns must sum to
+ * 1.
+ */
+int tutti_graph_lambda2(const struct tutti_graph *graph, double *lambda2);
+
+#ifdef __cplusplus
+}
+#endif
+#pragma GCC visibility pop
+#endif

@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* From a list of edges to the edges of a step: sorted by receiver, with weights by a rule. */
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+#include "lib/base/error.h"
+#include "lib/base/hash.h"
+#include "lib/graph/graph.h"
+
+void tt_edge_list_add(struct tt_edge_list *list, int from, int to, double weight)
+{
+	struct tutti_edge *more;
+
+	if (list->n == list->room) {
+		more = realloc(list->edge, (2 * list->room + 16) * sizeof(*more));
+		if (!more) {
+			list->no_memory = true;
+			return;
+		}
+		list->edge = more;
+		list->room = 2 * list->room + 16;
+	}
+	list->edge[list->n++] = (struct tutti_edge){from, to, weight};
+}
+
+void tt_edge_list_both(struct tt_edge_list *list, int a, int b)
+{
+	tt_edge_list_add(list, a, b, 0);
+	tt_edge_list_add(list, b, a, 0);
+}
+
+static int by_receiver(const void *a, const void *b)
+{
+	const struct tutti_edge *x = a, *y = b;
+
+	if (x->to != y->to)
+		return x->to < y->to ? -1 : 1;
+	return (x->from > y->from) - (x->from < y->from);
+}
+
+static int check_edge(const char *call, int n, const struct tutti_edge *e,
+		      enum tutti_weights weights)
+{
+	if (e->from < 0 || e->from >= n || e->to < 0 || e->to >= n)
+		return tt_fail(-EINVAL, "%s: the edge from %d to %d is outside of ranks 0 to %d",
+			       call, e->from, e->to, n - 1);
+	if (weights == TUTTI_WEIGHTS_GIVEN && !isfinite(e->weight))
+		return tt_fail(-EINVAL, "%s: the weight of the edge from %d to %d is not finite",
+			       call, e->from, e->to);
+	return 0;
+}
+
+/* Sorts the list and refuses what no graph has. */
+static int check_list(const char *call, int n, struct tt_edge_list *list,
+		      enum tutti_weights weights)
+{
+	struct tutti_edge *e = list->edge;
+	size_t i;
+	int err;
+
+	if (list->no_memory)
+		return tt_fail(-ENOMEM, "%s: no memory for the edges", call);
+	for (i = 0; i < list->n; i++) {
+		err = check_edge(call, n, &e[i], weights);
+		if (err)
+			return err;
+	}
+	if (list->n)
+		qsort(e, list->n, sizeof(*e), by_receiver);
+	for (i = 1; i < list->n; i++)
+		if (!by_receiver(&e[i - 1], &e[i]))
+			return tt_fail(-EINVAL, "%s: the edge from %d to %d is listed twice", call,
+				       e[i].from, e[i].to);
+	return 0;
+}
+
+/* A part of the block, which begins at a multiple of 8. */
+static size_t place(size_t *used, size_t bytes)
+{
+	size_t at = *used;
+
+	*used += (bytes + 7) / 8 * 8;
+	return at;
+}
+
+static struct tt_edges *alloc_edges(int nranks, size_t m)
+{
+	size_t n = (size_t)nranks, used = 0;
+	size_t head = place(&used, sizeof(struct tt_edges)), own = place(&used, n * sizeof(double));
+	size_t in_at = place(&used, (n + 1) * sizeof(size_t)), in = place(&used, m * sizeof(int));
+	size_t weight = place(&used, m * sizeof(double)), out_at, out;
+	struct tt_edges *edges;
+	char *block;
+
+	out_at = place(&used, (n + 1) * sizeof(size_t));
+	out = place(&used, m * sizeof(int));
+	block = calloc(1, used);
+	if (!block)
+		return NULL;
+	edges = (struct tt_edges *)(void *)(block + head);
+	edges->n = nranks;
+	edges->own = (double *)(void *)(block + own);
+	edges->in_at = (size_t *)(void *)(block + in_at);
+	edges->in = (int *)(void *)(block + in);
+	edges->weight = (double *)(void *)(block + weight);
+	edges->out_at = (size_t *)(void *)(block + out_at);
+	edges->out = (int *)(void *)(block + out);
+	atomic_init(&edges->refs, 1);
+	return edges;
+}
+
+/* The list is sorted by receiver, so each sender's receivers come in order of rank, too. */
+static void fill(struct tt_edges *edges, const struct tt_edge_list *list)
+{
+	size_t i, m = 0;
+	int r;
+
+	for (i = 0; i < list->n; i++) {
+		const struct tutti_edge *e = &list->edge[i];
+
+		if (e->from == e->to) {
+			edges->own[e->to] = e->weight;
+			continue;
+		}
+		edges->in[m] = e->from;
+		edges->weight[m++] = e->weight;
+		edges->in_at[e->to + 1]++;
+		edges->out_at[e->from + 1]++;
+	}
+	for (r = 0; r < edges->n; r++) {
+		edges->in_at[r + 1] += edges->in_at[r];
+		edges->out_at[r + 1] += edges->out_at[r];
+	}
+	for (r = 0; r < edges->n; r++)
+		for (i = edges->in_at[r]; i < edges->in_at[r + 1]; i++)
+			edges->out[edges->out_at[edges->in[i]]++] = r;
+	for (r = edges->n; r > 0; r--)
+		edges->out_at[r] = edges->out_at[r - 1];
+	edges->out_at[0] = 0;
+}
+
+static double rule_weight(const struct tt_edges *edges, int to, int from,
+			  enum tutti_weights weights)
+{
+	int in = tt_edges_in(edges, to), out = tt_edges_out(edges, from), other;
+
+	if (weights == TUTTI_WEIGHTS_IN)
+		return 1.0 / (1 + in);
+	if (weights == TUTTI_WEIGHTS_OUT)
+		return 1.0 / (1 + out);
+	other = tt_edges_in(edges, from);
+	return 1.0 / (1 + (in > other ? in : other));
+}
+
+static void weigh(struct tt_edges *edges, enum tutti_weights weights)
+{
+	size_t i;
+	int r;
+
+	for (r = 0; r < edges->n; r++) {
+		double sum = 0;
+
+		for (i = edges->in_at[r]; i < edges->in_at[r + 1]; i++) {
+			edges->weight[i] = rule_weight(edges, r, edges->in[i], weights);
+			sum += edges->weight[i];
+		}
+		edges->own[r] =
+			weights == TUTTI_WEIGHTS_OUT ? 1.0 / (1 + tt_edges_out(edges, r)) : 1 - sum;
+	}
+}
+
+/* Every edge goes both ways: in and out are the same lists. */
+static int check_both(const char *call, const struct tt_edges *edges)
+{
+	size_t i, k;
+	int r;
+
+	for (r = 0; r < edges->n; r++)
+		for (i = edges->in_at[r]; i < edges->in_at[r + 1]; i++) {
+			for (k = edges->out_at[r]; k < edges->out_at[r + 1]; k++)
+				if (edges->out[k] == edges->in[i])
+					break;
+			if (k == edges->out_at[r + 1])
+				return tt_fail(-EINVAL,
+					       "%s: there is an edge from %d to %d but none back; "
+					       "Metropolis-Hastings weights need both",
+					       call, edges->in[i], r);
+		}
+	return 0;
+}
+
+static uint64_t bits(double v)
+{
+	uint64_t b;
+
+	memcpy(&b, &v, sizeof(b));
+	return b;
+}
+
+static uint64_t hash_of(const struct tt_edges *edges)
+{
+	uint64_t h = tt_hash_add(0x6ea9, (uint64_t)edges->n);
+	size_t i;
+	int r;
+
+	for (r = 0; r < edges->n; r++) {
+		h = tt_hash_add(tt_hash_add(h, bits(edges->own[r])), edges->in_at[r + 1]);
+		for (i = edges->in_at[r]; i < edges->in_at[r + 1]; i++)
+			h = tt_hash_add(tt_hash_add(h, (uint64_t)edges->in[i]),
+					bits(edges->weight[i]));
+	}
+	return h;
+}
+
+int tt_edges_new(const char *call, int n, struct tt_edge_list *list, enum tutti_weights weights,
+		 struct tt_edges **out)
+{
+	struct tt_edges *edges;
+	int err = check_list(call, n, list, weights);
+
+	if (err)
+		return err;
+	edges = alloc_edges(n, list->n);
+	if (!edges)
+		return tt_fail(-ENOMEM, "%s: no memory for a graph of %d ranks", call, n);
+	fill(edges, list);
+	if (weights == TUTTI_WEIGHTS_METROPOLIS)
+		err = check_both(call, edges);
+	if (err) {
+		tt_edges_put(edges);
+		return err;
+	}
+	if (weights != TUTTI_WEIGHTS_GIVEN)
+		weigh(edges, weights);
+	edges->hash = hash_of(edges);
+	*out = edges;
+	return 0;
+}
+
+struct tutti_graph *tt_graph_new(int n, int period)
+{
+	struct tutti_graph *graph =
+		calloc(1, sizeof(*graph) + (size_t)period * sizeof(graph->step[0]));
+
+	if (!graph)
+		return NULL;
+	graph->magic = TT_GRAPH_MAGIC;
+	graph->n = n;
+	graph->period = period;
+	return graph;
+}
+
+void tt_graph_free(struct tutti_graph *graph)
+{
+	int i;
+
+	for (i = 0; i < graph->period; i++)
+		tt_edges_put(graph->step[i]);
+	graph->magic = 0;
+	free(graph);
+}
+
+int tt_graph_of_list(const char *call, int n, struct tt_edge_list *list, enum tutti_weights weights,
+		     struct tutti_graph **out)
+{
+	struct tutti_graph *graph = tt_graph_new(n, 1);
+	int err = graph ? tt_edges_new(call, n, list, weights, &graph->step[0])
+			: tt_fail(-ENOMEM, "%s: no memory for a graph of %d ranks", call, n);
+
+	free(list->edge);
+	if (err && graph)
+		tt_graph_free(graph);
+	if (!err)
+		*out = graph;
+	return err;
+}

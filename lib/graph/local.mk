@@ -1,0 +1,3 @@
+# SPDX-License-Identifier: BSD-3-Clause
+libtt_la_SOURCES += lib/graph/graph.h lib/graph/graph_edges.c lib/graph/graph_regular.c \
+	lib/graph/graph_check.c

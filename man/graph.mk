@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: BSD-3-Clause
+dist_man_MANS += man/tutti_decentralized.7 \
+	man/tutti_graph_ring.3 man/tutti_graph_torus.3 man/tutti_graph_star.3 \
+	man/tutti_graph_complete.3 man/tutti_graph_exponential.3 man/tutti_graph_one_peer.3 \
+	man/tutti_graph_regular.3 man/tutti_graph_edges.3 man/tutti_graph_free.3 \
+	man/tutti_graph_size.3 man/tutti_graph_period.3 man/tutti_graph_weight.3 \
+	man/tutti_graph_in.3 man/tutti_graph_out.3 man/tutti_graph_check.3 \
+	man/tutti_graph_lambda2.3
