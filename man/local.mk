@@ -5,6 +5,7 @@ include man/ps.mk
 include man/diag.mk
 include man/codec.mk
 include man/graph.mk
+include man/train.mk
 
 dist_man_MANS += \
 	man/tutti_info.1 man/tutti_run.1 man/tutti_sim.1 man/tutti_explain.1 man/tutti_tune.1 \

@@ -20,6 +20,7 @@
 #include <tutti/feedback.h>
 #include <tutti/lowrank.h>
 #include <tutti/graph.h>
+#include <tutti/extend.h>
 #include <tutti/info.h>
 
 #endif

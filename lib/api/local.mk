@@ -7,4 +7,4 @@ libtt_la_SOURCES += \
 	lib/api/job_calls.c lib/api/layout_calls.c lib/api/mem_calls.c lib/api/notify_calls.c \
 	lib/api/op_calls.c lib/api/p2p_calls.c lib/api/ps_calls.c lib/api/ps_setup_calls.c \
 	lib/api/reduce_calls.c lib/api/request_calls.c lib/api/request_set_calls.c \
-	lib/api/rma_calls.c lib/api/strided_calls.c lib/api/struct_call.c
+	lib/api/rma_calls.c lib/api/rule_calls.c lib/api/strided_calls.c lib/api/struct_call.c

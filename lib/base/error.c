@@ -2,6 +2,8 @@
 /* Error texts and the per-thread record of the last failure. */
 #include "lib/base/error.h"
 
+#include <tutti/extend.h>
+
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -111,4 +113,15 @@ int tutti_last_error(struct tutti_error_info *info)
 		return -ENOENT;
 	tt_sized_store(&tt_error_info_sized, info, &last);
 	return 0;
+}
+
+int tutti_set_last_error(int code, const char *text)
+{
+	if (code >= 0)
+		return tt_fail(-EINVAL,
+			       "tutti_set_last_error: code is %d; pass a negative error code",
+			       code);
+	if (!text)
+		return tt_fail(-EINVAL, "tutti_set_last_error: text is NULL");
+	return tt_fail(code, "%s", text);
 }

@@ -11,19 +11,11 @@
 #include "lib/ps/ps_open.h"
 #include "lib/base/hash.h"
 #include "lib/ps/worker/accumulate.h"
-
-static double or_default(double value, double other)
-{
-	return value != 0 ? value : other;
-}
+#include "lib/rules/rule_numbers.h"
 
 static void defaults(struct tutti_ps_options *o, bool rows)
 {
-	o->rate = or_default(o->rate, 0.01);
-	o->momentum = or_default(o->momentum, 0.9);
-	o->beta1 = or_default(o->beta1, 0.9);
-	o->beta2 = or_default(o->beta2, o->rule == TUTTI_PS_RMSPROP ? 0.99 : 0.999);
-	o->epsilon = or_default(o->epsilon, o->rule == TUTTI_PS_ADAGRAD ? 1e-10 : 1e-8);
+	tt_rule_defaults(o);
 	if (!o->block)
 		o->block = rows ? TT_PS_ROW_BLOCK : TT_PS_BLOCK;
 }
@@ -39,10 +31,10 @@ static bool is_integer(enum tutti_datatype type)
 	return type < TUTTI_BOOL && type != TUTTI_INT16 && type != TUTTI_UINT16;
 }
 
-/* ---- a rule's numbers: 0 selects the default ---- */
+/* ---- initial values ---- */
 
-/* The largest number that a rule of this type computes with, or that a value can be. */
-static double largest(enum tutti_datatype type, bool value)
+/* The largest number that a value can be. */
+static double largest(enum tutti_datatype type)
 {
 	static const double most[] = {[TUTTI_INT8] = INT8_MAX,
 				      [TUTTI_UINT8] = UINT8_MAX,
@@ -55,8 +47,6 @@ static double largest(enum tutti_datatype type, bool value)
 				      [TUTTI_FLOAT32] = FLT_MAX,
 				      [TUTTI_FLOAT64] = DBL_MAX};
 
-	if (!value)
-		return type == TUTTI_FLOAT64 ? DBL_MAX : FLT_MAX;
 	return most[type];
 }
 
@@ -68,53 +58,13 @@ static double lowest(enum tutti_datatype type)
 	case TUTTI_UINT64:
 		return 0;
 	default:
-		return -largest(type, true);
+		return -largest(type);
 	}
-}
-
-/* 0 or more. Rounded to the type of the computation, it must be neither 0 nor infinite. */
-static int check_factor(const char *name, double x, enum tutti_datatype type)
-{
-	double most = largest(type, false);
-
-	if (!(x >= 0 && x <= most))
-		return tt_fail(-EINVAL,
-			       "a table's options: %s is %g; it must be 0 (the default) to %g",
-			       name, x, most);
-	if (x > 0 && type != TUTTI_FLOAT64 && !(float)x)
-		return tt_fail(
-			-EINVAL,
-			"a table's options: %s is %g, which is 0 in the float that a table of %s "
-			"computes with; make it larger",
-			name, x, tt_datatype_name(type));
-	return 0;
-}
-
-/* The share of the state that is kept: with 1 or more the state grows without bound. */
-static int check_share(const char *name, double x)
-{
-	return x >= 0 && x < 1
-		       ? 0
-		       : tt_fail(-EINVAL,
-				 "a table's options: %s is %g; it must be 0 (the default) or "
-				 "more, and less than 1",
-				 name, x);
-}
-
-static int check_rule(const struct tutti_ps_options *o, enum tutti_datatype type)
-{
-	int err = check_factor("rate", o->rate, type);
-
-	err = err ? err : check_factor("epsilon", o->epsilon, type);
-	err = err ? err : check_factor("weight_decay", o->weight_decay, type);
-	err = err ? err : check_share("momentum", o->momentum);
-	err = err ? err : check_share("beta1", o->beta1);
-	return err ? err : check_share("beta2", o->beta2);
 }
 
 static int check_init(const struct tutti_ps_options *o, enum tutti_datatype type)
 {
-	double low = lowest(type), high = largest(type, true);
+	double low = lowest(type), high = largest(type);
 	bool b = o->init == TUTTI_PS_UNIFORM;
 
 	if (!isfinite(o->init_a) || !isfinite(o->init_b))
@@ -147,7 +97,7 @@ static int check_init(const struct tutti_ps_options *o, enum tutti_datatype type
 
 static int check_numbers(const struct tutti_ps_options *o, enum tutti_datatype type)
 {
-	int err = check_rule(o, type);
+	int err = tt_rule_check("a table's options", o, type);
 
 	if (!err && o->block > TT_PS_BLOCK)
 		err = tt_fail(-EINVAL,

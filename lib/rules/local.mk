@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-libtt_la_SOURCES += lib/rules/rule.h
+libtt_la_SOURCES += lib/rules/rule.h lib/rules/rule_numbers.c lib/rules/rule_numbers.h
 
 # The update rules, once for each level of instructions, as lib/reduce builds its kernels. The
 # serial ones are with those that any CPU has, for their flags.

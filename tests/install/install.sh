@@ -18,6 +18,14 @@ pc()
 	PKG_CONFIG_PATH=$root/lib/pkgconfig pkg-config --define-variable=prefix="$root" "$@" tutti
 }
 
+# The same of libtutti_train, whose package requires the other one.
+pc_train()
+{
+	sed "s,^prefix=.*,prefix=$root," "$root/lib/pkgconfig/tutti.pc" >"$tmp/tutti.pc"
+	sed "s,^prefix=.*,prefix=$root," "$root/lib/pkgconfig/tutti_train.pc" >"$tmp/tutti_train.pc"
+	PKG_CONFIG_PATH=$tmp pkg-config "$@" tutti_train
+}
+
 test_headers()
 {
 	bad=0
@@ -70,6 +78,27 @@ test_static()
 		die "does not link"
 	! ldd "$tmp/static/program" | grep libtutti || die "libtutti.so was linked all the same"
 	runs "$tmp/static/program"
+}
+
+# libtutti_train's own package pulls in libtutti.
+test_train()
+{
+	for flags in $(pc_train --cflags --libs); do
+		case $flags in -ltutti_train | -ltutti) echo "$flags" ;; esac
+	done >"$tmp/libs"
+	[ "$(tr '\n' , <"$tmp/libs")" = "-ltutti_train,-ltutti," ] || die "links $(cat "$tmp/libs")"
+	[ -f "$root/lib/libtutti_train.so" ] || skip "there is no shared library"
+	cc -std=c11 -pedantic -Wall $sanitized $(pc_train --cflags) \
+		"$TT_SRC/tests/install/train_program.c" -o "$tmp/train" $(pc_train --libs) ||
+		die "does not link"
+	LD_LIBRARY_PATH=$root/lib "$tmp/train" || die "status $?"
+	[ -f "$root/lib/libtutti_train.a" ] || return 0
+	mkdir -p "$tmp/static_train"
+	cp "$root/lib/libtutti.a" "$root/lib/libtutti_train.a" "$tmp/static_train"
+	cc -std=c11 -pedantic -Wall $sanitized $(pc_train --cflags) \
+		"$TT_SRC/tests/install/train_program.c" -o "$tmp/static_train/program" \
+		-L"$tmp/static_train" $(pc_train --static --libs) || die "does not link statically"
+	"$tmp/static_train/program" || die "static: status $?"
 }
 
 test_programs()
@@ -147,7 +176,7 @@ test_uninstall()
 	[ -z "$left" ] || die "left behind: $left"
 }
 
-for t in headers shared cxx static programs missing_library uninstall; do
+for t in headers shared cxx static train programs missing_library uninstall; do
 	run $t test_$t
 done
 finish

@@ -62,8 +62,9 @@ test_format()
 
 test_basenames()
 {
-	tracked 'lib/*.[ch]' 'transports/*.[ch]' | xargs -n 1 basename | sort | uniq -d |
-		found "base names that occur twice in lib/ and transports/"
+	tracked 'lib/*.[ch]' 'transports/*.[ch]' 'train/*.[ch]' | xargs -n 1 basename |
+		sort | uniq -d |
+		found "base names that occur twice in lib/, transports/ and train/"
 }
 
 # text PATTERN [OPTION]...: lines of code, pages and prose that match
@@ -71,8 +72,9 @@ text()
 {
 	pattern=$1
 	shift
-	grep -rnE "$@" -e "$pattern" lib transports include man tools perf examples tests doc \
-		README.md CONTRIBUTING.md SECURITY.md --include='*.[ch1-9]' --include='*.md'
+	grep -rnE "$@" -e "$pattern" lib transports train include man tools perf examples \
+		tests doc README.md CONTRIBUTING.md SECURITY.md \
+		--include='*.[ch1-9]' --include='*.md'
 }
 
 # A sentence starts with its subject, not with a clause that stands for one.
@@ -115,9 +117,9 @@ test_terms()
 # what failed: why (numbers); what to do: lower case, no full stop
 test_errors()
 {
-	tracked 'lib/*.c' 'transports/*.c' |
-		xargs grep -nE -e 'tt_(fail|fail_rank|warn|log)[a-z_]*\(.*"[A-Z][a-z]+ ' \
-			-e 'tt_fail[a-z_]*\(.*[a-z]\."' |
+	tracked 'lib/*.c' 'transports/*.c' 'train/*.c' |
+		xargs grep -nE -e 'tt_(train_)?(fail|fail_rank|warn|log)[a-z_]*\(.*"[A-Z][a-z]+ ' \
+			-e 'tt_(train_)?fail[a-z_]*\(.*[a-z]\."' |
 		found "error texts that start upper case or end in a full stop"
 }
 

@@ -50,7 +50,7 @@ include_rules()
 
 sources()
 {
-	find lib transports tools perf examples man -name '*.[ch]' -o -name '*.def'
+	find lib transports train tools perf examples man -name '*.[ch]' -o -name '*.def'
 }
 
 # included FILE: what it includes in quotes
@@ -142,32 +142,56 @@ test_transports_listed()
 	return $bad
 }
 
+# mapped LIBRARY: the functions of its map
 mapped()
 {
-	sed -n '/global:/,/local:/s/^[[:space:]]*\([a-z0-9_]*\);.*/\1/p' libtutti.map | sort
+	sed -n '/global:/,/local:/s/^[[:space:]]*\([a-z0-9_]*\);.*/\1/p' "$1.map" | sort
 }
 
-# Functions of the public headers, function types left out.
+# declared HEADER: functions of a public header and those it includes, function types left out
 declared()
 {
-	for h in include/tutti/*.h; do
-		echo "#include <tutti/$(basename "$h")>"
-	done | cc -E -P -Iinclude -xc - | grep -v '^#' | tr '\n' ' ' | tr ';{' '\n\n' |
-		grep -v typedef | grep -o '\<tutti_[a-z0-9_]* *(' | tr -d ' (' | sort -u
+	echo "#include <tutti/$1>" | cc -E -P -Iinclude -xc - | grep -v '^#' | tr '\n' ' ' |
+		tr ';{' '\n\n' | grep -v typedef | grep -o '\<tutti_[a-z0-9_]* *(' | tr -d ' (' |
+		sort -u
 }
 
-test_symbols()
+# Each public header is part of tutti.h, or of train.h, which is libtutti_train's.
+test_public_headers()
 {
-	mapped >"$tmp/mapped"
-	declared >"$tmp/declared"
-	diff "$tmp/mapped" "$tmp/declared" ||
-		die "libtutti.map (<) and the public headers (>) differ"
-	so=$TT_BUILD/.libs/libtutti.so
+	printf '#include <tutti/tutti.h>\n#include <tutti/train.h>\n' |
+		cc -M -Iinclude -xc - | tr ' ' '\n' |
+		sed -n 's,^include/tutti/,,p' | sort >"$tmp/part"
+	ls include/tutti | diff "$tmp/part" - ||
+		die "headers that neither tutti.h nor train.h includes (>)"
+	! cc -M -Iinclude -xc include/tutti/tutti.h | grep -q tutti/train.h ||
+		die "tutti.h includes train.h"
+}
+
+# symbols LIBRARY DECLARED: map, declarations and the built library have the same functions
+symbols()
+{
+	mapped "$1" >"$tmp/mapped"
+	diff "$tmp/mapped" "$2" || die "$1.map (<) and the public headers (>) differ"
+	so=$TT_BUILD/.libs/$1.so
 	[ -f "$so" ] || skip "there is no shared library"
 	nm -D --defined-only "$so" | awk '$2 != "A" { sub(/@.*/, "", $3); print $3 }' |
 		sort >"$tmp/exported"
 	diff "$tmp/mapped" "$tmp/exported" ||
-		die "libtutti.map (<) and libtutti.so's symbols (>) differ"
+		die "$1.map (<) and $1.so's symbols (>) differ"
+}
+
+test_symbols()
+{
+	declared tutti.h >"$tmp/declared"
+	symbols libtutti "$tmp/declared"
+}
+
+test_train_symbols()
+{
+	declared tutti.h >"$tmp/below"
+	declared train.h | comm -23 - "$tmp/below" >"$tmp/declared"
+	symbols libtutti_train "$tmp/declared"
 }
 
 # Libraries of transports are loaded when a transport is opened: their constructors take 200 ms.
@@ -183,7 +207,7 @@ test_needed()
 test_man_functions()
 {
 	bad=0
-	for symbol in $(mapped); do
+	for symbol in $(mapped libtutti) $(mapped libtutti_train); do
 		[ -f "man/$symbol.3" ] || { echo "no man/$symbol.3"; bad=1; }
 	done
 	return $bad
@@ -277,7 +301,7 @@ test_lists()
 	bad=0
 	find . -path ./build -prune -o -name '*.mk' -exec cat {} + >"$tmp/all.mk"
 	cat Makefile.am >>"$tmp/all.mk"
-	for mk in $(find lib transports tools perf examples man doc tests -name '*.mk'); do
+	for mk in $(find lib transports train tools perf examples man doc tests -name '*.mk'); do
 		grep -qx "include $mk" "$tmp/all.mk" ||
 			{ echo "$mk is included nowhere"; bad=1; }
 	done
@@ -363,8 +387,8 @@ test_wire_types()
 	return $bad
 }
 
-for t in include_table includes transports_listed symbols needed man_functions man_programs \
-	man_lint man_listed spdx leftovers struct_sizes \
+for t in include_table includes transports_listed public_headers symbols train_symbols \
+	needed man_functions man_programs man_lint man_listed spdx leftovers struct_sizes \
 	lists ci_names algorithms wire_types; do
 	run $t test_$t
 done

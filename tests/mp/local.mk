@@ -2,3 +2,4 @@
 include tests/mp/run.mk
 include tests/mp/examples.mk
 include tests/mp/coll.mk
+include tests/mp/train.mk

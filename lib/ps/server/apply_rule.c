@@ -4,10 +4,10 @@
  * are widened before and rounded afterwards. The state of a rule has the precision of the
  * computation.
  */
-#include <math.h>
 #include <string.h>
 
 #include "lib/ps/ps.h"
+#include "lib/rules/rule_numbers.h"
 
 size_t tt_ps_state_size(enum tutti_datatype datatype)
 {
@@ -25,10 +25,7 @@ static void by_rule(const struct tutti_ps_table *t, void *value, const void *upd
 				  .s2 = state2,
 				  .count = count};
 
-	if (tt_rule_states(t->opt.rule) == 2) {
-		job.bias1 = 1 - pow(t->opt.beta1, (double)step);
-		job.bias2 = 1 - pow(t->opt.beta2, (double)step);
-	}
+	tt_rule_set_step(&job, step);
 	tt_rule_apply(&job);
 }
 

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# Tests of libtutti_train.
+TT_TRAIN_TESTS = tests/mp/train/test_train
+check_PROGRAMS += $(TT_TRAIN_TESTS)
+TESTS += $(TT_TRAIN_TESTS)
+tests_mp_train_test_train_SOURCES = tests/mp/train/test_train.c
+tests_mp_train_test_train_LDADD = libtt_train.la libttmp.la -lm

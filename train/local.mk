@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# libtutti_train: what training loops need around libtutti, over its public headers only. Tests link
+# libtt_train.la beside their copy of libtutti.
+tuttiinclude_HEADERS += include/tutti/train.h
+lib_LTLIBRARIES += libtutti_train.la
+noinst_LTLIBRARIES += libtt_train.la
+libtt_train_la_SOURCES = train/train_fail.c train/train_fail.h
+
+libtutti_train_la_SOURCES =
+libtutti_train_la_LIBADD = libtt_train.la libtutti.la $(JANSSON_LIBS) -lpthread -lm
+libtutti_train_la_LDFLAGS = -version-info 0:0:0 \
+	-Wl,--version-script=$(top_srcdir)/libtutti_train.map \
+	-Wl,-Bsymbolic-functions $(TT_NO_UNDEFINED)
+EXTRA_libtutti_train_la_DEPENDENCIES = libtutti_train.map

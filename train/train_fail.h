@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Errors and structs of the caller for libtutti_train, which sees the public headers only. */
+#ifndef TT_TRAIN_FAIL_H
+#define TT_TRAIN_FAIL_H
+
+#include <tutti/train.h>
+
+/* Makes the sentence this thread's last error and returns code. */
+int tt_train_fail(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/*
+ * Copies the caller's struct, which starts with its size, to own of known bytes: fields that it
+ * lacks become 0, fields beyond known must be 0. least: the size of its first version.
+ */
+int tt_train_read_config(const char *call, const void *user, size_t least, size_t known, void *own);
+
+#endif
