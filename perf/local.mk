@@ -25,6 +25,11 @@ noinst_PROGRAMS += perf/waits
 perf_waits_SOURCES = perf/waits.c
 perf_waits_LDADD = libtutti.la
 
+# What perf/launchers starts.
+noinst_PROGRAMS += perf/first_call
+perf_first_call_SOURCES = perf/first_call.c
+perf_first_call_LDADD = libtutti.la
+
 # What perf/compare_verbs compares with besides perftest.
 if HAVE_VERBS
 noinst_PROGRAMS += perf/bare_verbs
@@ -35,7 +40,7 @@ endif
 EXTRA_DIST += perf/staleness perf/staleness.gp perf/relay perf/compare_verbs perf/scale \
 	perf/servers perf/predict perf/tune perf/hier perf/advice perf/codecs perf/factors \
 	perf/hosts.inc perf/training perf/training.gp \
-	perf/instructions perf/waiting \
+	perf/instructions perf/waiting perf/launchers \
 	perf/compare/compare perf/compare/report.awk perf/compare/curves.awk \
 	perf/compare/curves.gp perf/compare/heat.awk perf/compare/heat.gp perf/compare/drive.h \
 	perf/compare/drive.c perf/compare/operations.c perf/compare/drive_tutti.c \
@@ -70,6 +75,9 @@ perf-instructions: all
 # The default way to wait beside TUTTI_WAIT=yield.
 perf-waiting: all
 	TT_BUILD=$(abs_top_builddir) $(SHELL) $(srcdir)/perf/waiting
+# Seconds from a launcher's command to the first all-reduce.
+perf-launchers: all
+	TT_BUILD=$(abs_top_builddir) $(SHELL) $(srcdir)/perf/launchers
 # Codecs of one thread beside a copy, in and out of the cache; as root: codecs and factors on shaped
 # hosts, and what is predicted of codecs there.
 perf-codec: all
@@ -90,6 +98,6 @@ perf-floor: all
 EXTRA_DIST += perf/overlaps
 perf-overlap: all
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/overlaps $(WHERE)
-.PHONY: perf-overlap perf-floor
+.PHONY: perf-overlap perf-floor perf-launchers
 .PHONY: perf-codec perf-hier perf-relay perf-instructions perf-staleness perf-compare perf-waiting \
 	perf-compare-quick perf-scale perf-sim perf-tune perf-training

@@ -16,12 +16,12 @@ static int look_up(void *handle, const struct tt_library *library)
 	void *address;
 
 	for (s = library->symbols; s < library->symbols + library->count; s++) {
-		address = dlvsym(handle, s->name, s->version);
+		address = s->version ? dlvsym(handle, s->name, s->version) : dlsym(handle, s->name);
 		if (!address)
-			return tt_fail(
-				-TUTTI_ETRANSPORT,
-				"%s: no function %s of version %s; install a later package %s",
-				library->soname, s->name, s->version, library->package);
+			return tt_fail(-TUTTI_ETRANSPORT,
+				       "%s: no function %s%s%s; install a later package %s",
+				       library->soname, s->name, s->version ? " of version " : "",
+				       s->version ? s->version : "", library->package);
 		memcpy(s->at, &address, sizeof(address));
 	}
 	return 0;

@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-/* A function to look up: its name, its symbol version, and where its address goes. */
+/* A function to look up: its name, its symbol version (NULL: none), where its address goes. */
 struct tt_symbol {
 	const char *name, *version;
 	void *at;

@@ -29,6 +29,7 @@
 #define TT_GONE_LEFT "it waited in vain for the others at the end, and left"
 
 struct tt_boot;
+struct tt_kvs;
 
 /*
  * Message types on the control tree; a handler runs in the control thread and must not block long.
@@ -81,7 +82,8 @@ struct tt_boot_params {
 	char boot_name[96]; /* the launcher's job, TUTTI_JOB_ID: part of that file's name */
 	bool nameless;	    /* cannot be told from other jobs of its launcher */
 	bool one_host;	    /* the launcher says that all ranks are on this host */
-	bool boot_secret;   /* the secret is in that file, not from TUTTI_SECRET_* */
+	const struct tt_kvs *kvs; /* the launcher's key-value space; NULL: none */
+	bool boot_secret;	  /* the secret is in that file, not from TUTTI_SECRET_* */
 	bool gate; /* that file is the gate's, through which this process came; admission.h */
 	const struct tutti_error_info
 		*broken; /* this rank cannot take part, and only reports why */
@@ -97,8 +99,8 @@ struct tt_boot_params {
  * Reads config (may be NULL) and the environment: config.nranks with id or allgather; TUTTI_RANK
  * and its companions (tutti_run); RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR, MASTER_PORT
  * (torchrun); TUTTI_BOOT_DIR with rank and size, which may also come from srun or the mpirun of
- * Open MPI and MPICH. Without any of these: a single process. Errors name the variable and the
- * reason.
+ * Open MPI and MPICH; else these launchers' key-value space. Without any of these: a single
+ * process. Errors name the variable and the reason.
  */
 int tt_boot_discover(const struct tutti_config *config, const struct tt_env *env,
 		     struct tt_boot_params *params);

@@ -9,6 +9,8 @@ libtt_la_SOURCES += \
 	lib/boot/rendezvous/admission.h lib/boot/rendezvous/auth.c lib/boot/rendezvous/auth.h \
 	lib/boot/rendezvous/bootdir.c lib/boot/rendezvous/bootdir.h lib/boot/rendezvous/discover.c \
 	lib/boot/rendezvous/discover.h lib/boot/rendezvous/join.c lib/boot/rendezvous/launcher.c \
-	lib/boot/rendezvous/launcher.h lib/boot/rendezvous/link.c lib/boot/rendezvous/link.h \
+	lib/boot/rendezvous/launcher.h lib/boot/rendezvous/launcher_kvs.c \
+	lib/boot/rendezvous/launcher_kvs.h lib/boot/rendezvous/launcher_pmi1.c \
+	lib/boot/rendezvous/launcher_pmix.c lib/boot/rendezvous/link.c lib/boot/rendezvous/link.h \
 	lib/boot/rendezvous/pack.h lib/boot/rendezvous/secret.c lib/boot/rendezvous/secure.h \
 	lib/boot/rendezvous/store.c lib/boot/rendezvous/unique_id.c

@@ -2,7 +2,7 @@
 boot_help = tests/unit/boot_help.c tests/unit/boot_help.h
 boot_tests = tests/unit/test_boot_start tests/unit/test_boot_kill tests/unit/test_boot_mend \
 	tests/unit/test_boot_alive tests/unit/test_boot_refuse tests/unit/test_boot_stop \
-	tests/unit/test_boot_find
+	tests/unit/test_boot_find tests/unit/test_boot_kvs
 check_PROGRAMS += $(boot_tests)
 TESTS += $(boot_tests)
 tests_unit_test_boot_start_SOURCES = tests/unit/test_boot_start.c $(boot_help)
@@ -19,3 +19,5 @@ tests_unit_test_boot_stop_SOURCES = tests/unit/test_boot_stop.c $(boot_help)
 tests_unit_test_boot_stop_LDADD = libtttest.la
 tests_unit_test_boot_find_SOURCES = tests/unit/test_boot_find.c $(boot_help)
 tests_unit_test_boot_find_LDADD = libtttest.la
+tests_unit_test_boot_kvs_SOURCES = tests/unit/test_boot_kvs.c $(boot_help)
+tests_unit_test_boot_kvs_LDADD = libtttest.la

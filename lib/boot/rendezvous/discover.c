@@ -7,7 +7,7 @@
  *			variables (launcher.c); none of these: a single process. TUTTI_JOIN
  *			without config.nranks: the gate of a job assigns it (admission.c)
  *	where is rank 0? config.id or config.allgather; TUTTI_STORE; TUTTI_BOOT_DIR; MASTER_ADDR
- *			and MASTER_PORT
+ *			and MASTER_PORT; the launcher's key-value space (launcher_kvs.c)
  */
 #include "lib/boot/rendezvous/discover.h"
 
@@ -21,6 +21,7 @@
 #include "lib/boot/rendezvous/address.h"
 #include "lib/boot/rendezvous/admission.h"
 #include "lib/boot/rendezvous/launcher.h"
+#include "lib/boot/rendezvous/launcher_kvs.h"
 
 #define RANKS_MAX (1 << 24)
 
@@ -141,7 +142,8 @@ static int where_master(struct tt_boot_params *p)
 	if (!addr)
 		return tt_fail(
 			-EINVAL,
-			"this is rank %d of %d (%s), but nothing says where rank 0 is; set "
+			"this is rank %d of %d (%s), but nothing says where rank 0 is; start with "
+			"srun --mpi=pmi2 or --mpi=pmix if this is Slurm, or set "
 			"TUTTI_BOOT_DIR to a directory that all ranks share, TUTTI_STORE, or "
 			"MASTER_ADDR and MASTER_PORT, or give config.id (for a job of one "
 			"process set TUTTI_RANK=0 and TUTTI_NRANKS=1)",
@@ -229,7 +231,8 @@ static int where(const struct tutti_config *config, const struct tt_env *env,
 	if (env->store.is_set)
 		return where_store(env, p);
 	if (!env->boot_dir.is_set)
-		return where_master(p);
+		return p->kvs && !tt_launcher_text("MASTER_ADDR") ? tt_kvs_meet(p)
+								  : where_master(p);
 	err = use_dir(env, p);
 	snprintf(p->origin, sizeof(p->origin), "directory");
 	return err;

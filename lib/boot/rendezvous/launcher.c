@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "lib/base/proc.h"
+#include "lib/boot/rendezvous/launcher_kvs.h"
 
 #define RANKS_MAX (1 << 24)
 #define ANCESTORS_MAX 64
@@ -30,6 +31,8 @@ static const struct tt_launcher {
 	const char *rank, *nranks, *local_rank;
 	const char *nlocal, *nnodes; /* processes on this host, hosts */
 	const char *job[4];	     /* the first is required */
+	const struct tt_kvs *kvs;
+	const char *kvs_rank, *kvs_place; /* variables of that space: rank, how it is reached */
 } launchers[] = {
 	{"torch",
 	 "RANK",
@@ -37,36 +40,60 @@ static const struct tt_launcher {
 	 "LOCAL_RANK",
 	 "LOCAL_WORLD_SIZE",
 	 NULL,
-	 {"MASTER_PORT", "MASTER_ADDR", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"}},
+	 {"MASTER_PORT", "MASTER_ADDR", "TORCHELASTIC_RUN_ID", "TORCHELASTIC_RESTART_COUNT"},
+	 NULL,
+	 NULL,
+	 NULL},
 	{"ompi",
 	 "OMPI_COMM_WORLD_RANK",
 	 "OMPI_COMM_WORLD_SIZE",
 	 "OMPI_COMM_WORLD_LOCAL_RANK",
 	 "OMPI_COMM_WORLD_LOCAL_SIZE",
 	 NULL,
-	 {"PMIX_NAMESPACE", "OMPI_MCA_orte_hnp_uri"}},
-	{"pmi", "PMI_RANK", "PMI_SIZE", "MPI_LOCALRANKID", "MPI_LOCALNRANKS", NULL, {"PMI_JOBID"}},
+	 {"PMIX_NAMESPACE", "OMPI_MCA_orte_hnp_uri"},
+	 &tt_kvs_pmix,
+	 "PMIX_RANK",
+	 "PMIX_NAMESPACE"},
+	{"pmi",
+	 "PMI_RANK",
+	 "PMI_SIZE",
+	 "MPI_LOCALRANKID",
+	 "MPI_LOCALNRANKS",
+	 NULL,
+	 {"PMI_JOBID"},
+	 &tt_kvs_pmi1,
+	 "PMI_RANK",
+	 "PMI_FD"},
 	{"mv2",
 	 "MV2_COMM_WORLD_RANK",
 	 "MV2_COMM_WORLD_SIZE",
 	 "MV2_COMM_WORLD_LOCAL_RANK",
 	 "MV2_COMM_WORLD_LOCAL_SIZE",
 	 NULL,
-	 {NULL}},
+	 {NULL},
+	 NULL,
+	 NULL,
+	 NULL},
 	{"flux",
 	 "FLUX_TASK_RANK",
 	 "FLUX_JOB_SIZE",
 	 "FLUX_TASK_LOCAL_ID",
 	 NULL,
 	 "FLUX_JOB_NNODES",
-	 {"FLUX_JOB_ID"}},
+	 {"FLUX_JOB_ID"},
+	 NULL,
+	 NULL,
+	 NULL},
 	{"slurm",
 	 "SLURM_PROCID",
 	 "SLURM_STEP_NUM_TASKS",
 	 "SLURM_LOCALID",
 	 NULL,
 	 "SLURM_STEP_NUM_NODES",
-	 {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_CLUSTER_NAME", "SLURM_RESTART_COUNT"}},
+	 {"SLURM_JOB_ID", "SLURM_STEP_ID", "SLURM_CLUSTER_NAME", "SLURM_RESTART_COUNT"},
+	 &tt_kvs_pmix,
+	 "PMIX_RANK",
+	 "PMIX_NAMESPACE"},
 };
 
 #define NLAUNCHERS (sizeof(launchers) / sizeof(launchers[0]))
@@ -194,6 +221,16 @@ static void find_name(const struct tt_launcher *l, struct tt_boot_params *p)
 	snprintf(p->boot_name, sizeof(p->boot_name), "%s", l->word);
 }
 
+/* Another launcher of the same processes may know: srun beside the PMI variables that it sets. */
+static bool on_one_host(const struct tt_launcher *l, const struct tt_boot_params *p)
+{
+	for (; l < launchers + NLAUNCHERS; l++)
+		if (is_number(l->rank, p->rank) && is_number(l->nranks, p->nranks) &&
+		    (is_number(l->nlocal, p->nranks) || is_number(l->nnodes, 1)))
+			return true;
+	return false;
+}
+
 int tt_launcher_fill(const struct tt_launcher *l, struct tt_boot_params *p)
 {
 	int err = tt_launcher_number(l->nranks, 1, RANKS_MAX, &p->nranks);
@@ -207,8 +244,10 @@ int tt_launcher_fill(const struct tt_launcher *l, struct tt_boot_params *p)
 	if (p->rank >= p->nranks)
 		return tt_fail(-EINVAL, "%s=%d: must be from 0 to %d, as %s=%d", l->rank, p->rank,
 			       p->nranks - 1, l->nranks, p->nranks);
-	p->one_host = is_number(l->nlocal, p->nranks) || is_number(l->nnodes, 1);
+	p->one_host = on_one_host(l, p);
 	find_name(l, p);
+	if (l->kvs && tt_launcher_text(l->kvs_place) && is_number(l->kvs_rank, p->rank))
+		p->kvs = l->kvs;
 	snprintf(p->origin, sizeof(p->origin), "%s", l == launchers ? "torchrun" : l->rank);
 	return 0;
 }

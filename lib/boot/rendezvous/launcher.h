@@ -13,7 +13,7 @@ const char *tt_launcher_text(const char *name);
 int tt_launcher_number(const char *name, long lo, long hi, int *value);
 /* The innermost launcher that has numbered this process; NULL: none. */
 const struct tt_launcher *tt_launcher_find(void);
-/* Fills in rank, size, local rank, whether all ranks are on this host, and the job's name. */
+/* Fills in rank, size, local rank, whether all ranks are on this host, the job's name and space. */
 int tt_launcher_fill(const struct tt_launcher *launcher, struct tt_boot_params *params);
 /* Without a launcher: fails if a variable suggests that there are more processes. */
 int tt_launcher_check_alone(void);

@@ -117,6 +117,7 @@ start_slurm()
 	for p in slurmctld slurmd slurmstepd; do # Debian's alternatives
 		[ -e /usr/sbin/$p ] || ln -s $p-wlm /usr/sbin/$p
 	done
+	mkdir -p /run/tmp.node0 /run/tmp.node1 # the two nodes would meet in /tmp
 	mkdir -p /run/munge /etc/munge /var/lib/munge /var/log/munge /etc/slurm /var/spool/slurmctld
 	head -c 64 /dev/urandom >/etc/munge/munge.key && chmod 600 /etc/munge/munge.key &&
 		chmod 755 /run/munge &&
@@ -137,6 +138,7 @@ start_slurm()
 		SlurmctldLogFile=/var/log/slurmctld.log
 		SlurmdLogFile=/var/log/slurmd.%n.log
 		MpiDefault=none
+		TmpFS=/run/tmp.%n
 		NodeName=node[0-1] CPUs=4 State=UNKNOWN
 		PartitionName=all Nodes=node[0-1] Default=YES State=UP
 	END
@@ -271,12 +273,42 @@ alone()
 	fi
 }
 
+has_pmix()
+{
+	srun --mpi=list 2>&1 | grep -qw pmix
+}
+
+# plain MPI: no variable of tutti's, ranks on both nodes, and then on one; two jobs at once
+plain()
+{
+	timeout 60 srun -n 8 --mpi=$1 ./hello >"$tmp/out" 2>&1 ||
+		die "status $?: $(cat "$tmp/out")"
+	averages "$tmp/out" 8
+	timeout 60 srun -N 1 -n 3 --mpi=$1 ./hello >"$tmp/out" 2>&1 &
+	timeout 60 srun -n 2 --mpi=$1 ./hello >"$tmp/out2" 2>&1 ||
+		die "status $?: $(cat "$tmp/out2")"
+	wait $! || die "status $?: $(cat "$tmp/out")"
+	averages "$tmp/out" 3
+	averages "$tmp/out2" 2
+}
+
+slurm_pmi2()
+{
+	plain pmi2
+}
+
+slurm_pmix()
+{
+	has_pmix || skip "this Slurm has no plugin for PMIx"
+	(plain pmix) || die "$(tail -n 20 /var/log/slurmd.node*.log)"
+}
+
 # A step of several processes is no job of one; the script of a batch job and a step of one are.
 slurm_not_alone()
 {
 	alone 1 srun -n 4 ./hello
-	alone 1 srun -n 4 --mpi=pmi2 ./hello
-	! srun --mpi=list 2>&1 | grep -qw pmix || alone 1 srun -n 4 --mpi=pmix ./hello
+	alone 1 srun -n 4 --mpi=pmi2 env -u PMI_FD ./hello
+	! has_pmix || alone 1 srun -n 4 --mpi=pmix env -u PMIX_NAMESPACE ./hello
 	alone 0 srun -n 1 ./hello
 	alone 0 srun -n 4 env TUTTI_RANK=0 TUTTI_NRANKS=1 ./hello
 	printf '#!/bin/sh\n./hello\n' >"$tmp/batch"
@@ -314,6 +346,13 @@ slurm_cancel()
 	averages "$tmp/out" 8
 }
 
+# Only on request, as it takes a minute: cluster.sh seconds prints them.
+seconds()
+{
+	HOSTS='node0 node1' TT_BUILD=$TT_BUILD timeout 200 salloc -N 2 -n 8 --quiet \
+		sh "$TT_SRC/perf/launchers" >&3
+}
+
 cd "$TT_BUILD" || exit 1
 start_network >"$tmp/start" 2>&1 || { cat "$tmp/start"; echo "no network of two nodes"; exit 77; }
 start ssh
@@ -322,7 +361,9 @@ for t in ssh_hosts ssh_hostfile ssh_status ssh_silent ssh_killed; do
 done
 start slurm
 mkdir "$tmp/boot"
-for t in slurm_directory slurm_two slurm_not_alone slurm_perf slurm_death slurm_cancel; do
+for t in slurm_directory slurm_two slurm_pmi2 slurm_pmix slurm_not_alone \
+	slurm_perf slurm_death slurm_cancel; do
 	run $t $t
 done
+case " $only " in *' seconds '*) run seconds seconds 3>&1 ;; esac
 finish

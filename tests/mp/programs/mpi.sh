@@ -39,9 +39,58 @@ directory() {
 	[ $status = 0 ] && [ "$(grep -c "of 4: the average is 1.5" "$tmp/out")" = 4 ]
 }
 
+# The command line that a user of MPI types, and no variable. hello prints a line a rank.
+plain() {
+	for n in 2 5; do
+		timeout 60 "mpirun.$1" $(more $1) -n $n ./hello >"$tmp/out" 2>&1 ||
+			die "status $?: $(cat "$tmp/out")"
+		mean=$(awk -v n=$n 'BEGIN { print (n - 1) / 2 }')
+		[ "$(grep -c "of $n: the average is $mean\$" "$tmp/out")" = $n ] ||
+			die "$(cat "$tmp/out")"
+	done
+	# beyond loopback only a job with a secret starts
+	address=$(hostname -I 2>/dev/null | cut -d ' ' -f 1)
+	[ -z "$address" ] || TUTTI_IF=$address timeout 60 "mpirun.$1" $(more $1) -n 3 ./hello \
+		>"$tmp/out" 2>&1 || die "status $?: $(cat "$tmp/out")"
+}
+
+# Open MPI's PMIx takes part in each start of a process, PMI-1 in one.
+twice() {
+	timeout 60 "mpirun.$1" $(more $1) -n 3 ./perf/first_call 0 2 >"$tmp/out" 2>&1
+	status=$?
+	n=$(grep -c '^first all-reduce of 3 ranks' "$tmp/out")
+	if [ "$1" = openmpi ]; then
+		[ $status = 0 ] && [ "$n" = 2 ] || die "status $status: $(cat "$tmp/out")"
+	else
+		[ $status != 0 ] && [ "$n" = 1 ] && grep -q 'tutti_init was called again' \
+			"$tmp/out" || die "status $status: $(cat "$tmp/out")"
+	fi
+}
+
+# A rank that does not come: the others say so in time.
+missing() {
+	# shellcheck disable=SC2016
+	! TUTTI_INIT_TIMEOUT=2s timeout 60 "mpirun.$1" $(more $1) -n 3 sh -c \
+		'[ "${PMI_RANK:-$OMPI_COMM_WORLD_RANK}" != 1 ] || exec sleep 30; exec ./hello' \
+		>"$tmp/out" 2>&1 || die "succeeded: $(cat "$tmp/out")"
+	grep -q 'rank [02] of 3 .*did not meet through the launcher within 2000ms' "$tmp/out" ||
+		die "$(cat "$tmp/out")"
+}
+
+# An MPI library in the process speaks to the launcher itself: nothing else does.
+beside_mpi() {
+	lib=$(ldd "$tmp/$1" | sed -n 's/.*=> \(.*libmpi[^ ]*\) .*/\1/p' | head -n 1)
+	[ -n "$lib" ] || die "no library of $1 in $(ldd "$tmp/$1")"
+	! timeout 60 "mpirun.$1" $(more $1) -n 2 env LD_PRELOAD="$lib" ./hello >"$tmp/out" 2>&1 ||
+		die "succeeded: $(cat "$tmp/out")"
+	grep -q 'belongs to the MPI library in this process; give config.id' "$tmp/out" ||
+		die "$(cat "$tmp/out")"
+}
+
 # Nothing says where rank 0 is: no process takes itself for a job of one.
 not_alone() {
-	! timeout 60 "mpirun.$1" $(more $1) -n 2 ./hello >"$tmp/out" 2>&1 ||
+	! timeout 60 "mpirun.$1" $(more $1) -n 2 env -u PMI_FD -u PMIX_NAMESPACE ./hello \
+		>"$tmp/out" 2>&1 ||
 		die "succeeded: $(cat "$tmp/out")"
 	grep -q 'this is rank [01] of 2 .*TUTTI_BOOT_DIR' "$tmp/out" || die "$(cat "$tmp/out")"
 	! grep -q 'of 1' "$tmp/out" || die "$(cat "$tmp/out")"
@@ -85,6 +134,10 @@ for flavor in openmpi mpich; do
 	run "unique_id_$flavor" mpi_run $flavor
 	run "allgather_$flavor" mpi_run $flavor allgather
 	run "directory_$flavor" directory $flavor
+	run "plain_$flavor" plain $flavor
+	run "twice_$flavor" twice $flavor
+	run "missing_$flavor" missing $flavor
+	run "beside_mpi_$flavor" beside_mpi $flavor
 	run "not_alone_$flavor" not_alone $flavor
 	run "concurrent_$flavor" concurrent $flavor
 done
