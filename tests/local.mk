@@ -37,6 +37,7 @@ soak:
 	TT_SRC=$(abs_top_srcdir) TT_BUILD=$(abs_top_builddir)/fuzz \
 		TT_FUZZ_RUNS=$${TT_FUZZ_RUNS:-10000000} TT_FUZZ_SECONDS=$${TT_FUZZ_SECONDS:-3600} \
 		sh $(srcdir)/tests/fuzz/fuzz.sh
+	TT_PIPELINE_AXES=$${TT_PIPELINE_AXES:-10000} tests/mp/train/test_pipeline axes
 	TT_SECONDS=$${TT_SECONDS:-3600} TT_BUILD=$(abs_top_builddir) tests/mp/ps/test_ps_soak
 	TT_POINTS=$${TT_POINTS:-1000} tests/fault/test_points
 	TT_ONLY=verbs TT_POINTS=$${TT_VERBS_POINTS:-1000} sh $(srcdir)/tests/vm/guest.sh \

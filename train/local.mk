@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # libtutti_train: what training loops need around libtutti, over its public headers only. Tests link
 # libtt_train.la beside their copy of libtutti.
-tuttiinclude_HEADERS += include/tutti/train.h
+tuttiinclude_HEADERS += include/tutti/train.h include/tutti/pipeline.h
 lib_LTLIBRARIES += libtutti_train.la
 noinst_LTLIBRARIES += libtt_train.la
-libtt_train_la_SOURCES = train/train_fail.c train/train_fail.h
+libtt_train_la_SOURCES = train/train_fail.c train/train_fail.h train/pipeline_run.c \
+	train/pipeline_tables.c train/pipeline_tables.h
 
 libtutti_train_la_SOURCES =
 libtutti_train_la_LIBADD = libtt_train.la libtutti.la $(JANSSON_LIBS) -lpthread -lm

@@ -6,6 +6,7 @@
 #ifndef TUTTI_TRAIN_H
 #define TUTTI_TRAIN_H
 
+#include <tutti/pipeline.h>
 #include <tutti/tutti.h>
 
 #pragma GCC visibility push(default)

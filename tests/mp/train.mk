@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Tests of libtutti_train.
-TT_TRAIN_TESTS = tests/mp/train/test_train
+TT_TRAIN_TESTS = tests/mp/train/test_train tests/mp/train/test_pipeline
 check_PROGRAMS += $(TT_TRAIN_TESTS)
 TESTS += $(TT_TRAIN_TESTS)
 tests_mp_train_test_train_SOURCES = tests/mp/train/test_train.c
 tests_mp_train_test_train_LDADD = libtt_train.la libttmp.la -lm
+tests_mp_train_test_pipeline_SOURCES = tests/mp/train/test_pipeline.c
+tests_mp_train_test_pipeline_LDADD = libtt_train.la libttmp.la
