@@ -3,3 +3,7 @@ dist_man_MANS += man/tutti_set_last_error.3 man/tutti_rule_apply.3 man/tutti_rul
 	man/tutti_train_version.3 \
 	man/tutti_pipeline_attach.3 man/tutti_pipeline_count.3 man/tutti_pipeline_create.3 \
 	man/tutti_pipeline_free.3 man/tutti_pipeline_run.3 man/tutti_pipeline_steps.3
+dist_man_MANS += man/tutti_training.7 \
+	man/tutti_reducer_create.3 man/tutti_reducer_free.3 man/tutti_reducer_ready.3 \
+	man/tutti_reducer_finish.3 man/tutti_reducer_accumulate.3 man/tutti_reducer_unused.3 \
+	man/tutti_reducer_stats.3 man/tutti_reducer_bucket.3

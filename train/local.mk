@@ -7,6 +7,10 @@ noinst_LTLIBRARIES += libtt_train.la
 libtt_train_la_SOURCES = train/train_fail.c train/train_fail.h train/pipeline_run.c \
 	train/pipeline_tables.c train/pipeline_tables.h
 
+tuttiinclude_HEADERS += include/tutti/reducer.h
+libtt_train_la_SOURCES += train/buckets.c train/buckets.h \
+	train/reducer.c train/reducer_parts.c train/reducer_setup.c train/reducer_state.h
+
 libtutti_train_la_SOURCES =
 libtutti_train_la_LIBADD = libtt_train.la libtutti.la $(JANSSON_LIBS) -lpthread -lm
 libtutti_train_la_LDFLAGS = -version-info 0:0:0 \

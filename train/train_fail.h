@@ -13,4 +13,11 @@ int tt_train_fail(int code, const char *fmt, ...) __attribute__((format(printf, 
  */
 int tt_train_read_config(const char *call, const void *user, size_t least, size_t known, void *own);
 
+/* The bytes of a struct up to its field last, inclusive. */
+#define TT_TRAIN_TO(type, last) (offsetof(struct type, last) + sizeof(((struct type *)0)->last))
+/* Stores own in the caller's struct, whose size stays; fields that are not known become 0. */
+int tt_train_write_stats(const char *call, void *user, size_t least, size_t known, const void *own);
+/* Collective: err of this rank, or an error of any rank with a text that names the rank. */
+int tt_train_agree(struct tutti_comm *comm, const char *call, int err);
+
 #endif

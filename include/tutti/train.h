@@ -7,6 +7,7 @@
 #define TUTTI_TRAIN_H
 
 #include <tutti/pipeline.h>
+#include <tutti/reducer.h>
 #include <tutti/tutti.h>
 
 #pragma GCC visibility push(default)

@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Tests of libtutti_train.
 TT_TRAIN_TESTS = tests/mp/train/test_train tests/mp/train/test_pipeline
+TT_TRAIN_TESTS += tests/mp/train/test_reducer
 check_PROGRAMS += $(TT_TRAIN_TESTS)
 TESTS += $(TT_TRAIN_TESTS)
 tests_mp_train_test_train_SOURCES = tests/mp/train/test_train.c
 tests_mp_train_test_train_LDADD = libtt_train.la libttmp.la -lm
 tests_mp_train_test_pipeline_SOURCES = tests/mp/train/test_pipeline.c
 tests_mp_train_test_pipeline_LDADD = libtt_train.la libttmp.la
+tests_mp_train_test_reducer_SOURCES = tests/mp/train/test_reducer.c tests/mp/train/model.h
+tests_mp_train_test_reducer_LDADD = libtt_train.la libttmp.la -lm

@@ -1,0 +1,592 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The reducer: the bits of one all-reduce per bucket whatever the order of readiness, the order of
+ * rank 0, threads, accumulation, unused tensors, residuals of codecs that move with their tensors,
+ * counters; refused arguments, ranks that differ, deaths.
+ */
+#include <errno.h>
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "tests/mp/train/model.h"
+
+static struct tutti_reducer_config config_of(void *const *tensor)
+{
+	return (struct tutti_reducer_config){.size = sizeof(struct tutti_reducer_config),
+					     .n = TENSORS,
+					     .counts = counts,
+					     .gradients = tensor,
+					     .datatype = TUTTI_FLOAT32,
+					     .first_bytes = 200,
+					     .bucket_bytes = 3000};
+}
+
+static void fill(float *const *g, unsigned step, int rank, float (*value)(unsigned, int, size_t))
+{
+	size_t i, k;
+
+	for (i = 0; i < TENSORS; i++)
+		for (k = 0; k < counts[i]; k++)
+			g[i][k] = value(step, rank, i * 10000 + k);
+}
+
+/* ---- the bits of one all-reduce per bucket ---- */
+
+struct layout {
+	size_t bucket[TENSORS], offset[TENSORS], n;
+};
+
+static int layout_of(struct mp_job *job, struct tutti_reducer *r, struct layout *l)
+{
+	size_t i;
+
+	l->n = 0;
+	for (i = 0; i < TENSORS; i++) {
+		MP_OK(tutti_reducer_bucket(r, i, &l->bucket[i], &l->offset[i]));
+		l->n = l->bucket[i] >= l->n ? l->bucket[i] + 1 : l->n;
+	}
+	return 0;
+}
+
+/* The gradients of step as they must become: each bucket packed here, and reduced by itself. */
+static int expect(struct mp_job *job, const struct layout *l, unsigned step, bool sum, float *out)
+{
+	static float buf[TOTAL];
+	float *g[TENSORS];
+	size_t k, i, e, count;
+
+	tensors_of(out, sizeof(*out), 0, (void **)g);
+	for (k = 0; k < l->n; k++) {
+		for (i = 0, count = 0; i < TENSORS; i++) {
+			if (l->bucket[i] != k)
+				continue;
+			TT_EXPECT(l->offset[i] == count);
+			for (e = 0; e < counts[i]; e++)
+				buf[count++] = noise(step, job->rank, i * 10000 + e);
+		}
+		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, buf, count, TUTTI_FLOAT32,
+				      sum ? TUTTI_SUM : TUTTI_AVG, job->world));
+		for (i = 0; i < TENSORS; i++)
+			if (l->bucket[i] == k && counts[i])
+				memcpy(g[i], buf + l->offset[i], counts[i] * sizeof(float));
+	}
+	return 0;
+}
+
+/* A bucket ends with the tensor by which it has its bytes, in this order of tensors. */
+static int check_order(struct mp_job *job, const struct layout *l, const size_t *order)
+{
+	size_t i, k = 0, have = 0;
+
+	(void)job;
+	for (i = 0; i < TENSORS; i++) {
+		TT_EXPECT(l->bucket[order[i]] == k);
+		have += counts[order[i]] * sizeof(float);
+		if (have >= (k ? 3000 : 200))
+			k++, have = 0;
+	}
+	return 0;
+}
+
+static const struct way {
+	size_t gap; /* between tensors in memory: 0: buckets are in place where they can */
+	bool sum, reverse;
+} ways[] = {{0, false, true}, {1, false, false}, {0, true, false}, {1, true, true}};
+
+static int steps_way(struct mp_job *job, const struct way *way)
+{
+	static float memory[TOTAL + TENSORS], want[TOTAL];
+	struct tutti_reducer_stats stats = {.size = sizeof(stats)};
+	struct tutti_reducer_config config;
+	size_t order[TENSORS], first[TENSORS], i, at;
+	struct tutti_reducer *r;
+	struct layout l;
+	float *g[TENSORS];
+	unsigned step;
+
+	tensors_of(memory, sizeof(float), way->gap, (void **)g);
+	config = config_of((void *const *)g);
+	config.flags = way->sum ? TUTTI_REDUCER_SUM : 0;
+	MP_OK(tutti_reducer_create(job->world, &config, &r));
+	for (step = 0; step < 4; step++) {
+		MP_OK(layout_of(job, r, &l));
+		for (i = 0; i < TENSORS; i++)
+			first[i] = TENSORS - 1 - i;
+		if (step && !way->reverse)
+			shuffle(100, first); /* rank 0's order in step 0 */
+		TT_EXPECT(!check_order(job, &l, first));
+		shuffle(100 + step * 64 + (unsigned)job->rank, order);
+		fill(g, step, job->rank, noise);
+		for (i = 0; i < TENSORS; i++)
+			MP_OK(tutti_reducer_ready(r, way->reverse ? TENSORS - 1 - i : order[i]));
+		MP_OK(tutti_reducer_finish(r));
+		TT_EXPECT(!expect(job, &l, step, way->sum, want));
+		for (i = 0, at = 0; i < TENSORS; at += counts[i++])
+			TT_EXPECT(!memcmp(g[i], want + at, counts[i] * sizeof(float)));
+		MP_OK(tutti_reducer_stats(r, &stats));
+		TT_EXPECT(stats.early == l.n); /* all tensors were ready: nothing was left */
+	}
+	TT_EXPECT(stats.steps == 4 && stats.bytes == TOTAL * 4 && !stats.accumulated);
+	TT_EXPECT(way->gap ? stats.packed > 0 : !way->reverse || !stats.packed);
+	TT_EXPECT(stats.exposed_total_ns >= stats.exposed_ns && stats.step_ns > 0);
+	TT_EXPECT(stats.step_total_ns >= stats.step_ns);
+	return tutti_reducer_free(r);
+}
+
+static int steps_body(struct mp_job *job)
+{
+	size_t i;
+
+	for (i = 0; i < sizeof(ways) / sizeof(ways[0]); i++)
+		TT_EXPECT(!steps_way(job, &ways[i]));
+	return 0;
+}
+
+static void steps_shm(void)
+{
+	int n;
+
+	for (n = 1; n <= 5; n++)
+		TT_CHECK(!MP_RUN(.n = n, .env = SHM, .fn = steps_body));
+}
+
+static void steps_fault(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = FAULT, .fn = steps_body));
+}
+
+static void steps_ofi(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	TT_CHECK(!MP_RUN(.n = 3, .env = OFI, .fn = steps_body));
+	TT_CHECK(!MP_RUN(.n = 4, .env = OFI "TUTTI_HOST_ID=h%h ", .fn = steps_body));
+}
+
+/* ---- threads ---- */
+
+struct worker {
+	struct tutti_reducer *r;
+	size_t first;
+	int err;
+};
+
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+	size_t i;
+
+	for (i = w->first; i < TENSORS && !w->err; i += 3)
+		w->err = tutti_reducer_ready(w->r, i);
+	return NULL;
+}
+
+static int threads_body(struct mp_job *job)
+{
+	static float memory[TOTAL + TENSORS];
+	struct tutti_reducer_config config;
+	struct worker w[3];
+	pthread_t thread[3];
+	float *g[TENSORS], sum;
+	size_t i, k;
+	unsigned step, t;
+	int rank;
+
+	tensors_of(memory, sizeof(float), 1, (void **)g);
+	config = config_of((void *const *)g);
+	config.flags = TUTTI_REDUCER_SUM;
+	MP_OK(tutti_reducer_create(job->world, &config, &w[0].r));
+	for (step = 0; step < 60; step++) {
+		fill(g, step, job->rank, whole);
+		for (t = 0; t < 3; t++) {
+			w[t] = (struct worker){.r = w[0].r, .first = t};
+			TT_EXPECT(!pthread_create(&thread[t], NULL, work, &w[t]));
+		}
+		for (t = 0; t < 3; t++) {
+			pthread_join(thread[t], NULL);
+			MP_OK(w[t].err);
+		}
+		MP_OK(tutti_reducer_finish(w[0].r));
+		for (i = 0; i < TENSORS; i++)
+			for (k = 0; k < counts[i]; k++) {
+				for (rank = 0, sum = 0; rank < job->n; rank++)
+					sum += whole(step, rank, i * 10000 + k);
+				TT_EXPECT(g[i][k] == sum);
+			}
+	}
+	return tutti_reducer_free(w[0].r);
+}
+
+static void threads(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = threads_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM "TUTTI_PROGRESS=thread", .fn = threads_body));
+}
+
+/* ---- accumulation ---- */
+
+static uint64_t moved(struct mp_job *job)
+{
+	struct tutti_stats s = {.size = sizeof(s)};
+
+	tutti_stats_get(job->ctx, &s);
+	return s.put_bytes + s.got_bytes + s.pulled_bytes + s.eager_messages + s.put_messages;
+}
+
+/* Linear regression in float64 of the batch samples from first: adds the mean's share. */
+static void gradient(double *g, unsigned step, int first, int samples, int of)
+{
+	double x[37], y, *p;
+	size_t i, k;
+	int s;
+
+	for (s = first; s < first + samples; s++) {
+		for (k = 0, y = 0; k < 37; k++) {
+			x[k] = noise(step, s, k);
+			y += x[k] * (0.1 * (double)k - 1);
+		}
+		for (i = 0, p = g; i < TENSORS; i++)
+			for (k = 0; k < counts[i]; k++)
+				*p++ += (y + (double)i) * x[k % 37] / of;
+	}
+}
+
+#define MICRO 8
+#define SAMPLES 3 /* of a micro-batch */
+
+/* Eight micro-batches, sent once, equal the big batch of all ranks; nothing else is sent. */
+static int accumulate_body(struct mp_job *job)
+{
+	static double memory[TOTAL], want[TOTAL];
+	struct tutti_reducer_stats stats = {.size = sizeof(stats)};
+	struct tutti_reducer_config config;
+	struct tutti_reducer *r;
+	double *g[TENSORS];
+	uint64_t before;
+	size_t i;
+	int b, batch = MICRO * SAMPLES * job->n;
+	unsigned step;
+
+	tensors_of(memory, sizeof(double), 0, (void **)g);
+	config = config_of((void *const *)g);
+	config.datatype = TUTTI_FLOAT64;
+	MP_OK(tutti_reducer_create(job->world, &config, &r));
+	for (step = 0; step < 3; step++) {
+		memset(memory, 0, sizeof(memory));
+		memset(want, 0, sizeof(want));
+		MP_OK(tutti_reducer_accumulate(r, 1));
+		before = moved(job);
+		for (b = 0; b < MICRO; b++) {
+			if (b == MICRO - 1) {
+				TT_EXPECT(moved(job) == before);
+				MP_OK(tutti_reducer_accumulate(r, 0));
+			}
+			gradient(memory, step, (job->rank * MICRO + b) * SAMPLES, SAMPLES,
+				 MICRO * SAMPLES);
+			for (i = TENSORS; i-- > 0;) /* not all in the last one */
+				if (i != 5 || b != MICRO - 1)
+					MP_OK(tutti_reducer_ready(r, i));
+			MP_OK(tutti_reducer_finish(r));
+		}
+		TT_EXPECT(job->n == 1 || moved(job) > before);
+		gradient(want, step, 0, batch, batch);
+		for (i = 0; i < TOTAL; i++)
+			TT_EXPECT(fabs(memory[i] - want[i]) <= 1e-12);
+		TT_EXPECT(!tutti_reducer_unused(r, 5));
+	}
+	MP_OK(tutti_reducer_stats(r, &stats));
+	TT_EXPECT(stats.steps == 3 && stats.accumulated == 3 * (MICRO - 1));
+	return tutti_reducer_free(r);
+}
+
+static void accumulate(void)
+{
+	TT_CHECK(!MP_RUN(.n = 1, .env = SHM, .fn = accumulate_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = accumulate_body));
+}
+
+/* ---- tensors that are not ready ---- */
+
+/* Tensor 3 is missing on rank 1, tensor 7 on all ranks. */
+static bool missing(size_t i, int rank)
+{
+	return i == 7 || (i == 3 && rank == 1);
+}
+
+static int unused_body(struct mp_job *job)
+{
+	static float memory[TOTAL + TENSORS];
+	bool strict = job->arg != NULL;
+	struct tutti_reducer_config config;
+	struct tutti_reducer *r;
+	float *g[TENSORS], sum;
+	unsigned step;
+	size_t i, k;
+	int rank;
+
+	tensors_of(memory, sizeof(float), 1, (void **)g);
+	config = config_of((void *const *)g);
+	config.flags = TUTTI_REDUCER_SUM | (strict ? 0 : TUTTI_REDUCER_UNUSED);
+	MP_OK(tutti_reducer_create(job->world, &config, &r));
+	for (step = 0; step < 6; step++) {
+		fill(g, step, job->rank, whole);
+		for (i = 0; i < TENSORS; i++)
+			if (step == 4 || !missing(i, job->rank))
+				MP_OK(tutti_reducer_ready(r, i));
+		MP_ERR(tutti_reducer_finish(r), strict && step != 4 ? -EINVAL : 0);
+		if (strict && step != 4)
+			MP_SAID("tensor 3 was never ready");
+		if (strict && step != 4)
+			MP_SAID("rank 0 lacks tensors");
+		for (i = 0; i < TENSORS; i++) {
+			int want = step == 4 ? 0 : i == 7 ? 2 : i == 3 ? 1 : 0;
+
+			TT_EXPECT(tutti_reducer_unused(r, i) == want);
+			for (k = 0; k < counts[i]; k++) {
+				for (rank = 0, sum = 0; rank < job->n; rank++)
+					if (step == 4 || !missing(i, rank))
+						sum += whole(step, rank, i * 10000 + k);
+				TT_EXPECT(g[i][k] == sum);
+			}
+		}
+	}
+	return tutti_reducer_free(r);
+}
+
+static void unused(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = unused_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = unused_body, .arg = "strict"));
+}
+
+/* ---- codecs ---- */
+
+/* The part of step 0 that top-k leaves out arrives later, although the buckets change after step 0.
+ */
+static int codec_body(struct mp_job *job)
+{
+	static float memory[TOTAL], got[TOTAL];
+	struct tutti_reducer_config config;
+	struct tutti_reducer *r;
+	struct tutti_codec *codec;
+	size_t order[TENSORS], i, k, at;
+	float *g[TENSORS], sum;
+	unsigned step;
+	int rank;
+
+	MP_OK(tutti_codec_create("topk:30%", &codec));
+	tensors_of(memory, sizeof(float), 0, (void **)g);
+	config = config_of((void *const *)g);
+	config.flags = TUTTI_REDUCER_SUM;
+	config.codec = codec;
+	MP_OK(tutti_reducer_create(job->world, &config, &r));
+	memset(got, 0, sizeof(got));
+	shuffle(9, order);
+	for (step = 0; step < 12; step++) {
+		memset(memory, 0, sizeof(memory));
+		if (!step)
+			fill(g, 0, job->rank, whole);
+		for (i = 0; i < TENSORS; i++)
+			MP_OK(tutti_reducer_ready(r, order[i]));
+		MP_OK(tutti_reducer_finish(r));
+		for (i = 0; i < TOTAL; i++)
+			got[i] += memory[i];
+	}
+	for (i = 0, at = 0; i < TENSORS; i++)
+		for (k = 0; k < counts[i]; k++, at++) {
+			for (rank = 0, sum = 0; rank < job->n; rank++)
+				sum += whole(0, rank, i * 10000 + k);
+			TT_EXPECT(got[at] == sum);
+		}
+	MP_OK(tutti_reducer_free(r));
+	return tutti_codec_free(codec);
+}
+
+static void codecs(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = codec_body));
+}
+
+/* ---- refusals ---- */
+
+static int refused(struct mp_job *job, const struct tutti_reducer_config *c, const char *word)
+{
+	struct tutti_reducer *r = NULL;
+	int err = tutti_reducer_create(job->world, c, &r);
+
+	if (err != -EINVAL || r || !mp_said(word)) {
+		mp_failed(job, word, err, __FILE__, __LINE__);
+		return 1;
+	}
+	return 0;
+}
+
+static int refused_configs(struct mp_job *job, const struct tutti_reducer_config *good)
+{
+	size_t many[TENSORS] = {SIZE_MAX / 4};
+	struct tutti_reducer_config bad = *good;
+	void *none[TENSORS] = {0};
+	struct tutti_codec *codec;
+
+	TT_EXPECT(!refused(job, NULL, "config is NULL"));
+	bad.size = 8;
+	TT_EXPECT(!refused(job, &bad, "size is 8"));
+	bad = *good, bad.n = 0;
+	TT_EXPECT(!refused(job, &bad, "n is 0"));
+	bad = *good, bad.counts = NULL;
+	TT_EXPECT(!refused(job, &bad, "counts is NULL"));
+	bad = *good, bad.gradients = NULL;
+	TT_EXPECT(!refused(job, &bad, "gradients is NULL"));
+	bad = *good, bad.gradients = none;
+	TT_EXPECT(!refused(job, &bad, "gradients of tensor 0 is NULL"));
+	bad = *good, bad.counts = many;
+	TT_EXPECT(!refused(job, &bad, "fit in memory"));
+	bad = *good, bad.datatype = TUTTI_FLOAT64_INDEX + 1;
+	TT_EXPECT(!refused(job, &bad, "datatype is"));
+	bad = *good, bad.flags = 4;
+	TT_EXPECT(!refused(job, &bad, "flags are 0x4"));
+	MP_OK(tutti_codec_create("fp16", &codec));
+	bad = *good, bad.codec = codec, bad.datatype = TUTTI_FLOAT64;
+	TT_EXPECT(!refused(job, &bad, "float32"));
+	MP_ERR(tutti_reducer_create(job->world, good, NULL), -EINVAL);
+	return tutti_codec_free(codec);
+}
+
+static int refusals_body(struct mp_job *job)
+{
+	static float memory[TOTAL];
+	struct tutti_reducer_stats stats = {.size = 4};
+	struct tutti_reducer_config config;
+	struct tutti_reducer *r = NULL;
+	float *g[TENSORS];
+	size_t i, k, o;
+
+	tensors_of(memory, sizeof(float), 0, (void **)g);
+	config = config_of((void *const *)g);
+	TT_EXPECT(!refused_configs(job, &config));
+	MP_OK(tutti_reducer_create(job->world, &config, &r));
+	MP_OK(tutti_reducer_ready(r, 11));
+	MP_ERR(tutti_reducer_ready(r, 11), -EINVAL);
+	MP_SAID("tensor 11 is ready already in step 1");
+	MP_ERR(tutti_reducer_ready(r, TENSORS), -EINVAL);
+	MP_SAID("0 to 11");
+	MP_ERR(tutti_reducer_ready(NULL, 0), -EINVAL);
+	MP_ERR(tutti_reducer_free(r), -EBUSY);
+	MP_ERR(tutti_reducer_accumulate(r, 1), -EBUSY);
+	for (i = 0; i < 11; i++)
+		MP_OK(tutti_reducer_ready(r, i));
+	MP_OK(tutti_reducer_finish(r)); /* refusals change nothing */
+	MP_ERR(tutti_reducer_finish(NULL), -EINVAL);
+	MP_ERR(tutti_reducer_accumulate(NULL, 1), -EINVAL);
+	MP_ERR(tutti_reducer_unused(r, TENSORS), -EINVAL);
+	MP_ERR(tutti_reducer_bucket(r, TENSORS, &k, &o), -EINVAL);
+	MP_ERR(tutti_reducer_bucket(r, 0, NULL, &o), -EINVAL);
+	MP_ERR(tutti_reducer_stats(r, &stats), -EINVAL);
+	MP_ERR(tutti_reducer_stats(r, NULL), -EINVAL);
+	MP_OK(tutti_reducer_free(NULL));
+	return tutti_reducer_free(r);
+}
+
+static void refusals(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = refusals_body));
+}
+
+/* ---- ranks that differ, deaths ---- */
+
+static int differ_body(struct mp_job *job)
+{
+	static float memory[TOTAL];
+	size_t other[TENSORS];
+	struct tutti_reducer_config config, odd;
+	struct tutti_reducer *r = NULL;
+	bool me = job->rank == 1;
+	float *g[TENSORS];
+
+	tensors_of(memory, sizeof(float), 0, (void **)g);
+	config = config_of((void *const *)g);
+	memcpy(other, counts, sizeof(other));
+	other[4] = 32;
+	odd = config, odd.counts = other;
+	MP_ERR(tutti_reducer_create(job->world, me ? &odd : &config, &r), -TUTTI_EMISMATCH);
+	MP_SAID("tensor 4 has 32 elements on rank 1 and 33 on rank 0");
+	odd = config, odd.n = 3;
+	MP_ERR(tutti_reducer_create(job->world, me ? &odd : &config, &r), -TUTTI_EMISMATCH);
+	MP_SAID("rank 1 has 3 tensors, rank 0 has 12");
+	odd = config, odd.bucket_bytes = 77;
+	MP_ERR(tutti_reducer_create(job->world, me ? &odd : &config, &r), -TUTTI_EMISMATCH);
+	MP_SAID("disagree on bucket_bytes (3000 and 77)");
+	odd = config, odd.flags = TUTTI_REDUCER_SUM;
+	MP_ERR(tutti_reducer_create(job->world, me ? &odd : &config, &r), -TUTTI_EMISMATCH);
+	MP_SAID("disagree on flags");
+	TT_EXPECT(!r);
+	MP_OK(tutti_reducer_create(job->world, &config, &r));
+	return tutti_reducer_free(r);
+}
+
+static void differ(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = differ_body));
+}
+
+static int death_body(struct mp_job *job)
+{
+	static float memory[TOTAL];
+	struct tutti_reducer_config config;
+	struct tutti_comm *living;
+	struct tutti_reducer *r;
+	float *g[TENSORS];
+	size_t i;
+	int step, err = 0;
+
+	tensors_of(memory, sizeof(float), 0, (void **)g);
+	config = config_of((void *const *)g);
+	MP_OK(tutti_reducer_create(job->world, &config, &r));
+	for (step = 0; step < 100000 && !err; step++) {
+		for (i = 0; i < TENSORS && !err; i++) {
+			if (job->rank == 1 && step == 5 && i == 6)
+				kill(getpid(), SIGKILL);
+			err = tutti_reducer_ready(r, TENSORS - 1 - i);
+		}
+		err = err ? err : tutti_reducer_finish(r);
+	}
+	MP_ERR(err, -TUTTI_EPEER);
+	MP_ERR(tutti_reducer_ready(r, 0), -TUTTI_EPEER);
+	MP_ERR(tutti_reducer_finish(r), -TUTTI_EPEER);
+	MP_OK(tutti_reducer_free(r));
+	MP_OK(tutti_comm_shrink(job->world, &living));
+	MP_OK(tutti_reducer_create(living, &config, &r));
+	for (i = 0; i < TENSORS; i++)
+		MP_OK(tutti_reducer_ready(r, i));
+	MP_OK(tutti_reducer_finish(r));
+	MP_OK(tutti_reducer_free(r));
+	mp_leave(job);
+	return 0;
+}
+
+static void death(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = death_body, .killed = 2));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 3, .env = OFI, .fn = death_body, .killed = 2));
+}
+
+static const struct tt_test tests[] = {{"steps_shm", steps_shm},
+				       {"steps_fault", steps_fault},
+				       {"steps_ofi", steps_ofi},
+				       {"threads", threads},
+				       {"accumulate", accumulate},
+				       {"unused", unused},
+				       {"codecs", codecs},
+				       {"refusals", refusals},
+				       {"differ", differ},
+				       {"death", death},
+				       {NULL, NULL}};
+
+int main(int argc, char **argv)
+{
+	return tt_test_main("reducer", tests, argc, argv);
+}

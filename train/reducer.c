@@ -1,0 +1,258 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* A step of a reducer; reducer_state.h has the idea. */
+#include "train/reducer_state.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/train_fail.h"
+
+/* Starts the buckets that may start; advances those under way. */
+static void start_full(struct tutti_reducer *r)
+{
+	int err, done;
+
+	while (!r->error && r->next < r->nparts && !r->b.bucket[r->next].waiting) {
+		err = tutti_start(r->part[r->next].request);
+		if (err)
+			r->error = err;
+		else
+			r->next++;
+	}
+	if (!r->error && r->next) /* its result is for the wait */
+		tutti_request_get_status(r->part[r->next - 1].request, &done);
+}
+
+static int refuse_ready(const struct tutti_reducer *r, size_t tensor)
+{
+	static const char call[] = "tutti_reducer_ready";
+
+	if (tensor >= r->b.n)
+		return tt_train_fail(-EINVAL, "%s: tensor is %zu; the reducer has 0 to %zu", call,
+				     tensor, r->b.n - 1);
+	if (r->error)
+		return tt_train_fail(r->error,
+				     "%s: an all-reduce of this reducer has failed; free "
+				     "it and make one on a communicator that works",
+				     call);
+	if (r->mark[tensor] != TT_WAITING)
+		return tt_train_fail(
+			-EINVAL,
+			"%s: tensor %zu is ready already in step %llu; call "
+			"tutti_reducer_finish between steps",
+			call, tensor,
+			(unsigned long long)(r->stats.steps + r->stats.accumulated + 1));
+	return 0;
+}
+
+int tutti_reducer_ready(struct tutti_reducer *r, size_t tensor)
+{
+	const struct tt_reducer_part *part;
+	size_t k;
+	int err;
+
+	if (!r)
+		return tt_train_fail(-EINVAL, "tutti_reducer_ready: reducer is NULL");
+	pthread_mutex_lock(&r->lock);
+	err = refuse_ready(r, tensor);
+	if (err) {
+		pthread_mutex_unlock(&r->lock);
+		return err;
+	}
+	if (!tt_reducer_in_step(r))
+		r->began = tt_train_now();
+	r->seen[r->nseen++] = tensor;
+	r->mark[tensor] = TT_COPYING;
+	if (r->accumulate) {
+		r->mark[tensor] = TT_READY;
+		pthread_mutex_unlock(&r->lock);
+		return 0;
+	}
+	k = r->b.bucket_of[tensor];
+	part = &r->part[k];
+	if (part->own && r->b.counts[tensor]) {
+		pthread_mutex_unlock(&r->lock);
+		memcpy(part->buf + r->b.offset[tensor] * r->b.elem, r->gradients[tensor],
+		       r->b.counts[tensor] * r->b.elem);
+		pthread_mutex_lock(&r->lock);
+	}
+	r->mark[tensor] = TT_READY;
+	r->b.bucket[k].waiting--;
+	start_full(r);
+	pthread_mutex_unlock(&r->lock);
+	return 0;
+}
+
+/* This rank's bit sets, as an all-reduce by or takes them. */
+static void set_words(struct tutti_reducer *r)
+{
+	uint64_t *missing = r->words + r->tensor_words, *ranks = missing + r->tensor_words;
+	int rank = tutti_comm_rank(r->comm);
+	bool lacks = false;
+	size_t i;
+
+	memset(r->words, 0, r->nwords * sizeof(*r->words));
+	for (i = 0; i < r->b.n; i++) {
+		if (r->mark[i] == TT_READY || r->kept[i]) {
+			r->words[i / 64] |= (uint64_t)1 << i % 64;
+		} else {
+			missing[i / 64] |= (uint64_t)1 << i % 64;
+			lacks = true;
+		}
+	}
+	if (lacks)
+		ranks[rank / 64] |= (uint64_t)1 << rank % 64;
+}
+
+/* On all ranks alike: a tensor was not ready although all must be. */
+static int check_missing(const struct tutti_reducer *r)
+{
+	const uint64_t *missing = r->words + r->tensor_words, *ranks = missing + r->tensor_words;
+	size_t i, rank;
+
+	if (r->flags & TUTTI_REDUCER_UNUSED)
+		return 0;
+	for (i = 0; i < r->b.n && !tt_reducer_has(missing, i); i++)
+		;
+	if (i == r->b.n)
+		return 0;
+	for (rank = 0; !tt_reducer_has(ranks, rank); rank++)
+		;
+	return tt_train_fail(-EINVAL,
+			     "tutti_reducer_finish: tensor %zu was never ready in step %llu (rank "
+			     "%zu lacks tensors) and counts as zeros; call tutti_reducer_ready for "
+			     "it, or pass TUTTI_REDUCER_UNUSED",
+			     i, (unsigned long long)(r->stats.steps + r->stats.accumulated + 1),
+			     rank);
+}
+
+/* Waits for all buckets, also after an error. */
+static int wait_all(struct tutti_reducer *r, struct tutti_request *words)
+{
+	uint64_t t, exposed = 0;
+	int err = 0, other;
+	size_t k;
+
+	for (k = 0; k < r->next; k++) {
+		t = tt_train_now();
+		other = tutti_wait(&r->part[k].request);
+		exposed += tt_train_now() - t;
+		err = err ? err : other;
+		if (!other && r->part[k].own)
+			tt_bucket_unpack(&r->b, k, r->part[k].buf, r->gradients);
+	}
+	t = tt_train_now();
+	other = words ? tutti_wait(&words) : 0;
+	exposed += tt_train_now() - t;
+	r->stats.exposed_ns = exposed;
+	r->stats.exposed_total_ns += exposed;
+	return err ? err : other;
+}
+
+static int communicate(struct tutti_reducer *r)
+{
+	struct tutti_request *words = NULL;
+	int err;
+
+	r->stats.early = r->next;
+	set_words(r);
+	tt_reducer_fill(r);
+	start_full(r);
+	err = r->error ? r->error
+		       : tutti_iallreduce(TUTTI_IN_PLACE, r->words, r->nwords, TUTTI_UINT64,
+					  TUTTI_BOR, r->comm, &words);
+	if (!err)
+		err = wait_all(r, words);
+	else
+		wait_all(r, NULL);
+	if (!err && !r->ordered)
+		err = tt_reducer_reorder(r);
+	return err;
+}
+
+static void end_step(struct tutti_reducer *r)
+{
+	tt_buckets_reset(&r->b);
+	memset(r->mark, TT_WAITING, r->b.n);
+	r->nseen = 0;
+	r->next = 0;
+}
+
+static void keep_ready(struct tutti_reducer *r)
+{
+	size_t i;
+
+	for (i = 0; i < r->b.n; i++)
+		if (r->mark[i] == TT_READY)
+			r->kept[i] = 1;
+	end_step(r);
+	r->stats.accumulated++;
+}
+
+static int refuse_finish(const struct tutti_reducer *r)
+{
+	size_t i;
+
+	if (r->error)
+		return tt_train_fail(r->error,
+				     "tutti_reducer_finish: an all-reduce of this reducer has "
+				     "failed; free it and make one on a communicator that works");
+	for (i = 0; i < r->b.n; i++)
+		if (r->mark[i] == TT_COPYING)
+			return tt_train_fail(-EBUSY,
+					     "tutti_reducer_finish: a thread is in "
+					     "tutti_reducer_ready for tensor %zu; call finish "
+					     "after all of them",
+					     i);
+	return 0;
+}
+
+int tutti_reducer_finish(struct tutti_reducer *r)
+{
+	int err;
+
+	if (!r)
+		return tt_train_fail(-EINVAL, "tutti_reducer_finish: reducer is NULL");
+	pthread_mutex_lock(&r->lock);
+	err = refuse_finish(r);
+	if (err)
+		goto out;
+	if (r->accumulate) {
+		keep_ready(r);
+		goto out;
+	}
+	if (!tt_reducer_in_step(r))
+		r->began = tt_train_now();
+	err = communicate(r);
+	r->error = err;
+	if (err)
+		goto out;
+	err = check_missing(r);
+	end_step(r);
+	memset(r->kept, 0, r->b.n);
+	r->stats.steps++;
+	r->stats.step_ns = tt_train_now() - r->began;
+	r->stats.step_total_ns += r->stats.step_ns;
+out:
+	pthread_mutex_unlock(&r->lock);
+	return err;
+}
+
+int tutti_reducer_accumulate(struct tutti_reducer *r, int on)
+{
+	int err = 0;
+
+	if (!r)
+		return tt_train_fail(-EINVAL, "tutti_reducer_accumulate: reducer is NULL");
+	pthread_mutex_lock(&r->lock);
+	if (tt_reducer_in_step(r))
+		err = tt_train_fail(-EBUSY,
+				    "tutti_reducer_accumulate: %zu tensors of a step are "
+				    "ready; call tutti_reducer_finish first",
+				    r->nseen);
+	else
+		r->accumulate = on != 0;
+	pthread_mutex_unlock(&r->lock);
+	return err;
+}
