@@ -4,6 +4,7 @@ include man/perf.mk
 include man/ps.mk
 include man/diag.mk
 include man/codec.mk
+include man/gossip.mk
 include man/graph.mk
 include man/train.mk
 

@@ -21,6 +21,7 @@
 #include <tutti/lowrank.h>
 #include <tutti/graph.h>
 #include <tutti/extend.h>
+#include <tutti/gossip.h>
 #include <tutti/info.h>
 
 #endif

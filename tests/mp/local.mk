@@ -3,3 +3,4 @@ include tests/mp/run.mk
 include tests/mp/examples.mk
 include tests/mp/coll.mk
 include tests/mp/train.mk
+include tests/mp/gossip.mk

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Averaging without a centre, and elastic averaging: checks arguments, then calls lib/gossip. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "lib/api/api.h"
+#include "lib/base/sized.h"
+#include "lib/gossip/gossip.h"
+
+static bool too_long(size_t count, enum tutti_datatype datatype, size_t times)
+{
+	size_t n;
+
+	return __builtin_mul_overflow(count, tutti_datatype_size(datatype), &n) ||
+	       __builtin_mul_overflow(n, times, &n) || n > (size_t)PTRDIFF_MAX / 4;
+}
+
+static bool is_float(int datatype)
+{
+	return datatype == TUTTI_FLOAT32 || datatype == TUTTI_FLOAT64;
+}
+
+/* ---- mailboxes ---- */
+
+static int check_neighbors(const struct tutti_comm *comm, const char *call, const char *what, int n,
+			   const int *ranks)
+{
+	bool *seen;
+	int i, err = 0;
+
+	if (n < 0 || n >= comm->size)
+		return tt_fail(-EINVAL, "%s: n%s is %d; it must be 0 to %d", call, what, n,
+			       comm->size - 1);
+	if (n && !ranks)
+		return tt_fail(-EINVAL, "%s: %s is NULL", call, what);
+	seen = calloc((size_t)comm->size, sizeof(*seen));
+	if (!seen)
+		return tt_fail(-ENOMEM, "%s: no memory for %d ranks", call, comm->size);
+	for (i = 0; i < n && !err; i++) {
+		if (ranks[i] < 0 || ranks[i] >= comm->size || ranks[i] == comm->rank)
+			err = tt_fail(-EINVAL,
+				      "%s: %s[%d] is %d; it must be another rank of the "
+				      "communicator (0 to %d)",
+				      call, what, i, ranks[i], comm->size - 1);
+		else if (seen[ranks[i]])
+			err = tt_fail(-EINVAL, "%s: %s lists rank %d twice", call, what, ranks[i]);
+		else
+			seen[ranks[i]] = true;
+	}
+	free(seen);
+	return err;
+}
+
+static int check_weights(const char *call, const struct tutti_gossip_config *c)
+{
+	double sum = 0;
+	int i;
+
+	for (i = 0; c->weights && i < c->nin; i++) {
+		if (!(c->weights[i] >= 0 && c->weights[i] <= 1))
+			return tt_fail(-EINVAL, "%s: weights[%d] is %g; it must be 0 to 1", call, i,
+				       c->weights[i]);
+		sum += c->weights[i];
+	}
+	return sum <= 1 + 1e-9
+		       ? 0
+		       : tt_fail(-EINVAL, "%s: the weights add up to %g; at most 1 is allowed",
+				 call, sum);
+}
+
+static int check_config(const struct tutti_comm *comm, const char *call,
+			const struct tutti_gossip_config *c)
+{
+	int err;
+
+	if (!is_float(c->datatype))
+		return tt_fail(-EINVAL, "%s: datatype is %d; it must be float32 or float64", call,
+			       c->datatype);
+	err = check_neighbors(comm, call, "in", c->nin, c->in);
+	if (!err)
+		err = check_neighbors(comm, call, "out", c->nout, c->out);
+	if (!err)
+		err = check_weights(call, c);
+	if (!err && too_long(c->count, TUTTI_FLOAT64, 2 * (size_t)comm->size))
+		err = tt_fail(-EINVAL,
+			      "%s: %zu elements for each of %d neighbours do not fit in "
+			      "memory",
+			      call, c->count, c->nin);
+	return err;
+}
+
+int tutti_gossip_create(struct tutti_comm *comm, const struct tutti_gossip_config *config,
+			struct tutti_gossip **gossip)
+{
+	static const struct tt_sized sized = TT_SIZED("config", tutti_gossip_config, weights);
+	static const char call[] = "tutti_gossip_create";
+	struct tutti_gossip_config own;
+	int err = tt_check_comm(comm);
+
+	if (!err)
+		err = tt_group_refuse(call);
+	if (err)
+		return err;
+	config = tt_sized_read(&sized, call, config, &own);
+	if (!config)
+		err = -EINVAL;
+	else if (!gossip)
+		err = tt_fail(-EINVAL, "%s: gossip is NULL", call);
+	else
+		err = check_config(comm, call, config);
+	return tt_gossip_new(comm, config, err, gossip);
+}
+
+static int check_gossip(const char *call, const struct tutti_gossip *g, const void *x)
+{
+	if (!g)
+		return tt_fail(-EINVAL, "%s: gossip is NULL", call);
+	if (g->magic != TT_GOSSIP_MAGIC)
+		return tt_fail(-EINVAL, "%s: gossip is no mailbox, or has been freed", call);
+	if (!x)
+		return tt_fail(-EINVAL, "%s: x is NULL", call);
+	return tt_group_refuse(call);
+}
+
+int tutti_gossip_post(struct tutti_gossip *gossip, const void *x)
+{
+	int err = check_gossip("tutti_gossip_post", gossip, x);
+
+	return err ? err : tt_gossip_post(gossip, x);
+}
+
+int tutti_gossip_mix(struct tutti_gossip *gossip, void *x)
+{
+	int err = check_gossip("tutti_gossip_mix", gossip, x);
+
+	return err ? err : tt_gossip_mix(gossip, x);
+}
+
+int tutti_gossip_flush(struct tutti_gossip *gossip)
+{
+	int err = check_gossip("tutti_gossip_flush", gossip, "");
+
+	return err ? err : tt_gossip_flush(gossip);
+}
+
+int tutti_gossip_versions(struct tutti_gossip *gossip, uint64_t *versions)
+{
+	static const char call[] = "tutti_gossip_versions";
+	int i, err = check_gossip(call, gossip, "");
+
+	if (!err && !versions)
+		err = tt_fail(-EINVAL, "%s: versions is NULL", call);
+	if (err)
+		return err;
+	pthread_mutex_lock(&gossip->lock);
+	for (i = 0; i < gossip->nin; i++)
+		versions[i] = gossip->in[i].used;
+	pthread_mutex_unlock(&gossip->lock);
+	return 0;
+}
+
+int tutti_gossip_state(struct tutti_gossip *gossip, struct tutti_gossip_state *state)
+{
+	static const struct tt_sized sized = TT_SIZED("state", tutti_gossip_state, dead_out);
+	static const char call[] = "tutti_gossip_state";
+	struct tutti_gossip_state now;
+	int i, err = check_gossip(call, gossip, "");
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&gossip->lock);
+	now = gossip->state;
+	for (i = 0; i < gossip->nin; i++)
+		now.dead_in += tt_gossip_dead(&gossip->base, gossip->in[i].rank);
+	for (i = 0; i < gossip->nout; i++)
+		now.dead_out += tt_gossip_dead(&gossip->base, gossip->out[i].rank);
+	pthread_mutex_unlock(&gossip->lock);
+	return tt_sized_write(&sized, call, state, &now);
+}
+
+int tutti_gossip_free(struct tutti_gossip *gossip)
+{
+	int err = gossip ? check_gossip("tutti_gossip_free", gossip, "") : 0;
+
+	return err || !gossip ? err : tt_gossip_free(gossip);
+}
+
+/* ---- pairs ---- */
+
+int tutti_pair_create(struct tutti_comm *comm, size_t count, enum tutti_datatype datatype, void **x,
+		      struct tutti_pair **pair)
+{
+	static const char call[] = "tutti_pair_create";
+	int err = tt_check_comm(comm);
+
+	if (!err)
+		err = tt_group_refuse(call);
+	if (err)
+		return err;
+	if (!is_float((int)datatype) && datatype != TUTTI_INT32 && datatype != TUTTI_INT64)
+		err = tt_fail(-EINVAL,
+			      "%s: datatype is %d; it must be int32, int64, float32 or float64",
+			      call, (int)datatype);
+	else if (!x || !pair)
+		err = tt_fail(-EINVAL, "%s: %s is NULL", call, x ? "pair" : "x");
+	else if (too_long(count, datatype, 2))
+		err = tt_fail(-EINVAL, "%s: %zu elements do not fit in memory", call, count);
+	err = tt_pair_new(comm, count, datatype, err, pair);
+	if (!err)
+		*x = (*pair)->base.mem + TT_GOSSIP_LINE;
+	return err;
+}
+
+static int check_pair(const char *call, struct tutti_pair *pair)
+{
+	if (!pair)
+		return tt_fail(-EINVAL, "%s: pair is NULL", call);
+	if (pair->magic != TT_PAIR_MAGIC)
+		return tt_fail(-EINVAL, "%s: pair is no vector of pairs, or has been freed", call);
+	return tt_group_refuse(call);
+}
+
+static int check_rank(const char *call, const struct tutti_pair *pair, int rank, bool own)
+{
+	int n = pair->base.comm->size;
+
+	if (rank >= 0 && rank < n && (own || rank != pair->base.comm->rank))
+		return 0;
+	return tt_fail(-EINVAL, "%s: rank is %d; it must be %s rank of the communicator (0 to %d)",
+		       call, rank, own ? "a" : "another", n - 1);
+}
+
+int tutti_pair_average(struct tutti_pair *pair, int rank, int *partner)
+{
+	static const char call[] = "tutti_pair_average";
+	int err = check_pair(call, pair);
+
+	if (!err && rank != TUTTI_PAIR_ANY)
+		err = check_rank(call, pair, rank, false);
+	if (!err && tt_pair_holds(pair))
+		err = tt_fail(-EDEADLK,
+			      "%s: this thread has the lock of rank %d's vector; call "
+			      "tutti_pair_unlock first",
+			      call, pair->held);
+	return err ? err : tt_pair_average(pair, rank, partner);
+}
+
+int tutti_pair_lock(struct tutti_pair *pair, int rank)
+{
+	static const char call[] = "tutti_pair_lock";
+	int err = check_pair(call, pair);
+
+	if (!err)
+		err = check_rank(call, pair, rank, true);
+	if (!err && tt_pair_holds(pair))
+		err = tt_fail(-EDEADLK,
+			      "%s: this thread has the lock of rank %d's vector already; call "
+			      "tutti_pair_unlock first",
+			      call, pair->held);
+	return err ? err : tt_pair_hold(pair, rank);
+}
+
+int tutti_pair_unlock(struct tutti_pair *pair)
+{
+	static const char call[] = "tutti_pair_unlock";
+	int err = check_pair(call, pair);
+
+	if (!err && !tt_pair_holds(pair))
+		err = tt_fail(-EPERM, "%s: this thread has no lock; call tutti_pair_lock first",
+			      call);
+	return err ? err : tt_pair_release(pair);
+}
+
+int tutti_pair_state(struct tutti_pair *pair, struct tutti_pair_state *state)
+{
+	static const struct tt_sized sized = TT_SIZED("state", tutti_pair_state, bytes);
+	static const char call[] = "tutti_pair_state";
+	struct tutti_pair_state now;
+	int err = check_pair(call, pair);
+
+	if (err)
+		return err;
+	pthread_mutex_lock(&pair->lock);
+	now = (struct tutti_pair_state){.averages = pair->averages,
+					.waits = atomic_load(&pair->waits),
+					.broken = atomic_load(&pair->broken),
+					.bytes = 2 * pair->len * pair->averages};
+	pthread_mutex_unlock(&pair->lock);
+	return tt_sized_write(&sized, call, state, &now);
+}
+
+int tutti_pair_free(struct tutti_pair *pair)
+{
+	static const char call[] = "tutti_pair_free";
+	int err = pair ? check_pair(call, pair) : 0;
+
+	if (!err && pair && tt_pair_holds(pair))
+		err = tt_fail(-EBUSY,
+			      "%s: the lock of rank %d's vector is held; call tutti_pair_unlock",
+			      call, pair->held);
+	return err || !pair ? err : tt_pair_free(pair);
+}
+
+/* ---- elastic averaging ---- */
+
+int tutti_elastic_average(void *x, void *center, void *work, size_t count,
+			  enum tutti_datatype datatype, double alpha, struct tutti_comm *comm)
+{
+	static const char call[] = "tutti_elastic_average";
+	int err = tt_check_comm(comm);
+
+	if (!err)
+		err = tt_group_refuse(call);
+	if (err)
+		return err;
+	if (!is_float((int)datatype))
+		return tt_fail(-EINVAL, "%s: datatype is %d; it must be float32 or float64", call,
+			       (int)datatype);
+	if (count && (!x || !center || !work))
+		return tt_fail(-EINVAL, "%s: %s is NULL", call,
+			       !x	 ? "x"
+			       : !center ? "center"
+					 : "work");
+	if (!(alpha >= 0 && alpha <= 1))
+		return tt_fail(-EINVAL, "%s: alpha is %g; it must be 0 to 1", call, alpha);
+	return tt_elastic_run(x, center, work, count, datatype, alpha, comm);
+}

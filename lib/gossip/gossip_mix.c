@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Mixing: reads the newest whole vector of each slot and moves x towards it. The sum over the
+ * neighbours is in float64, so that the result does not depend on rounding between them. Weights
+ * of neighbours that are left out stay with x.
+ */
+#include <stdatomic.h>
+#include <string.h>
+#include <xxhash.h>
+
+#include "lib/gossip/gossip.h"
+
+#define TRIES 8
+
+static uint64_t version_of(const char *buffer)
+{
+	const volatile struct tt_gossip_head *head = (const void *)buffer;
+
+	return head->version;
+}
+
+/* Copies a buffer, if it is whole before and after; returns its version, or 0. */
+static uint64_t copy_buffer(struct tutti_gossip *g, const char *buffer)
+{
+	const volatile struct tt_gossip_head *head = (const void *)buffer;
+	uint64_t version = head->version, sum = head->sum;
+
+	atomic_thread_fence(memory_order_acquire);
+	memcpy(g->copy, buffer + sizeof(*head), g->len);
+	return version && XXH3_64bits_withSeed(g->copy, g->len, version) == sum ? version : 0;
+}
+
+/* The newest vector of a slot, in g->copy; 0: empty or torn. */
+static uint64_t read_slot(struct tutti_gossip *g, int slot)
+{
+	const char *first = g->base.mem + (size_t)slot * 2 * g->pitch;
+	const char *second = first + g->pitch;
+	bool newer;
+	uint64_t got;
+	int i;
+
+	for (i = 0; i < TRIES; i++) {
+		newer = version_of(second) > version_of(first);
+		got = copy_buffer(g, newer ? second : first);
+		if (!got)
+			got = copy_buffer(g, newer ? first : second);
+		if (got)
+			return got;
+		if (!version_of(first) && !version_of(second)) {
+			g->state.empty++;
+			return 0;
+		}
+	}
+	g->state.torn++;
+	return 0;
+}
+
+/* sum += weight (s - x) */
+static void add_difference(struct tutti_gossip *g, const void *x, double weight)
+{
+	const double *s64 = (const double *)(const void *)g->copy, *x64 = x;
+	const float *s32 = (const float *)(const void *)g->copy, *x32 = x;
+	bool wide = g->datatype == TUTTI_FLOAT64;
+	size_t i;
+
+	for (i = 0; i < g->count && wide; i++)
+		g->sum[i] += weight * (s64[i] - x64[i]);
+	for (i = 0; i < g->count && !wide; i++)
+		g->sum[i] += weight * ((double)s32[i] - (double)x32[i]);
+}
+
+static void move(const struct tutti_gossip *g, void *x)
+{
+	bool wide = g->datatype == TUTTI_FLOAT64;
+	double *x64 = x;
+	float *x32 = x;
+	size_t i;
+
+	for (i = 0; i < g->count && wide; i++)
+		x64[i] += g->sum[i];
+	for (i = 0; i < g->count && !wide; i++)
+		x32[i] = (float)((double)x32[i] + g->sum[i]);
+}
+
+static void mix_slot(struct tutti_gossip *g, int slot, const void *x)
+{
+	struct tt_gossip_in *in = &g->in[slot];
+
+	in->used = 0;
+	in->dead = in->dead || tt_gossip_dead(&g->base, in->rank);
+	if (in->dead)
+		return;
+	in->used = read_slot(g, slot);
+	if (!in->used)
+		return;
+	g->state.mixed++;
+	g->state.fresh += in->used != in->last;
+	in->last = in->used;
+	add_difference(g, x, in->weight);
+}
+
+int tt_gossip_mix(struct tutti_gossip *g, void *x)
+{
+	uint64_t before;
+	int i, err;
+
+	tt_wire_lock(g->base.comm->ctx->wire);
+	err = tt_comm_check(g->base.comm);
+	tt_wire_unlock(g->base.comm->ctx->wire);
+	if (err)
+		return err;
+	pthread_mutex_lock(&g->lock);
+	before = g->state.mixed;
+	memset(g->sum, 0, g->count * sizeof(*g->sum));
+	for (i = 0; i < g->nin; i++)
+		mix_slot(g, i, x);
+	if (g->state.mixed > before)
+		move(g, x);
+	g->state.mixes++;
+	tt_gossip_copied(&g->base, (g->state.mixed - before) * g->len);
+	pthread_mutex_unlock(&g->lock);
+	return 0;
+}
