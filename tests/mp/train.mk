@@ -2,6 +2,7 @@
 # Tests of libtutti_train.
 TT_TRAIN_TESTS = tests/mp/train/test_train tests/mp/train/test_pipeline
 TT_TRAIN_TESTS += tests/mp/train/test_reducer
+TT_TRAIN_TESTS += tests/mp/train/test_gpt_gradient
 check_PROGRAMS += $(TT_TRAIN_TESTS)
 TESTS += $(TT_TRAIN_TESTS)
 tests_mp_train_test_train_SOURCES = tests/mp/train/test_train.c
@@ -10,3 +11,6 @@ tests_mp_train_test_pipeline_SOURCES = tests/mp/train/test_pipeline.c
 tests_mp_train_test_pipeline_LDADD = libtt_train.la libttmp.la
 tests_mp_train_test_reducer_SOURCES = tests/mp/train/test_reducer.c tests/mp/train/model.h
 tests_mp_train_test_reducer_LDADD = libtt_train.la libttmp.la -lm
+tests_mp_train_test_gpt_gradient_SOURCES = tests/mp/train/test_gpt_gradient.c $(TT_GPT_PARTS)
+tests_mp_train_test_gpt_gradient_CPPFLAGS = $(gpt_double_CPPFLAGS)
+tests_mp_train_test_gpt_gradient_LDADD = libtt_train.la libttmp.la $(OPENBLAS_LIBS) -lm

@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Checkpoints that fit every grid: a file has a header, then the values of the whole model and the
+ * two moments of AdamW. A rank writes the slices that it has to their places, and reads those that
+ * it needs; replicas of a slice are written once. A file is complete when it has its name.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include "examples/gpt/gpt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAGIC 0x3174706769747475ull
+
+struct header {
+	uint64_t magic, elements, step;
+	int32_t layers, hidden, heads, length, bytes, pad;
+};
+
+struct file {
+	int fd, write, array;
+};
+
+static struct header header_of(const struct gpt *g)
+{
+	return (struct header){.magic = MAGIC,
+			       .elements = g->file_count,
+			       .step = (uint64_t)g->step,
+			       .layers = g->o.layers,
+			       .hidden = g->o.hidden,
+			       .heads = g->o.heads,
+			       .length = g->o.length,
+			       .bytes = sizeof(real)};
+}
+
+static int move_run(struct gpt *g, const struct param *p, size_t at, size_t whole_at, size_t n,
+		    void *arg)
+{
+	const struct file *f = arg;
+	real *const arrays[] = {g->value, g->m, g->v}, *x = arrays[f->array] + at;
+	off_t place = (off_t)(sizeof(struct header) +
+			      ((size_t)f->array * g->file_count + whole_at) * sizeof(real));
+	ssize_t done;
+
+	if (f->write && g->at[TENSOR] && p->nrows == p->rows && p->ncols == p->cols)
+		return 0; /* whole on all ranks of the tensor axis */
+	done = f->write ? pwrite(f->fd, x, n * sizeof(real), place)
+			: pread(f->fd, x, n * sizeof(real), place);
+	return done == (ssize_t)(n * sizeof(real)) ? 0 : done < 0 ? -errno : -EIO;
+}
+
+static int move_all(struct gpt *g, struct file *f)
+{
+	int err = 0;
+
+	for (f->array = 0; f->array < 3 && !err; f->array++)
+		err = params_each_run(g, move_run, f);
+	return err;
+}
+
+/* All ranks fail if one does; the rank that failed says why. */
+static int agree(struct gpt *g, int err, const char *path)
+{
+	int32_t worst = err;
+	int lost;
+
+	if (err && !g->told)
+		fprintf(stderr, "gpt: %s: %s\n", path, strerror(-err));
+	g->told |= err != 0;
+	lost = tutti_allreduce(TUTTI_IN_PLACE, &worst, 1, TUTTI_INT32, TUTTI_MIN, g->world);
+	return lost ? lost : worst;
+}
+
+static int write_part(struct gpt *g, const char *path)
+{
+	struct file f = {.fd = open(path, O_WRONLY | O_CREAT, 0666), .write = 1};
+	struct header h = header_of(g);
+	int err = 0;
+
+	if (f.fd < 0)
+		return -errno;
+	if (!tutti_comm_rank(g->world) && pwrite(f.fd, &h, sizeof(h), 0) != sizeof(h))
+		err = -EIO;
+	if (!err && !g->at[DATA])
+		err = move_all(g, &f);
+	if (!err && fsync(f.fd))
+		err = -errno;
+	return close(f.fd) && !err ? -errno : err;
+}
+
+int checkpoint_save(struct gpt *g, const char *path)
+{
+	char part[4096];
+	int err;
+
+	g->doing = "saving the model";
+	if (snprintf(part, sizeof(part), "%s.part", path) >= (int)sizeof(part))
+		return -ENAMETOOLONG;
+	err = agree(g, write_part(g, part), part);
+	if (!err && !tutti_comm_rank(g->world) && rename(part, path))
+		err = -errno;
+	return err ? err : agree(g, err, path);
+}
+
+static int check_header(struct gpt *g, const struct header *h, const char *path)
+{
+	struct header mine = header_of(g);
+
+	mine.step = h->step;
+	if (!memcmp(h, &mine, sizeof(mine)))
+		return 0;
+	g->told = 1;
+	if (tutti_comm_rank(g->world))
+		return -EINVAL;
+	if (h->magic != MAGIC)
+		fprintf(stderr, "gpt: %s is no checkpoint of gpt\n", path);
+	else
+		fprintf(stderr,
+			"gpt: %s has another model: --layers %d --hidden %d --heads %d "
+			"--length %d, %d bytes a number\n",
+			path, h->layers, h->hidden, h->heads, h->length, h->bytes);
+	return -EINVAL;
+}
+
+static int read_part(struct gpt *g, const char *path)
+{
+	struct file f = {.fd = open(path, O_RDONLY)};
+	struct header h = {0};
+	int err;
+
+	if (f.fd < 0)
+		return -errno;
+	err = pread(f.fd, &h, sizeof(h), 0) == sizeof(h) ? check_header(g, &h, path) : -EIO;
+	if (!err)
+		err = move_all(g, &f);
+	if (!err)
+		g->step = (int)h.step;
+	close(f.fd);
+	return err;
+}
+
+int checkpoint_load(struct gpt *g, const char *path)
+{
+	g->doing = "restoring the model";
+	return agree(g, read_part(g, path), path);
+}

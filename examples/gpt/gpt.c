@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The training loop of the small GPT; gpt.h lists the files. Try
+ *
+ *	tutti_run -n 8 gpt --data 2 --pipeline 2 --tensor 2 --schedule 1f1b
+ */
+#include "examples/gpt/gpt.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static int make_all(struct gpt *g)
+{
+	int err = grid_make(g);
+
+	if (!err)
+		err = text_load(g);
+	if (!err)
+		err = params_make(g);
+	if (!err)
+		err = stage_make(g);
+	if (!err)
+		err = gradients_make(g);
+	if (err)
+		return err;
+	g->m = calloc(g->count, sizeof(real));
+	g->v = calloc(g->count, sizeof(real));
+	if (!g->m || !g->v)
+		return -ENOMEM;
+	return g->o.load ? checkpoint_load(g, g->o.load) : 0;
+}
+
+/*
+ * The loss is on the last stages, once for each rank of the tensor axis. Of the times, the largest
+ * of all ranks counts.
+ */
+static int tell_step(struct gpt *g, double seconds)
+{
+	double loss = g->last && !g->at[TENSOR] ? g->loss : 0, times[AXES], tokens;
+	int i, err;
+
+	g->doing = "adding up the loss";
+	for (i = 0; i < AXES; i++)
+		times[i] = g->waited[i];
+	err = tutti_allreduce(TUTTI_IN_PLACE, &loss, 1, TUTTI_FLOAT64, TUTTI_SUM, g->world);
+	if (!err)
+		err = tutti_allreduce(TUTTI_IN_PLACE, times, AXES, TUTTI_FLOAT64, TUTTI_MAX,
+				      g->world);
+	if (err || tutti_comm_rank(g->world))
+		return err;
+	tokens = (double)g->o.batch * g->o.length;
+	printf("step %d loss %.*f, %.0f tokens/s, exposed: data %.1f ms, pipeline %.1f ms, "
+	       "tensor %.1f ms of %.1f\n",
+	       g->step + 1, g->o.digits, loss / tokens, tokens / seconds, times[DATA] * 1e3,
+	       times[PIPELINE] * 1e3, times[TENSOR] * 1e3, seconds * 1e3);
+	fflush(stdout);
+	return 0;
+}
+
+static int train(struct gpt *g)
+{
+	double from;
+	int err = 0;
+
+	for (; g->step < g->o.steps && !err; g->step++) {
+		from = now();
+		memset(g->waited, 0, sizeof(g->waited));
+		err = stage_run(g);
+		if (!err)
+			err = gradients_finish(g);
+		if (!err)
+			err = adamw_step(g);
+		if (!err)
+			err = tell_step(g, now() - from);
+	}
+	return err;
+}
+
+static void tell_start(const struct gpt *g)
+{
+	struct tutti_pipeline_counts c = {.size = sizeof(c)};
+	const int *d = g->o.dims;
+
+	tutti_pipeline_count(g->pipeline, 0, &c);
+	printf("data %d x pipeline %d x tensor %d: %zu parameters, %d micro-batches of %d "
+	       "sequences, bubble %.1f %% (%d of %d slots), %d micro-batches live\n",
+	       d[DATA], d[PIPELINE], d[TENSOR], g->file_count, g->o.micro, g->sequences,
+	       100.0 * (c.slots - c.busy) / c.slots, c.slots - c.busy, c.slots, c.live);
+}
+
+/* The library counts the collectives of a communicator: two all-reduces a layer each way. */
+static void tell_tensor(const struct gpt *g, int steps)
+{
+	struct tutti_comm_state s = {.size = sizeof(s)};
+
+	if (g->o.dims[TENSOR] == 1 || tutti_comm_state(g->comm[TENSOR], &s))
+		return;
+	printf("tensor: %llu all-reduces on this rank, %d layers x %d micro-batches x %d steps x "
+	       "4\n",
+	       (unsigned long long)s.calls, g->nlayers, g->o.micro, steps);
+}
+
+static int run(struct gpt *g)
+{
+	int root = !tutti_comm_rank(g->world), err = make_all(g), from = g->step;
+
+	if (!err && root)
+		tell_start(g);
+	if (!err)
+		err = train(g);
+	if (!err && root)
+		tell_tensor(g, g->step - from);
+	if (!err && g->o.save)
+		err = checkpoint_save(g, g->o.save);
+	return err ? err : text_write(g);
+}
+
+/* The text of the call that failed names ranks, hosts and numbers. */
+static void tell_error(const struct gpt *g, int err)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+
+	if (tutti_last_error(&info) || info.code != err)
+		fprintf(stderr, "gpt: %s: %s\n", g->doing, tutti_strerror(err));
+	else if (!tutti_comm_rank(g->world))
+		fprintf(stderr, "gpt: %s: %s\n", g->doing, info.text);
+}
+
+int main(int argc, char **argv)
+{
+	struct gpt g = {.doing = "starting"};
+	int err = options_read(&g.o, argc, argv);
+
+	if (err)
+		return err < 0 ? 2 : 0;
+	err = tutti_init(NULL, &g.ctx);
+	if (err)
+		return fprintf(stderr, "gpt: starting: %s\n", tutti_strerror(err)), 1;
+	g.world = tutti_world(g.ctx);
+	err = run(&g);
+	if (err && !g.told)
+		tell_error(&g, err);
+	gpt_free(&g);
+	return tutti_finalize(g.ctx) || err;
+}

@@ -1,0 +1,183 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A small GPT that learns a text byte by byte, on a grid of data x pipeline x tensor ranks.
+ *
+ *	gpt.c		main: the training loop, what it prints
+ *	gpt_options.c	the command line
+ *	grid.c		the grid of ranks, and who has which layers
+ *	params.c	the parameters of this rank: slices of the model's
+ *	math.c		matrix products, layer norm, attention, GELU; no communication
+ *	layer.c		a transformer layer over the ranks of the tensor axis (Megatron)
+ *	stage.c		the part of the model of a pipeline stage: embedding, layers, head
+ *	gradients.c	sums of gradients over the data axis, beside the backward pass
+ *	adamw.c		the optimizer
+ *	checkpoint.c	saves the model and restores it on any grid
+ *	text.c		the text, and text that the model writes
+ *
+ * Read layer.c for tensor parallelism, stage.c for the pipeline, gradients.c for data parallelism.
+ * Numbers are float, or double in gpt_double, in which all grids agree to ten digits.
+ */
+#ifndef GPT_H
+#define GPT_H
+
+#include <stdint.h>
+#include <tutti/pipeline.h>
+#include <tutti/tutti.h>
+
+#ifdef GPT_DOUBLE
+typedef double real;
+#define REAL TUTTI_FLOAT64
+#else
+typedef float real;
+#define REAL TUTTI_FLOAT32
+#endif
+
+#define VOCAB 256 /* a byte */
+
+enum axis { DATA, PIPELINE, TENSOR, AXES };
+
+struct options {
+	int dims[AXES];
+	int layers, hidden, heads, length; /* length: bytes of a sequence */
+	int batch;			   /* sequences of a step, over all ranks */
+	int micro;			   /* micro-batches of a step on each pipeline */
+	int chunks;			   /* of each stage, interleaved only */
+	int steps, seed, write;
+	double rate, decay;
+	enum tutti_pipeline_schedule schedule;
+	const char *text, *codec, *save, *load;
+	int digits; /* of the printed loss */
+};
+/* 0: train; 1: an option was --help or the like, exit 0; negative: wrong, a text was printed. */
+int options_read(struct options *o, int argc, char **argv);
+
+/* The parameters of a layer; of a slice, if tensor ranks share them. */
+enum weight {
+	LN1_GAIN,
+	LN1_BIAS,
+	QKV,
+	QKV_BIAS,
+	PROJECT,
+	PROJECT_BIAS,
+	LN2_GAIN,
+	LN2_BIAS,
+	FC,
+	FC_BIAS,
+	OUT,
+	OUT_BIAS,
+	LAYER_WEIGHTS
+};
+
+/*
+ * A parameter of the model: blocks matrices of rows x cols. This rank has rows first_row ... and
+ * columns first_col ... of each block.
+ */
+struct param {
+	int blocks, rows, cols, first_row, nrows, first_col, ncols;
+	size_t at;	/* where this rank's part is in value and grad */
+	size_t file_at; /* where the whole is in a checkpoint */
+	real fill;	/* initial value; 0 with spread: random */
+	double spread;
+};
+
+/* The results of a layer's forward pass that its backward pass needs, for one micro-batch. */
+struct saved {
+	real *xhat1, *rstd1, *norm1, *qkv, *att, *y, *xhat2, *rstd2, *norm2, *h, *a;
+};
+
+/* The same of the final layer norm and the softmax. */
+struct saved_head {
+	real *xhat, *rstd, *norm, *prob;
+};
+
+/* A part of value and grad that is summed over the data axis at once. */
+struct bucket {
+	size_t first, count;
+	struct tutti_codec *codec;
+	struct tutti_feedback *feedback;
+	struct tutti_request *request;
+};
+
+struct gpt {
+	struct options o;
+	struct tutti_context *ctx;
+	struct tutti_grid *grid;
+	struct tutti_comm *world, *comm[AXES];
+	struct tutti_comm *tie; /* first and last stage, which share the embedding; or NULL */
+	int at[AXES];
+	double waited[AXES]; /* seconds of this step in communication */
+	const char *doing;   /* for the text of an error */
+	int told;	     /* the text has been printed */
+
+	/* this rank's part: layers of each chunk; the first and the last part of the model? */
+	int parts, part_layers, nlayers;
+	int first, last;
+	int sequences; /* of a micro-batch */
+	int local;     /* hidden / tensor ranks */
+
+	struct param *params;
+	int nparams, nslots;
+	size_t count, file_count;
+	real *value, *grad, *m, *v; /* m, v: moments of AdamW */
+	size_t (*layer_at)[LAYER_WEIGHTS];
+	size_t embed, position, gain, bias, head; /* places of the other parameters */
+	struct bucket *buckets;			  /* of each layer, then of the rest */
+	int nbuckets;
+
+	struct tutti_pipeline *pipeline;
+	struct saved *saved; /* [layer][slot] */
+	struct saved_head *saved_head;
+	real *memory, *x, *scratch[4];
+
+	uint8_t *text;
+	size_t text_len;
+	int step;
+	double loss; /* of this rank's sequences */
+};
+
+/* grid.c */
+int grid_make(struct gpt *g);
+void gpt_free(struct gpt *g); /* all but the context */
+double now(void);
+
+/* params.c */
+int params_make(struct gpt *g);
+/* Calls fn for each run of elements that are neighbours here and in the whole model. */
+int params_each_run(struct gpt *g,
+		    int (*fn)(struct gpt *g, const struct param *p, size_t at, size_t whole_at,
+			      size_t n, void *arg),
+		    void *arg);
+
+/* layer.c: x and dx are replaced; rows is sequences * length */
+int layer_forward(struct gpt *g, int layer, struct saved *s, real *x, int sequences);
+int layer_backward(struct gpt *g, int layer, struct saved *s, real *dx, int sequences);
+
+/* stage.c */
+int stage_make(struct gpt *g);
+int stage_run(struct gpt *g);
+/* The logits that follow the n bytes of context, on the last stage; collective over a pipeline. */
+int stage_infer(struct gpt *g, const uint8_t *context, int n, real *logits);
+
+/* gradients.c */
+int gradients_make(struct gpt *g);
+int gradients_start(struct gpt *g, int bucket);
+/* Sums what is shared by stages, and waits until all sums over the data axis are there. */
+int gradients_finish(struct gpt *g);
+void gradients_free(struct gpt *g);
+
+/* adamw.c */
+int adamw_step(struct gpt *g);
+
+/* checkpoint.c */
+int checkpoint_save(struct gpt *g, const char *path);
+int checkpoint_load(struct gpt *g, const char *path);
+
+/* text.c */
+int text_load(struct gpt *g);
+/* length + 1 bytes: sequence i of the batch of this step. */
+const uint8_t *text_sequence(const struct gpt *g, int i);
+int text_write(struct gpt *g);
+/* Random bits that depend on a and b alone. */
+uint64_t text_mix(uint64_t a, uint64_t b);
+
+#endif

@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Sums of gradients over the data axis. Each layer is a bucket, whose all-reduce starts as soon as
+ * the last micro-batch has passed the layer, and runs beside the backward pass of the layers below.
+ * The embedding and the head come last: they are one parameter, so the first and the last stage add
+ * their gradients before the replicas do.
+ */
+#include "examples/gpt/gpt.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+/* After the layers: what lies before them, and what lies behind. */
+static int make_bucket(struct gpt *g, struct bucket *b, size_t first, size_t count)
+{
+	int err = 0;
+
+	*b = (struct bucket){.first = first, .count = count};
+	if (!g->o.codec || !count)
+		return 0;
+	err = tutti_codec_create(g->o.codec, &b->codec);
+	return err ? err : tutti_feedback_create(g->comm[DATA], b->codec, count, &b->feedback);
+}
+
+int gradients_make(struct gpt *g)
+{
+	size_t first = g->layer_at[0][0], end = g->last ? g->gain : g->count, at, size;
+	int l, err = 0;
+
+	g->doing = "making buckets of gradients";
+	size = (end - first) / (size_t)g->nlayers;
+	g->nbuckets = g->nlayers + 2;
+	g->buckets = calloc((size_t)g->nbuckets, sizeof(*g->buckets));
+	if (!g->buckets)
+		return -ENOMEM;
+	for (l = 0, at = first; l < g->nlayers && !err; l++, at += size)
+		err = make_bucket(g, &g->buckets[l], at, size);
+	if (!err)
+		err = make_bucket(g, &g->buckets[l], 0, first);
+	if (!err)
+		err = make_bucket(g, &g->buckets[l + 1], end, g->count - end);
+	return err;
+}
+
+int gradients_start(struct gpt *g, int bucket)
+{
+	struct bucket *b = &g->buckets[bucket];
+	struct tutti_call call = {.size = sizeof(call),
+				  .coll = TUTTI_COLL_ALLREDUCE,
+				  .sendbuf = TUTTI_IN_PLACE,
+				  .recvbuf = g->grad + b->first,
+				  .count = b->count,
+				  .datatype = REAL,
+				  .op = TUTTI_SUM,
+				  .codec = b->codec,
+				  .feedback = b->feedback};
+	double from = now();
+	int err = 0;
+
+	if (b->count && g->o.dims[DATA] > 1)
+		err = tutti_call(g->comm[DATA], &call, &b->request);
+	g->waited[DATA] += now() - from;
+	return err;
+}
+
+static int sum_tied(struct gpt *g)
+{
+	double from = now();
+	int err = 0;
+
+	if (g->tie)
+		err = tutti_allreduce(TUTTI_IN_PLACE, g->grad + g->head,
+				      (size_t)VOCAB * (size_t)g->o.hidden, REAL, TUTTI_SUM, g->tie);
+	g->waited[PIPELINE] += now() - from;
+	return err;
+}
+
+int gradients_finish(struct gpt *g)
+{
+	double from;
+	int i, err = sum_tied(g);
+
+	g->doing = "summing gradients";
+	for (i = g->nlayers; i < g->nbuckets && !err; i++)
+		err = gradients_start(g, i);
+	from = now();
+	for (i = 0; i < g->nbuckets && !err; i++)
+		err = tutti_wait(&g->buckets[i].request);
+	g->waited[DATA] += now() - from;
+	return err;
+}
+
+void gradients_free(struct gpt *g)
+{
+	int i;
+
+	for (i = 0; i < g->nbuckets && g->buckets; i++) {
+		tutti_feedback_free(g->buckets[i].feedback);
+		tutti_codec_free(g->buckets[i].codec);
+	}
+	free(g->buckets);
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A transformer layer over the ranks of the tensor axis (Megatron).
+ *
+ *	x' = x + project(attention(qkv(norm1(x))))      y = x' + out(gelu(fc(norm2(x'))))
+ *
+ * Each rank has some of the heads, and some of the hidden elements between fc and out. qkv and fc
+ * are divided by their outputs, so they need no communication forward; project and out are divided
+ * by their inputs, so each rank has a part of a sum: an all-reduce adds them. Backward it is the
+ * other way round: the gradient by the input of qkv and of fc is a sum over ranks. That makes two
+ * all-reduces forward and two backward, of sequences x length x hidden elements each.
+ *
+ * Norms and the biases after the all-reduce are the same on all ranks, and so are their gradients.
+ *
+ * M. Shoeybi et al., "Megatron-LM: Training Multi-Billion Parameter Language Models Using Model
+ * Parallelism", 2019.
+ */
+#include "examples/gpt/math.h"
+
+#include <string.h>
+
+/* The sum over the tensor axis. All of it is exposed: the next operation needs the result. */
+static int sum_parts(struct gpt *g, real *x, int rows)
+{
+	double from = now();
+	int err;
+
+	if (g->o.dims[TENSOR] == 1)
+		return 0;
+	err = tutti_allreduce(TUTTI_IN_PLACE, x, (size_t)rows * (size_t)g->o.hidden, REAL,
+			      TUTTI_SUM, g->comm[TENSOR]);
+	g->waited[TENSOR] += now() - from;
+	return err;
+}
+
+static real *weight(const struct gpt *g, int layer, enum weight w)
+{
+	return g->value + g->layer_at[layer][w];
+}
+
+static real *gradient(const struct gpt *g, int layer, enum weight w)
+{
+	return g->grad + g->layer_at[layer][w];
+}
+
+static struct attention shape(const struct gpt *g, int sequences)
+{
+	int heads = g->o.heads / g->o.dims[TENSOR];
+
+	return (struct attention){.sequences = sequences,
+				  .length = g->o.length,
+				  .heads = heads,
+				  .width = g->local / heads};
+}
+
+/* x += the sum over ranks of part, + bias */
+static int add_sum(struct gpt *g, real *part, const real *bias, real *x, int rows)
+{
+	int err = sum_parts(g, part, rows);
+
+	if (err)
+		return err;
+	add_to((size_t)rows * (size_t)g->o.hidden, part, x);
+	add_row(rows, g->o.hidden, bias, x);
+	return 0;
+}
+
+int layer_forward(struct gpt *g, int l, struct saved *s, real *x, int sequences)
+{
+	int rows = sequences * g->o.length, d = g->o.hidden, mine = g->local, err;
+	struct attention att = shape(g, sequences);
+	real *part = g->scratch[0];
+
+	norm_forward(rows, d, x, weight(g, l, LN1_GAIN), weight(g, l, LN1_BIAS), s->xhat1, s->rstd1,
+		     s->norm1);
+	product_nt(rows, 3 * mine, d, s->norm1, weight(g, l, QKV), s->qkv);
+	add_row(rows, 3 * mine, weight(g, l, QKV_BIAS), s->qkv);
+	attention_forward(&att, s->qkv, s->att, s->y);
+	product_nt(rows, d, mine, s->y, weight(g, l, PROJECT), part);
+	err = add_sum(g, part, weight(g, l, PROJECT_BIAS), x, rows);
+	if (err)
+		return err;
+
+	norm_forward(rows, d, x, weight(g, l, LN2_GAIN), weight(g, l, LN2_BIAS), s->xhat2, s->rstd2,
+		     s->norm2);
+	product_nt(rows, 4 * mine, d, s->norm2, weight(g, l, FC), s->h);
+	add_row(rows, 4 * mine, weight(g, l, FC_BIAS), s->h);
+	gelu_forward((size_t)rows * 4 * (size_t)mine, s->h, s->a);
+	product_nt(rows, d, 4 * mine, s->a, weight(g, l, OUT), part);
+	return add_sum(g, part, weight(g, l, OUT_BIAS), x, rows);
+}
+
+/* From the output of the layer to x'. dx is the gradient by the output, then by x'. */
+static int mlp_backward(struct gpt *g, int l, struct saved *s, real *dx, int rows)
+{
+	int d = g->o.hidden, wide = 4 * g->local, err;
+	real *da = g->scratch[1], *dnorm = g->scratch[0];
+
+	add_column_sums(rows, d, dx, gradient(g, l, OUT_BIAS));
+	product_tn_add(d, wide, rows, dx, s->a, gradient(g, l, OUT));
+	product_nn(rows, wide, d, dx, weight(g, l, OUT), da);
+	gelu_backward((size_t)rows * (size_t)wide, s->h, da);
+	add_column_sums(rows, wide, da, gradient(g, l, FC_BIAS));
+	product_tn_add(wide, d, rows, da, s->norm2, gradient(g, l, FC));
+	product_nn(rows, d, wide, da, weight(g, l, FC), dnorm);
+	err = sum_parts(g, dnorm, rows);
+	if (!err)
+		norm_backward(rows, d, dnorm, s->xhat2, s->rstd2, weight(g, l, LN2_GAIN),
+			      gradient(g, l, LN2_GAIN), gradient(g, l, LN2_BIAS), dx);
+	return err;
+}
+
+int layer_backward(struct gpt *g, int l, struct saved *s, real *dx, int sequences)
+{
+	int rows = sequences * g->o.length, d = g->o.hidden, mine = g->local, err;
+	struct attention att = shape(g, sequences);
+	real *dy = g->scratch[2], *dqkv = g->scratch[1], *dnorm = g->scratch[0];
+
+	err = mlp_backward(g, l, s, dx, rows);
+	if (err)
+		return err;
+	add_column_sums(rows, d, dx, gradient(g, l, PROJECT_BIAS));
+	product_tn_add(d, mine, rows, dx, s->y, gradient(g, l, PROJECT));
+	product_nn(rows, mine, d, dx, weight(g, l, PROJECT), dy);
+	attention_backward(&att, s->qkv, s->att, dy, dqkv);
+	add_column_sums(rows, 3 * mine, dqkv, gradient(g, l, QKV_BIAS));
+	product_tn_add(3 * mine, d, rows, dqkv, s->norm1, gradient(g, l, QKV));
+	product_nn(rows, d, 3 * mine, dqkv, weight(g, l, QKV), dnorm);
+	err = sum_parts(g, dnorm, rows);
+	if (!err)
+		norm_backward(rows, d, dnorm, s->xhat1, s->rstd1, weight(g, l, LN1_GAIN),
+			      gradient(g, l, LN1_GAIN), gradient(g, l, LN1_BIAS), dx);
+	return err;
+}

@@ -1,0 +1,285 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The part of the model that a pipeline stage has: with one chunk, neighbouring layers; with v
+ * chunks, v such runs. The first part begins with the embedding, the last ends with the head.
+ * libtutti_train runs the schedule: it calls forward and backward below for each micro-batch, and
+ * moves activations and their gradients between stages.
+ *
+ * A layer keeps its results for a micro-batch from the forward to the backward step, in a slot.
+ * There are as many slots as the schedule has micro-batches under way.
+ */
+#include "examples/gpt/math.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+static size_t rows_of(const struct gpt *g, int sequences)
+{
+	return (size_t)sequences * (size_t)g->o.length;
+}
+
+/* The i-th sequence of a micro-batch of this replica. */
+static const uint8_t *sequence(const struct gpt *g, int micro, int i)
+{
+	int mine = g->o.batch / g->o.dims[DATA];
+
+	return text_sequence(g, g->at[DATA] * mine + micro * g->sequences + i);
+}
+
+static void embed(const struct gpt *g, const uint8_t *bytes, real *x)
+{
+	int d = g->o.hidden, t, j;
+
+	for (t = 0; t < g->o.length; t++, x += d)
+		for (j = 0; j < d; j++)
+			x[j] = g->value[g->embed + (size_t)bytes[t] * (size_t)d + (size_t)j] +
+			       g->value[g->position + (size_t)t * (size_t)d + (size_t)j];
+}
+
+static void embed_backward(struct gpt *g, const uint8_t *bytes, const real *dx)
+{
+	size_t d = (size_t)g->o.hidden, t;
+
+	for (t = 0; t < (size_t)g->o.length; t++, dx += d) {
+		add_to(d, dx, g->grad + g->embed + bytes[t] * d);
+		add_to(d, dx, g->grad + g->position + t * d);
+	}
+}
+
+static void head_logits(struct gpt *g, struct saved_head *s, const real *x, int rows)
+{
+	norm_forward(rows, g->o.hidden, x, g->value + g->gain, g->value + g->bias, s->xhat, s->rstd,
+		     s->norm);
+	product_nt(rows, VOCAB, g->o.hidden, s->norm, g->value + g->head, s->prob);
+}
+
+/* The bytes that follow those of the sequence, of all rows of a micro-batch. */
+static void targets(const struct gpt *g, int micro, uint8_t *target)
+{
+	int i;
+
+	for (i = 0; i < g->sequences; i++)
+		memcpy(target + i * g->o.length, sequence(g, micro, i) + 1, (size_t)g->o.length);
+}
+
+static int head_forward(struct gpt *g, int micro, const real *x)
+{
+	struct saved_head *s = &g->saved_head[micro % g->nslots];
+	int rows = g->sequences * g->o.length;
+	uint8_t *target = malloc((size_t)rows);
+
+	if (!target)
+		return -ENOMEM;
+	targets(g, micro, target);
+	head_logits(g, s, x, rows);
+	g->loss += softmax_loss(rows, VOCAB, s->prob, target);
+	free(target);
+	return 0;
+}
+
+/* The loss is the mean over all bytes of the batch, so that gradients of all ranks just add up. */
+static int head_backward(struct gpt *g, int micro, real *dx)
+{
+	struct saved_head *s = &g->saved_head[micro % g->nslots];
+	int rows = g->sequences * g->o.length, d = g->o.hidden, i;
+	real share = (real)(1.0 / ((double)g->o.batch * g->o.length));
+	uint8_t *target = malloc((size_t)rows);
+
+	if (!target)
+		return -ENOMEM;
+	targets(g, micro, target);
+	for (i = 0; i < rows; i++)
+		s->prob[(size_t)i * VOCAB + target[i]] -= 1;
+	for (i = 0; i < rows * VOCAB; i++)
+		s->prob[i] *= share;
+	product_tn_add(VOCAB, d, rows, s->prob, s->norm, g->grad + g->head);
+	product_nn(rows, d, VOCAB, s->prob, g->value + g->head, g->scratch[0]);
+	memset(dx, 0, (size_t)rows * (size_t)d * sizeof(*dx));
+	norm_backward(rows, d, g->scratch[0], s->xhat, s->rstd, g->value + g->gain,
+		      g->grad + g->gain, g->grad + g->bias, dx);
+	free(target);
+	return 0;
+}
+
+static int run_layers(struct gpt *g, int chunk, int slot, real *x, int sequences)
+{
+	int first = chunk * g->part_layers, l, err = 0;
+
+	for (l = first; l < first + g->part_layers && !err; l++)
+		err = layer_forward(g, l, &g->saved[l * g->nslots + slot], x, sequences);
+	return err;
+}
+
+static int forward(void *arg, const struct tutti_pipeline_step *step, const void *in, void *out)
+{
+	struct gpt *g = arg;
+	size_t d = (size_t)g->o.hidden, rows = rows_of(g, g->sequences);
+	real *x = out ? out : g->x;
+	int i, err;
+
+	if (in)
+		memcpy(x, in, rows * d * sizeof(*x));
+	else
+		for (i = 0; i < g->sequences; i++)
+			embed(g, sequence(g, step->micro, i), x + rows_of(g, i) * d);
+	err = run_layers(g, step->chunk, step->micro % g->nslots, x, g->sequences);
+	return err || out ? err : head_forward(g, step->micro, x);
+}
+
+/* The gradient of a layer is whole after the last micro-batch; its sum over replicas starts. */
+static int backward(void *arg, const struct tutti_pipeline_step *step, const void *in,
+		    const void *out_grad, void *in_grad)
+{
+	struct gpt *g = arg;
+	size_t d = (size_t)g->o.hidden, rows = rows_of(g, g->sequences);
+	real *dx = in_grad ? in_grad : g->x;
+	int first = step->chunk * g->part_layers, l, i, err = 0;
+
+	if (out_grad)
+		memcpy(dx, out_grad, rows * d * sizeof(*dx));
+	else
+		err = head_backward(g, step->micro, dx);
+	for (l = first + g->part_layers - 1; l >= first && !err; l--) {
+		err = layer_backward(g, l, &g->saved[l * g->nslots + step->micro % g->nslots], dx,
+				     g->sequences);
+		if (!err && step->micro == g->o.micro - 1)
+			err = gradients_start(g, l);
+	}
+	for (i = 0; i < g->sequences && !in && !err; i++)
+		embed_backward(g, sequence(g, step->micro, i), dx + rows_of(g, i) * d);
+	return err;
+}
+
+int stage_run(struct gpt *g)
+{
+	g->doing = "running the pipeline";
+	g->loss = 0;
+	memset(g->grad, 0, g->count * sizeof(*g->grad));
+	return tutti_pipeline_run(g->pipeline, &g->waited[PIPELINE]);
+}
+
+/* One context, padded to the length of a sequence, through all parts of the model. */
+int stage_infer(struct gpt *g, const uint8_t *context, int n, real *logits)
+{
+	size_t d = (size_t)g->o.hidden, count = rows_of(g, 1) * d;
+	int p = g->o.dims[PIPELINE], me = g->at[PIPELINE], part, err = 0;
+	uint8_t *padded = calloc(1, (size_t)g->o.length);
+
+	if (!padded)
+		return -ENOMEM;
+	memcpy(padded, context, (size_t)n);
+	for (part = 0; part < g->parts && !err; part++) {
+		if (part % p != me)
+			continue;
+		if (!part)
+			embed(g, padded, g->x);
+		else if (p > 1)
+			err = tutti_recv(g->x, count, REAL, (me + p - 1) % p, part,
+					 g->comm[PIPELINE], NULL);
+		if (!err)
+			err = run_layers(g, part / p, 0, g->x, 1);
+		if (!err && part < g->parts - 1 && p > 1)
+			err = tutti_send(g->x, count, REAL, (me + 1) % p, part + 1,
+					 g->comm[PIPELINE]);
+	}
+	free(padded);
+	if (err || !g->last)
+		return err;
+	head_logits(g, g->saved_head, g->x, g->o.length);
+	memcpy(logits, g->saved_head->prob + (n - 1) * VOCAB, VOCAB * sizeof(*logits));
+	return 0;
+}
+
+/* ---- memory ---- */
+
+static real *take(real **next, size_t n)
+{
+	real *p = *next;
+
+	*next = p ? p + n : NULL;
+	return p;
+}
+
+/* With *next NULL nothing is set; returns the elements that one layer and slot needs. */
+static size_t lay_out(const struct gpt *g, struct saved *s, real **next)
+{
+	size_t rows = rows_of(g, g->sequences), d = rows * (size_t)g->o.hidden;
+	size_t mine = rows * (size_t)g->local;
+	size_t att = rows * (size_t)(g->o.heads / g->o.dims[TENSOR] * g->o.length);
+
+	s->xhat1 = take(next, d);
+	s->norm1 = take(next, d);
+	s->xhat2 = take(next, d);
+	s->norm2 = take(next, d);
+	s->rstd1 = take(next, rows);
+	s->rstd2 = take(next, rows);
+	s->qkv = take(next, 3 * mine);
+	s->y = take(next, mine);
+	s->h = take(next, 4 * mine);
+	s->a = take(next, 4 * mine);
+	s->att = take(next, att);
+	return 4 * d + 2 * rows + 12 * mine + att;
+}
+
+static void lay_out_head(const struct gpt *g, struct saved_head *s, real **next)
+{
+	size_t rows = rows_of(g, g->sequences), d = rows * (size_t)g->o.hidden;
+
+	s->xhat = take(next, d);
+	s->norm = take(next, d);
+	s->rstd = take(next, rows);
+	s->prob = take(next, rows * VOCAB);
+}
+
+static int make_memory(struct gpt *g)
+{
+	size_t rows = rows_of(g, g->sequences), d = rows * (size_t)g->o.hidden, n;
+	size_t wide = 4 * d;
+	real *none = NULL, *next;
+	struct saved unused;
+	int i;
+
+	n = lay_out(g, &unused, &none) * (size_t)(g->nlayers * g->nslots) +
+	    (size_t)g->nslots * (2 * d + rows * (VOCAB + 1)) + d + 2 * wide + 2 * d;
+	g->saved = calloc((size_t)(g->nlayers * g->nslots), sizeof(*g->saved));
+	g->saved_head = calloc((size_t)g->nslots, sizeof(*g->saved_head));
+	g->memory = next = calloc(n, sizeof(real));
+	if (!g->saved || !g->saved_head || !g->memory)
+		return -ENOMEM;
+	for (i = 0; i < g->nlayers * g->nslots; i++)
+		lay_out(g, &g->saved[i], &next);
+	for (i = 0; i < g->nslots; i++)
+		lay_out_head(g, &g->saved_head[i], &next);
+	g->x = take(&next, d);
+	g->scratch[0] = take(&next, d);
+	g->scratch[1] = take(&next, wide);
+	g->scratch[2] = take(&next, wide);
+	return 0;
+}
+
+int stage_make(struct gpt *g)
+{
+	struct tutti_pipeline_config config = {.size = sizeof(config),
+					       .schedule = g->o.schedule,
+					       .stages = g->o.dims[PIPELINE],
+					       .micro_batches = g->o.micro,
+					       .chunks = g->o.chunks};
+	struct tutti_pipeline_work work = {.size = sizeof(work),
+					   .count = rows_of(g, g->sequences) * (size_t)g->o.hidden,
+					   .datatype = REAL,
+					   .forward = forward,
+					   .backward = backward,
+					   .arg = g};
+	struct tutti_pipeline_counts counts = {.size = sizeof(counts)};
+	int err;
+
+	g->doing = "making the pipeline";
+	err = tutti_pipeline_create(&config, &g->pipeline);
+	if (!err)
+		err = tutti_pipeline_count(g->pipeline, g->at[PIPELINE], &counts);
+	if (!err)
+		err = tutti_pipeline_attach(g->pipeline, g->comm[PIPELINE], &work);
+	g->nslots = counts.live;
+	return err ? err : make_memory(g);
+}

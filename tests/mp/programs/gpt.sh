@@ -1,0 +1,141 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# gpt on grids: the same loss on all of them, counts, checkpoints, wrong options.
+only=$*
+. "${TT_SRC:-.}/tests/sh.inc"
+suite gpt
+
+# A text of its own, so that the test needs no download.
+text=$tmp/text
+awk 'BEGIN {
+	for (i = 0; i < 3000; i++)
+		printf "%d and %d are %d.\n", i, i % 7, i + i % 7
+}' >"$text"
+tiny="--layers 4 --hidden 16 --heads 4 --length 8 --batch 8 --digits 14 --write 0 --text $text"
+
+# losses PROGRAM RANKS OPTION...: the loss of each step, a line each
+losses()
+{
+	program=$1 ranks=$2
+	shift 2
+	# shellcheck disable=SC2086
+	timeout 120 "$TT_BUILD/tutti_run" -n "$ranks" "$TT_BUILD/$program" $tiny "$@" \
+		>"$tmp/out" 2>"$tmp/err" || { cat "$tmp/out" "$tmp/err"; exit 1; }
+	sed -n 's/^step \([0-9]*\) loss \([0-9.]*\),.*/\1 \2/p' "$tmp/out"
+}
+
+# same FILE FILE LIMIT STEPS: as many steps in both, and no loss differs more
+same()
+{
+	paste "$1" "$2" | awk -v limit="$3" -v steps="$4" '
+		{ d = $2 - $4; if (d < 0) d = -d; if (d > most) most = d }
+		$1 != $3 { wrong = 1 }
+		END {
+			printf "%d steps, largest difference %g\n", NR, most
+			exit wrong || NR != steps || !(most <= limit)
+		}'
+}
+
+# curves PROGRAM LIMIT
+curves()
+{
+	losses "$1" 1 --steps 50 >"$tmp/one" || exit 1
+	awk 'NR == 1 { first = $2 } END { exit !($2 < first - 1) }' "$tmp/one" ||
+		die "the loss does not fall: $(cat "$tmp/one")"
+	for grid in "8 --data 8" "4 --pipeline 4" "4 --tensor 4" \
+		"8 --data 2 --pipeline 2 --tensor 2 --schedule 1f1b" \
+		"4 --pipeline 2 --schedule interleaved --tensor 2"; do
+		# shellcheck disable=SC2086
+		losses "$1" $grid --steps 50 >"$tmp/grid" || exit 1
+		same "$tmp/one" "$tmp/grid" "$2" 50 || die "$grid differs"
+	done
+}
+
+# The library's count of the tensor communicator: 4 all-reduces a layer, two of them forward.
+test_tensor()
+{
+	losses gpt 4 --pipeline 2 --tensor 2 --micro 4 --steps 3 >/dev/null || exit 1
+	grep -q "^tensor: 96 all-reduces on this rank, 2 layers x 4 micro-batches x 3 steps x 4$" \
+		"$tmp/out" || die "$(cat "$tmp/out")"
+}
+
+test_bubble()
+{
+	losses gpt 4 --pipeline 4 --micro 8 --steps 1 --schedule 1f1b >/dev/null || exit 1
+	grep -q "bubble 27.3 % (6 of 22 slots), 4 micro-batches live" "$tmp/out" ||
+		die "$(cat "$tmp/out")"
+	losses gpt 2 --pipeline 2 --micro 8 --steps 1 --schedule interleaved >/dev/null || exit 1
+	grep -q "bubble 5.9 % (2 of 34 slots), 5 micro-batches live" "$tmp/out" ||
+		die "$(cat "$tmp/out")"
+}
+
+# 20 steps at once; and 10, then 10 more on another grid.
+test_restart()
+{
+	losses gpt_double 1 --steps 20 | tail -n 10 >"$tmp/one"
+	losses gpt_double 8 --data 2 --pipeline 2 --tensor 2 --steps 10 --save "$tmp/saved" \
+		>/dev/null || exit 1
+	[ ! -e "$tmp/saved.part" ] || die "an unfinished file is left"
+	for grid in "4 --pipeline 4" "2 --tensor 2"; do
+		# shellcheck disable=SC2086
+		losses gpt_double $grid --steps 20 --load "$tmp/saved" >"$tmp/grid" || exit 1
+		same "$tmp/one" "$tmp/grid" 1e-10 10 || die "$grid differs"
+	done
+}
+
+test_codec()
+{
+	losses gpt 1 --steps 30 >"$tmp/one" || exit 1
+	losses gpt 2 --data 2 --codec int8 --steps 30 >"$tmp/grid" || exit 1
+	same "$tmp/one" "$tmp/grid" 0.05 30 || die "int8 is far off"
+	! cmp -s "$tmp/one" "$tmp/grid" || die "nothing was encoded"
+}
+
+test_writes()
+{
+	losses gpt 4 --data 2 --pipeline 2 --steps 1 --write 30 >/dev/null || exit 1
+	grep -q "^the model writes: And God said, " "$tmp/out" || die "$(cat "$tmp/out")"
+}
+
+# refuses TEXT RANKS OPTION...
+refuses()
+{
+	says=$1 ranks=$2
+	shift 2
+	# shellcheck disable=SC2086
+	says "$says" timeout 60 "$TT_BUILD/tutti_run" -n "$ranks" "$TT_BUILD/gpt" $tiny "$@"
+}
+
+test_wrong()
+{
+	refuses "data 3 x pipeline 2 x tensor 1 is 6 ranks, but the communicator has 4" 4 \
+		--data 3 --pipeline 2
+	refuses "4 layers (--layers) cannot be divided by 3 parts" 3 --pipeline 3
+	refuses "2 heads (--heads) cannot be divided by 4 ranks (--tensor)" 4 --tensor 4 --heads 2
+	refuses "8 sequences (--batch) cannot be divided by 3 replicas" 3
+	refuses "2 micro-batches are fewer than the 4 stages" 4 --pipeline 4 --micro 2 \
+		--schedule 1f1b
+	refuses "sh quickstart.sh fetches build/data/bible.txt" 2 --text "$tmp/none"
+	refuses "too few for sequences of 8" 1 --text /dev/null
+	refuses "--steps x: not a number" 1 --steps x
+	refuses "--schedule zigzag: not gpipe, 1f1b or interleaved" 1 --schedule zigzag
+	refuses "only --schedule interleaved has chunks" 1 --chunks 2
+	refuses "unexpected argument more" 1 more
+	head -c 100 /dev/zero >"$tmp/zeros"
+	refuses "is no checkpoint of gpt" 2 --load "$tmp/zeros"
+	losses gpt 1 --steps 1 --save "$tmp/saved" >/dev/null || exit 1
+	refuses "has another model: --layers 4 --hidden 16 --heads 4 --length 8, 4 bytes" 2 \
+		--load "$tmp/saved" --heads 2
+	truncate -s 1000 "$tmp/saved"
+	refuses "Input/output error" 2 --load "$tmp/saved"
+}
+
+run double_curves curves gpt_double 1e-10
+run float_curves curves gpt 1e-4
+run tensor test_tensor
+run bubble test_bubble
+run restart test_restart
+run codec test_codec
+run writes test_writes
+run wrong test_wrong
+finish
