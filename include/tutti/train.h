@@ -6,6 +6,7 @@
 #ifndef TUTTI_TRAIN_H
 #define TUTTI_TRAIN_H
 
+#include <tutti/local_steps.h>
 #include <tutti/pipeline.h>
 #include <tutti/reducer.h>
 #include <tutti/tutti.h>

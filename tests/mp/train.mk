@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Tests of libtutti_train.
-TT_TRAIN_TESTS = tests/mp/train/test_train tests/mp/train/test_pipeline
+TT_TRAIN_TESTS = tests/mp/train/test_local_steps
+TT_TRAIN_TESTS += tests/mp/train/test_train tests/mp/train/test_pipeline
 TT_TRAIN_TESTS += tests/mp/train/test_reducer
 TT_TRAIN_TESTS += tests/mp/train/test_gpt_gradient
 check_PROGRAMS += $(TT_TRAIN_TESTS)
@@ -14,3 +15,5 @@ tests_mp_train_test_reducer_LDADD = libtt_train.la libttmp.la -lm
 tests_mp_train_test_gpt_gradient_SOURCES = tests/mp/train/test_gpt_gradient.c $(TT_GPT_PARTS)
 tests_mp_train_test_gpt_gradient_CPPFLAGS = $(gpt_double_CPPFLAGS)
 tests_mp_train_test_gpt_gradient_LDADD = libtt_train.la libttmp.la $(OPENBLAS_LIBS) -lm
+tests_mp_train_test_local_steps_SOURCES = tests/mp/train/test_local_steps.c tests/mp/train/model.h
+tests_mp_train_test_local_steps_LDADD = libtt_train.la libttmp.la -lm

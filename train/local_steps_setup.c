@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* States of local steps are made and freed. */
+#include "train/local_steps_state.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/train_fail.h"
+
+static int check_outer(const char *call, const struct tutti_local_steps_config *c)
+{
+	double one = 1, none = 0, state1 = 0, state2 = 0;
+
+	if (c->inner_rate && !(c->inner_rate > 0 && isfinite((float)c->inner_rate)))
+		return tt_train_fail(-EINVAL, "%s: inner_rate is %g; it must be 0 or more", call,
+				     c->inner_rate);
+	if (!c->outer && (c->codec || c->flags & TUTTI_LOCAL_DELAYED || c->inner_rate))
+		return tt_train_fail(-EINVAL,
+				     "%s: outer is NULL, and %s needs an outer rule; SGD of rate 1 "
+				     "averages the parameters",
+				     call,
+				     c->codec	     ? "a codec"
+				     : c->inner_rate ? "inner_rate"
+						     : "TUTTI_LOCAL_DELAYED");
+	if (c->codec && c->datatype != TUTTI_FLOAT32)
+		return tt_train_fail(-EINVAL,
+				     "%s: codec %s encodes float32; drop it, or use parameters of "
+				     "float32",
+				     call, tutti_codec_name(c->codec));
+	return c->outer ? tutti_rule_apply(c->outer, c->datatype, &one, &none, &state1, &state2, 0,
+					   1)
+			: 0;
+}
+
+static int check_config(const char *call, const struct tutti_local_steps_config *c)
+{
+	int err;
+
+	if (c->datatype != TUTTI_FLOAT32 && c->datatype != TUTTI_FLOAT64)
+		return tt_train_fail(-EINVAL, "%s: datatype is %d; it must be float32 or float64",
+				     call, (int)c->datatype);
+	if (c->flags & ~TUTTI_LOCAL_DELAYED)
+		return tt_train_fail(-EINVAL, "%s: flags are %#x; this version knows %#x", call,
+				     c->flags, TUTTI_LOCAL_DELAYED);
+	if (c->every < 1)
+		return tt_train_fail(-EINVAL, "%s: every is %d; a round has at least 1 step", call,
+				     c->every);
+	if (c->pad)
+		return tt_train_fail(-EINVAL, "%s: pad is %d; it must be 0", call, c->pad);
+	err = check_outer(call, c);
+	return err ? err
+		   : tt_buckets_check(call, c->n, c->counts, c->parameters, "parameters",
+				      tutti_datatype_size(c->datatype));
+}
+
+static int reserve(struct tutti_local_steps *l, const struct tutti_local_steps_config *c)
+{
+	int err = tt_buckets_new(&l->b, c->n, c->counts, tutti_datatype_size(c->datatype));
+	size_t bytes = err ? 0 : tt_local_bytes(l);
+	int i, states = l->has_outer ? tutti_rule_states(l->outer.rule) : 0;
+	void *pool;
+
+	l->parameters = malloc(c->n * sizeof(*l->parameters));
+	l->start = malloc(bytes + 1);
+	if (err || !l->parameters || !l->start)
+		return -ENOMEM;
+	memcpy(l->parameters, c->parameters, c->n * sizeof(*l->parameters));
+	tt_buckets_divide(&l->b, NULL, SIZE_MAX, SIZE_MAX);
+	for (i = 0; i < states; i++) {
+		l->state[i] = calloc(1, bytes + 1);
+		if (!l->state[i])
+			return -ENOMEM;
+	}
+	for (i = 0; i <= l->delayed; i++) {
+		err = tutti_alloc(tutti_comm_context(l->comm), bytes + 1, &pool);
+		if (err)
+			return err;
+		l->change[i] = pool;
+	}
+	return l->codec ? tutti_feedback_create(l->comm, l->codec, l->b.total, &l->feedback) : 0;
+}
+
+static void destroy(struct tutti_local_steps *l)
+{
+	int i;
+
+	if (l->sum)
+		tutti_request_free(l->sum);
+	tutti_feedback_free(l->feedback);
+	for (i = 0; i < 2; i++) {
+		tutti_free(l->change[i]);
+		free(l->state[i]);
+	}
+	if (l->comm)
+		tutti_comm_free(l->comm);
+	tt_buckets_free(&l->b);
+	free(l->parameters);
+	free(l->start);
+	free(l);
+}
+
+static uint64_t bits_of(double x)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &x, sizeof(bits));
+	return bits;
+}
+
+/* Collective: the parameters of rank 0, or the same error on all ranks. */
+static int begin(const char *call, struct tutti_local_steps *l, unsigned flags, int reserved)
+{
+	struct tt_same same[] = {
+		{"datatype", l->datatype},
+		{"flags", flags},
+		{"every", (uint64_t)l->every},
+		{"the outer rule", l->has_outer ? (uint64_t)l->outer.rule : 0},
+		{"the bits of the outer rate", bits_of(l->has_outer ? l->outer.rate : 0)},
+		{"the bits of the outer momentum", bits_of(l->has_outer ? l->outer.momentum : 0)},
+		{"the bits of inner_rate", bits_of(l->inner_rate)},
+		{"codec", l->codec != NULL}};
+	int err = tt_buckets_agree(l->comm, call, same, 8, &l->b, !reserved);
+
+	if (err)
+		return err;
+	tt_bucket_pack(&l->b, 0, l->parameters, l->start);
+	err = tutti_bcast(l->start, l->b.total, l->datatype, 0, l->comm);
+	if (!err)
+		tt_bucket_unpack(&l->b, 0, l->start, l->parameters);
+	return err;
+}
+
+int tutti_local_steps_create(struct tutti_comm *comm, const struct tutti_local_steps_config *config,
+			     struct tutti_local_steps **local)
+{
+	static const char call[] = "tutti_local_steps_create";
+	struct tutti_local_steps_config c;
+	struct tutti_local_steps *l;
+	int err = tt_train_read_config(call, config, TT_TRAIN_TO(tutti_local_steps_config, codec),
+				       sizeof(c), &c);
+
+	if (!err)
+		err = check_config(call, &c);
+	if (!err && !local)
+		err = tt_train_fail(-EINVAL, "%s: local is NULL", call);
+	if (err)
+		return err;
+	l = calloc(1, sizeof(*l));
+	if (!l)
+		return tt_train_fail(-ENOMEM, "%s: no memory", call);
+	l->has_outer = c.outer != NULL;
+	if (c.outer)
+		l->outer = *c.outer;
+	l->inner = (struct tutti_rule){
+		.size = sizeof(l->inner), .rule = TUTTI_PS_SGD, .rate = c.inner_rate};
+	l->delayed = c.flags & TUTTI_LOCAL_DELAYED;
+	l->every = c.every;
+	l->inner_rate = c.inner_rate;
+	l->datatype = c.datatype;
+	l->codec = c.codec;
+	err = tutti_comm_dup(comm, &l->comm);
+	if (!err)
+		err = begin(call, l, c.flags, reserve(l, &c));
+	if (err) {
+		destroy(l);
+		return err;
+	}
+	*local = l;
+	return 0;
+}
+
+int tutti_local_steps_free(struct tutti_local_steps *l)
+{
+	if (l)
+		destroy(l);
+	return 0;
+}
