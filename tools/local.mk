@@ -14,6 +14,13 @@ tutti_info_SOURCES = tools/tutti_info.c tools/info/info.h tools/info/summary.c t
 	tools/cli.h
 tutti_info_LDADD = libtutti.la $(JANSSON_LIBS)
 
+bin_PROGRAMS += tutti_doctor
+tutti_doctor_SOURCES = \
+	tools/doctor/main.c tools/doctor/doctor.h tools/doctor/findings.c tools/doctor/limits.c \
+	tools/doctor/network.c tools/doctor/devices.c tools/doctor/cluster.c tools/doctor/agent.c \
+	tools/run/hosts.c tools/run/run.h tools/cli.c tools/cli.h
+tutti_doctor_LDADD = libtt.la $(TT_LIBS) $(JANSSON_LIBS)
+
 bin_PROGRAMS += tutti_sim
 tutti_sim_SOURCES = \
 	tools/sim/main.c tools/sim/sim.h tools/sim/counts.c tools/sim/options.c tools/sim/run.c \

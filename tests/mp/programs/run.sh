@@ -680,7 +680,7 @@ test_no_transport()
 # What cannot be written is an error of every program.
 test_unwritten()
 {
-	for p in run info perf sim explain tune ras blame ps_check; do
+	for p in run info perf sim explain tune ras blame doctor ps_check; do
 		unwritten "$TT_BUILD/tutti_$p" --help
 		unwritten "$TT_BUILD/tutti_$p" --version
 	done
