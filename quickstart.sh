@@ -15,7 +15,7 @@ build_packages="gcc g++ make autoconf automake libtool pkg-config libsodium-dev 
 check_packages="libcunit1-dev mandoc valgrind strace iproute2 nftables procps cpio
 	gnuplot-nox qemu-system-x86 busybox-static rdma-core perftest util-linux xz-utils
 	mpich libmpich-dev openmpi-bin libopenmpi-dev clang clang-format libclang-rt-14-dev
-	libreadline8 jq"
+	libreadline8 jq python3-numpy python3-pytest python3-setuptools python3-wheel python3-pip"
 full_packages="gcc-aarch64-linux-gnu qemu-user"
 
 say()

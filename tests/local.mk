@@ -61,3 +61,4 @@ soak:
 include tests/fuzz/local.mk
 include tests/lint/local.mk
 include tests/install/local.mk
+include tests/python/local.mk

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Finds and loads libtutti, and turns its codes into exceptions."""
+
+from __future__ import annotations
+
+import ctypes as C
+import os
+from pathlib import Path
+
+from . import _abi
+from .errors import error_class
+
+SONAME = "libtutti.so.0"
+# Major and minor version that the structs of _abi are from.
+VERSION = (0, 1)
+
+
+def _open() -> C.CDLL:
+    # lib/python3.x/site-packages/tutti is installed beside lib/libtutti.so.0.
+    beside = Path(__file__).resolve().parents[3:4]
+    tried = [str(folder / SONAME) for folder in beside if (folder / SONAME).exists()] + [SONAME]
+    reason = ""
+    for name in tried:
+        try:
+            return C.CDLL(name)
+        except OSError as error:
+            reason = str(error)
+    raise ImportError(
+        f"loading tutti: {reason}; install libtutti, or set LD_LIBRARY_PATH to its folder"
+    )
+
+
+def _declare(library: C.CDLL) -> dict:
+    functions = {}
+    for name, kinds in _abi.FUNCTIONS.items():
+        function = getattr(library, "tutti_" + name)
+        result, arguments = kinds.split(":")
+        function.restype = _abi.KINDS[result]
+        function.argtypes = [_abi.KINDS[kind] for kind in arguments]
+        functions[name] = function
+    return functions
+
+
+class Library:
+    """The functions of libtutti by their names without "tutti_"; they return what C returns."""
+
+    def __init__(self) -> None:
+        self.__dict__.update(_declare(_open()))
+        number = self.version_num()
+        if (number // 10000, number // 100 % 100) != VERSION:
+            raise ImportError(
+                f"loading tutti: libtutti is version {self.version().decode()}, this package is "
+                f"for {VERSION[0]}.{VERSION[1]}; install both from one release"
+            )
+
+    def __getattr__(self, name: str):
+        raise AttributeError(name)
+
+
+lib = Library()
+
+
+def error_of(code: int, comm: int | None = None) -> Exception:
+    """The exception for a negative code, with the details that the library has."""
+    info = _abi.ErrorInfo()
+    found = lib.last_error(C.addressof(info)) == 0 and info.code == code
+    if not found and comm is not None:
+        found = lib.comm_error(comm, C.addressof(info)) == 0 and info.code == code
+    if not found:
+        info = _abi.ErrorInfo(code=code, rank=-1, text=lib.strerror(code))
+    return error_from(info)
+
+
+def error_from(info: _abi.ErrorInfo) -> Exception:
+    """The exception that has these details."""
+    return error_class(info.code)(
+        info.text.decode(errors="replace"), code=info.code, rank=info.rank,
+        host=info.host.decode(errors="replace"), call=info.call.decode(), sequence=info.sequence,
+        field=info.field.decode(), phase=info.phase.decode(), bytes_received=info.bytes,
+    )
+
+
+def check(code: int, comm: int | None = None) -> None:
+    """Raise the exception of a negative code."""
+    if code < 0:
+        raise error_of(code, comm)
+
+
+def encoded(text: str | os.PathLike) -> bytes:
+    """Text for a char pointer; a NUL inside would end it early."""
+    value = os.fsencode(text)
+    if b"\0" in value:
+        raise ValueError(f"{text!r}: a NUL is inside the text; remove it")
+    return value

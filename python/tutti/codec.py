@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Codecs: lossy encodings of float32 vectors, alone and in all-reduces."""
+
+from __future__ import annotations
+
+import ctypes as C
+from typing import Any, Optional, Sequence
+
+from . import _abi
+from ._abi import Datatype, Op
+from ._library import check, encoded, lib
+from .buffers import Buffer, Memory, memory
+from .communicator import Comm
+from .errors import ArgumentError, Error
+
+
+def _floats(buffer: Buffer, writable: bool, what: str) -> Memory:
+    data = memory(buffer, writable)
+    if data.datatype != Datatype.FLOAT32:
+        raise ArgumentError(f"{what} is {data.datatype!r}; pass float32")
+    return data
+
+
+class _Handle:
+    """Something that the library frees; requests that use it keep it."""
+
+    def __init__(self, handle: C.c_void_p, free: Any) -> None:
+        self._handle: Optional[int] = handle.value
+        self._release = free
+
+    def _pointer(self) -> int:
+        if self._handle is None:
+            raise Error(f"this {type(self).__name__} was freed")
+        return self._handle
+
+    def Free(self) -> None:
+        """Free it."""
+        if self._handle is not None:
+            check(self._release(self._handle))
+            self._handle = None
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *exc: Any) -> None:
+        self.Free()
+
+
+class Codec(_Handle):
+    """A codec, such as Codec("int8:block=256") or Codec("topk:1%"); see tutti_codec(7)."""
+
+    def __init__(self, name: str) -> None:
+        handle = C.c_void_p()
+        check(lib.codec_create(encoded(name), C.addressof(handle)))
+        super().__init__(handle, lib.codec_free)
+
+    @property
+    def name(self) -> str:
+        """The name with all options."""
+        return lib.codec_name(self._pointer()).decode()
+
+    @property
+    def states(self) -> int:
+        """How many vectors of float32 the state of error feedback has."""
+        return lib.codec_states(self._pointer())
+
+    def bound(self, count: int) -> int:
+        """The most bytes that an encoding of count elements has."""
+        return lib.codec_bound(self._pointer(), count)
+
+    def chosen(self, comm: Comm, count: int) -> str:
+        """The codec that an all-reduce of count elements uses."""
+        name = C.c_char_p()
+        check(lib.codec_chosen(comm._pointer(), self._pointer(), count, C.addressof(name)))
+        return (name.value or b"").decode()
+
+    def encode(self, vector: Buffer, state: Optional[Buffer] = None, call: int = 0) -> bytes:
+        """The encoding of a vector; state: residuals, states vectors of float32, 0 at first."""
+        data = _floats(vector, False, "the vector")
+        kept = None
+        if state is not None:
+            kept = _floats(state, True, "the state")
+            if kept.count != self.states * data.count:
+                raise ArgumentError(f"the state has {kept.count} elements, {self.name} needs "
+                                    f"{self.states} times {data.count}")
+        out = C.create_string_buffer(max(self.bound(data.count), 1))
+        length = C.c_size_t()
+        check(lib.codec_encode(self._pointer(), data.address, data.count, data.datatype,
+                               kept and kept.address, call, out, C.addressof(length)))
+        return out.raw[:length.value]
+
+    def decode(self, encoding: Buffer, vector: Buffer, add: bool = False) -> None:
+        """Decode into vector; add: to its elements."""
+        data = _floats(vector, True, "the vector")
+        source = memory([encoding, Datatype.UINT8], False)
+        call = lib.codec_decode_add if add else lib.codec_decode
+        check(call(self._pointer(), source.address, source.count, data.address, data.count,
+                   data.datatype))
+
+    def __repr__(self) -> str:
+        return f"Codec({self.name!r})" if self._handle else "<tutti.Codec freed>"
+
+
+class Feedback(_Handle):
+    """The error feedback of one vector on one communicator: for Allreduce."""
+
+    def __init__(self, comm: Comm, codec: Codec, count: int) -> None:
+        handle = C.c_void_p()
+        check(lib.feedback_create(comm._pointer(), codec._pointer(), count, C.addressof(handle)))
+        super().__init__(handle, lib.feedback_free)
+        self.codec = codec
+        self.count = count
+
+    def reset(self) -> None:
+        """Set the residuals to 0."""
+        check(lib.feedback_reset(self._pointer()))
+
+    def _state(self, state: Buffer, writable: bool) -> Memory:
+        data = _floats(state, writable, "the state")
+        if data.count != self.codec.states * self.count:
+            raise ArgumentError(f"the state has {data.count} elements; {self.codec.states} times "
+                                f"{self.count} are needed")
+        return data
+
+    def save(self, state: Buffer) -> None:
+        """Copy the residuals to state."""
+        check(lib.feedback_save(self._pointer(), self._state(state, True).address, self.count))
+
+    def restore(self, state: Buffer) -> None:
+        """Set the residuals to those of save."""
+        check(lib.feedback_restore(self._pointer(), self._state(state, False).address, self.count))
+
+
+class PowerSGD(_Handle):
+    """Sums of matrices as approximations of low rank, with error feedback. Collective."""
+
+    def __init__(self, comm: Comm, shapes: Sequence[tuple[int, int]], rank: int = 0,
+                 seed: int = 0) -> None:
+        n = len(shapes)
+        rows = (C.c_size_t * n)(*[shape[0] for shape in shapes])
+        cols = (C.c_size_t * n)(*[shape[1] for shape in shapes])
+        config = _abi.PowerSgdConfig(n=n, rows=C.addressof(rows), cols=C.addressof(cols),
+                                     rank=rank, seed=seed)
+        handle = C.c_void_p()
+        check(lib.power_sgd_create(comm._pointer(), C.addressof(config), C.addressof(handle)),
+              comm._pointer())
+        super().__init__(handle, lib.power_sgd_free)
+        self.comm = comm
+        self.shapes = list(shapes)
+
+    def Allreduce(self, matrices: Sequence[Buffer], op: int = Op.SUM) -> None:
+        """Sum (SUM) or average (AVG) the matrices in place."""
+        if len(matrices) != len(self.shapes):
+            raise ArgumentError(f"{len(matrices)} matrices; {len(self.shapes)} are needed")
+        data = [_floats(matrix, True, "a matrix") for matrix in matrices]
+        for one, (rows, cols) in zip(data, self.shapes):
+            if one.count != rows * cols:
+                raise ArgumentError(f"a matrix has {one.count} elements; {rows} x {cols} are "
+                                    "needed")
+        array = (C.c_void_p * max(len(data), 1))(*[one.address for one in data])
+        check(lib.power_sgd_allreduce(self._pointer(), array, op, self.comm._pointer()),
+              self.comm._pointer())

@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Collectives, each in three forms: blocking, nonblocking (I...) and persistent (..._init).
+
+All of them are the struct of tutti_call(3). Options that each has: timeout_ms, the deadline of
+this call; priority, local.
+"""
+
+from __future__ import annotations
+
+import ctypes as C
+import functools
+import inspect
+from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
+
+from . import _abi
+from ._abi import Coll, Datatype, Op
+from ._library import check, lib
+from .buffers import IN_PLACE, Memory, Spec, memory
+from .errors import ArgumentError
+from .request import Request, hold
+
+if TYPE_CHECKING:
+    from .codec import Codec, Feedback
+    from .communicator import Comm
+
+
+class _Prepared:
+    """The struct of a call, and all that must live as long as the operation."""
+
+    def __init__(self, coll: Coll, send: Memory, recv: Memory, count: Optional[int] = None,
+                 op: int = 0, root: int = 0) -> None:
+        self.keep: list = [send, recv]
+        datatype = _common_type(send, recv)
+        self.call = _abi.Call(coll=coll, sendbuf=send.address, recvbuf=recv.address,
+                              count=count or 0, datatype=datatype, op=op, root=root)
+
+    def blocks(self, **counts: Optional[Sequence[int]]) -> None:
+        """Set arrays of counts and displacements."""
+        for field, values in counts.items():
+            if values is not None:
+                array = (C.c_size_t * len(values))(*values)
+                self.keep.append(array)
+                setattr(self.call, field, C.addressof(array))
+
+
+def _common_type(send: Memory, recv: Memory) -> Datatype:
+    types = {m.datatype for m in (send, recv) if m.datatype is not None}
+    if len(types) > 1:
+        raise ArgumentError(
+            f"the send buffer is {send.datatype!r}, the receive buffer {recv.datatype!r}; "
+            "pass one datatype"
+        )
+    return types.pop() if types else Datatype.INT8
+
+
+def _three_forms(prepare: Callable) -> tuple[Callable, Callable, Callable]:
+    """The blocking, nonblocking and persistent method of a function that prepares the call."""
+    name = prepare.__name__.strip("_").capitalize()
+
+    def run(comm: Comm, form: int, args: Any, options: Any) -> Optional[Request]:
+        timeout_ms = options.pop("timeout_ms", 0)
+        priority = options.pop("priority", 0)
+        made = prepare(comm, *args, **options)
+        made.call.timeout_ms, made.call.priority = timeout_ms, priority
+        made.call.flags = 1 if form == 2 else 0
+        call, pointer = C.addressof(made.call), comm._pointer()
+        if form == 0:
+            hold(made.keep)
+            check(lib.call(pointer, call, None), pointer)
+            return None
+        return Request._begin(lambda at: lib.call(pointer, call, at), comm, made.keep,
+                              persistent=form == 2)
+
+    def form(number: int, called: str, extra: str, result: str) -> Callable:
+        @functools.wraps(prepare)
+        def method(comm: Comm, *args: Any, **options: Any) -> Any:
+            return run(comm, number, args, options)
+
+        method.__name__, method.__qualname__ = called, "Comm." + called
+        method.__doc__ = (prepare.__doc__ or "") + extra
+        old = inspect.signature(prepare)
+        more = [inspect.Parameter(option, inspect.Parameter.KEYWORD_ONLY, default=0,
+                                  annotation="int") for option in ("timeout_ms", "priority")]
+        method.__signature__ = old.replace(  # type: ignore[attr-defined]
+            parameters=[*old.parameters.values(), *more], return_annotation=result)
+        method.__annotations__ = {**prepare.__annotations__, "return": result}
+        del method.__wrapped__  # type: ignore[attr-defined]
+        return method
+
+    return (form(0, name, "", "None"),
+            form(1, "I" + name.lower(), " Nonblocking: Wait for the request.", "Request"),
+            form(2, name + "_init", " Persistent: Start the request.", "Request"))
+
+
+def _equal(first: Memory, second: Memory) -> int:
+    """Elements of two buffers that must be as long."""
+    if first.in_place or first.address is None and first.pinned is None:
+        return second.count
+    if first.count != second.count:
+        raise ArgumentError(
+            f"the send buffer has {first.count} elements, the receive buffer {second.count}; "
+            "pass equal counts"
+        )
+    return first.count
+
+
+def _share(comm: Comm, whole: Memory) -> int:
+    """Elements of one of size equal blocks."""
+    size = comm.size
+    if whole.count % size:
+        raise ArgumentError(
+            f"a buffer of {whole.count} elements is no {size} equal blocks; use the v form"
+        )
+    return whole.count // size
+
+
+def _block(comm: Comm, block: Memory, whole: Memory) -> int:
+    """Elements of a block, of which whole has one for each rank, if this rank has whole."""
+    if block.in_place:
+        return _share(comm, whole)
+    if whole.pinned is not None and _share(comm, whole) != block.count:
+        raise ArgumentError(
+            f"a block has {block.count} elements, so the buffer of all {comm.size} blocks needs "
+            f"{block.count * comm.size}, not {whole.count}"
+        )
+    return block.count
+
+
+def _counts(comm: Comm, whole: Memory, what: str) -> Sequence[int]:
+    if whole.counts is None:
+        raise ArgumentError(f"{what} needs counts: pass [buffer, counts] or [buffer, counts, "
+                            "displacements]")
+    if len(whole.counts) != comm.size:
+        raise ArgumentError(f"{len(whole.counts)} counts for {comm.size} ranks")
+    return whole.counts
+
+
+def _barrier(comm: Comm) -> _Prepared:
+    """Wait until all ranks have come here."""
+    none = memory(None, False)
+    return _Prepared(Coll.BARRIER, none, none)
+
+
+def _bcast(comm: Comm, buf: Spec, root: int = 0) -> _Prepared:
+    """All ranks get the root's buf."""
+    data = memory(buf, comm.rank != root)
+    return _Prepared(Coll.BCAST, memory(None, False), data, data.count, root=root)
+
+
+def _allreduce(comm: Comm, sendbuf: Spec, recvbuf: Spec, op: int = Op.SUM,
+               codec: Optional[Codec] = None,
+               feedback: Optional[Feedback] = None) -> _Prepared:
+    """All ranks get the combination of all sendbufs; codec: the vector travels encoded."""
+    send, recv = memory(sendbuf, False), memory(recvbuf, True)
+    made = _Prepared(Coll.ALLREDUCE, send, recv, _equal(send, recv), op)
+    if codec is not None:
+        made.call.codec = codec._pointer()
+    if feedback is not None:
+        made.call.feedback = feedback._pointer()
+    made.keep += [codec, feedback]
+    return made
+
+
+def _reduce(comm: Comm, sendbuf: Spec, recvbuf: Spec, op: int = Op.SUM,
+            root: int = 0) -> _Prepared:
+    """The root gets the combination of all sendbufs; recvbuf is None elsewhere."""
+    send = memory(sendbuf, False)
+    recv = memory(recvbuf if comm.rank == root else None, True)
+    count = _equal(send, recv) if comm.rank == root else send.count
+    return _Prepared(Coll.REDUCE, send, recv, count, op, root)
+
+
+def _reduce_scatter_block(comm: Comm, sendbuf: Spec, recvbuf: Spec, op: int = Op.SUM) -> _Prepared:
+    """Rank i gets block i of the combination; in place: recvbuf has all blocks."""
+    send, recv = memory(sendbuf, False), memory(recvbuf, True)
+    count = _share(comm, recv) if send.in_place else _block(comm, recv, send)
+    return _Prepared(Coll.REDUCE_SCATTER_BLOCK, send, recv, count, op)
+
+
+def _reduce_scatter(comm: Comm, sendbuf: Spec, recvbuf: Spec, recvcounts: Sequence[int],
+                    op: int = Op.SUM) -> _Prepared:
+    """Rank i gets recvcounts[i] elements of the combination."""
+    send, recv = memory(sendbuf, False), memory(recvbuf, True)
+    if len(recvcounts) != comm.size:
+        raise ArgumentError(f"{len(recvcounts)} counts for {comm.size} ranks")
+    whole, need = (recv, sum(recvcounts)) if send.in_place else (send, sum(recvcounts))
+    if whole.count < need or recv.count < recvcounts[comm.rank]:
+        raise ArgumentError(f"the counts are {need} elements, the buffers {send.count} and "
+                            f"{recv.count}")
+    made = _Prepared(Coll.REDUCE_SCATTER, send, recv, op=op)
+    made.blocks(recvcounts=recvcounts)
+    return made
+
+
+def _scan(comm: Comm, sendbuf: Spec, recvbuf: Spec, op: int = Op.SUM) -> _Prepared:
+    """Rank i gets the combination of ranks 0 to i."""
+    send, recv = memory(sendbuf, False), memory(recvbuf, True)
+    return _Prepared(Coll.SCAN, send, recv, _equal(send, recv), op)
+
+
+def _exscan(comm: Comm, sendbuf: Spec, recvbuf: Spec, op: int = Op.SUM) -> _Prepared:
+    """Rank i gets the combination of ranks 0 to i - 1; rank 0: undefined."""
+    send, recv = memory(sendbuf, False), memory(recvbuf, True)
+    return _Prepared(Coll.EXSCAN, send, recv, _equal(send, recv), op)
+
+
+def _allgather(comm: Comm, sendbuf: Spec, recvbuf: Spec) -> _Prepared:
+    """All ranks get the sendbufs of all, in rank order."""
+    send, recv = memory(sendbuf, False), memory(recvbuf, True)
+    return _Prepared(Coll.ALLGATHER, send, recv, _block(comm, send, recv))
+
+
+def _allgatherv(comm: Comm, sendbuf: Spec, recvbuf: Spec) -> _Prepared:
+    """All ranks get blocks of [buffer, counts, displacements] elements."""
+    send, recv = memory(sendbuf, False), memory(recvbuf, True)
+    counts = _counts(comm, recv, "allgatherv")
+    made = _Prepared(Coll.ALLGATHERV, send, recv,
+                     counts[comm.rank] if send.in_place else send.count)
+    made.blocks(recvcounts=counts, recvdispls=recv.displs)
+    return made
+
+
+def _gather(comm: Comm, sendbuf: Spec, recvbuf: Spec, root: int = 0) -> _Prepared:
+    """The root gets the sendbufs of all, in rank order; recvbuf is None elsewhere."""
+    send = memory(sendbuf, False)
+    recv = memory(recvbuf if comm.rank == root else None, True)
+    return _Prepared(Coll.GATHER, send, recv, _block(comm, send, recv), root=root)
+
+
+def _gatherv(comm: Comm, sendbuf: Spec, recvbuf: Spec, root: int = 0) -> _Prepared:
+    """The root gets blocks of [buffer, counts, displacements] elements."""
+    send = memory(sendbuf, False)
+    recv = memory(recvbuf if comm.rank == root else None, True)
+    made = _Prepared(Coll.GATHERV, send, recv, send.count, root=root)
+    if comm.rank == root:
+        counts = _counts(comm, recv, "gatherv")
+        made.call.count = counts[root] if send.in_place else send.count
+        made.blocks(recvcounts=counts, recvdispls=recv.displs)
+    return made
+
+
+def _scatter(comm: Comm, sendbuf: Spec, recvbuf: Spec, root: int = 0) -> _Prepared:
+    """Rank i gets block i of the root; sendbuf is None elsewhere."""
+    send = memory(sendbuf if comm.rank == root else None, False)
+    recv = memory(recvbuf, True)
+    return _Prepared(Coll.SCATTER, send, recv, _block(comm, recv, send), root=root)
+
+
+def _scatterv(comm: Comm, sendbuf: Spec, recvbuf: Spec, root: int = 0) -> _Prepared:
+    """Rank i gets its block of the root's [buffer, counts, displacements]."""
+    send = memory(sendbuf if comm.rank == root else None, False)
+    recv = memory(recvbuf, True)
+    made = _Prepared(Coll.SCATTERV, send, recv, recv.count, root=root)
+    if comm.rank == root:
+        counts = _counts(comm, send, "scatterv")
+        made.call.count = counts[root] if recv.in_place else recv.count
+        made.blocks(sendcounts=counts, senddispls=send.displs)
+    return made
+
+
+def _alltoall(comm: Comm, sendbuf: Spec, recvbuf: Spec) -> _Prepared:
+    """Block j of rank i becomes block i of rank j."""
+    send, recv = memory(sendbuf, False), memory(recvbuf, True)
+    _equal(send, recv)
+    return _Prepared(Coll.ALLTOALL, send, recv, _share(comm, recv))
+
+
+def _alltoallv(comm: Comm, sendbuf: Spec, recvbuf: Spec) -> _Prepared:
+    """As Alltoall, of [buffer, counts, displacements]."""
+    send, recv = memory(sendbuf, False), memory(recvbuf, True)
+    made = _Prepared(Coll.ALLTOALLV, send, recv)
+    made.blocks(recvcounts=_counts(comm, recv, "alltoallv"), recvdispls=recv.displs)
+    if not send.in_place:
+        made.blocks(sendcounts=_counts(comm, send, "alltoallv"), senddispls=send.displs)
+    return made
+
+
+class Collectives:
+    """The collectives of a communicator. IN_PLACE as sendbuf (scatters: as the root's recvbuf)."""
+
+    Barrier, Ibarrier, Barrier_init = _three_forms(_barrier)
+    Bcast, Ibcast, Bcast_init = _three_forms(_bcast)
+    Allreduce, Iallreduce, Allreduce_init = _three_forms(_allreduce)
+    Reduce, Ireduce, Reduce_init = _three_forms(_reduce)
+    Reduce_scatter_block, Ireduce_scatter_block, Reduce_scatter_block_init = _three_forms(
+        _reduce_scatter_block)
+    Reduce_scatter, Ireduce_scatter, Reduce_scatter_init = _three_forms(_reduce_scatter)
+    Scan, Iscan, Scan_init = _three_forms(_scan)
+    Exscan, Iexscan, Exscan_init = _three_forms(_exscan)
+    Allgather, Iallgather, Allgather_init = _three_forms(_allgather)
+    Allgatherv, Iallgatherv, Allgatherv_init = _three_forms(_allgatherv)
+    Gather, Igather, Gather_init = _three_forms(_gather)
+    Gatherv, Igatherv, Gatherv_init = _three_forms(_gatherv)
+    Scatter, Iscatter, Scatter_init = _three_forms(_scatter)
+    Scatterv, Iscatterv, Scatterv_init = _three_forms(_scatterv)
+    Alltoall, Ialltoall, Alltoall_init = _three_forms(_alltoall)
+    Alltoallv, Ialltoallv, Alltoallv_init = _three_forms(_alltoallv)
+
+
+__all__ = ["Collectives", "IN_PLACE"]

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Codecs alone and in all-reduces; PowerSGD."""
+
+import numpy as np
+import pytest
+
+import tutti
+from tutti import Codec, Feedback, PowerSGD
+
+
+def test_alone():
+    """Encode and decode; residuals conserve the sum."""
+    vector = np.linspace(-1, 1, 1000, dtype="f4")
+    with Codec("fp16") as codec:
+        encoding = codec.encode(vector)
+        assert len(encoding) == codec.bound(1000) == 2000
+        back = np.empty(1000, "f4")
+        codec.decode(encoding, back)
+        assert (back == vector.astype("f2").astype("f4")).all()
+        codec.decode(encoding, back, add=True)
+        assert (back == 2 * vector.astype("f2").astype("f4")).all()
+        with pytest.raises(tutti.Error):
+            codec.decode(encoding[:-1], back)
+        with pytest.raises(tutti.ArgumentError, match="float32"):
+            codec.encode(np.zeros(3))
+    with pytest.raises(tutti.Error, match="freed"):
+        codec.encode(vector)
+    codec = Codec("topk:10%")
+    state, sent = np.zeros(codec.states * 1000, "f4"), np.zeros(1000, "f4")
+    for turn in range(5):
+        codec.decode(codec.encode(vector, state, turn), sent, add=True)
+    assert np.allclose(sent + state[:1000], 5 * vector, atol=1e-5)
+    assert codec.name.startswith("topk") and "topk" in repr(codec)
+    with pytest.raises(tutti.ArgumentError, match="state has 3"):
+        codec.encode(vector, np.zeros(3, "f4"))
+    with pytest.raises(tutti.ArgumentError):
+        Codec("inta8")
+
+
+def test_allreduce(world):
+    """An all-reduce with a codec, with and without feedback."""
+    n = 4096
+    vector = np.sin(np.arange(n) * (world.rank + 1)).astype("f4")
+    exact, coded = np.empty(n, "f4"), np.empty(n, "f4")
+    world.Allreduce(vector, exact, op=tutti.SUM)
+    codec = Codec("int8")
+    world.Allreduce(vector, coded, codec=codec)
+    assert np.abs(coded - exact).max() < 0.1
+    same = np.empty((world.size, n), "f4")
+    world.Allgather(coded, same)
+    assert (same == coded).all()
+    total = np.zeros(n, "f8")
+    with Feedback(world, codec, n) as feedback:
+        for _ in range(4):
+            world.Allreduce(vector, coded, codec=codec, feedback=feedback)
+            total += coded
+        state = np.empty(codec.states * n, "f4")
+        feedback.save(state)
+        residual = np.empty(n, "f4")
+        world.Allreduce(state[:n].copy(), residual)
+        assert np.abs(total + residual - 4.0 * exact).max() < 1e-3
+        feedback.reset()
+        feedback.restore(state)
+    assert "int8" in Codec("auto:int8").chosen(world, n) or \
+        Codec("auto:int8").chosen(world, n) == "plain"
+
+
+def test_power_sgd(world):
+    """Matrices of rank 1 are summed exactly up to rounding."""
+    shapes = [(20, 30), (1, 7)]
+    first = np.outer(np.arange(20), np.ones(30)).astype("f4")
+    with PowerSGD(world, shapes, rank=2, seed=5) as state:
+        matrices = [first * 1.0, np.full((1, 7), world.rank, "f4")]
+        state.Allreduce(matrices)
+        assert np.allclose(matrices[0], first * world.size, rtol=1e-3, atol=1e-2)
+        assert (matrices[1] == sum(range(world.size))).all()
+        with pytest.raises(tutti.ArgumentError, match="20 x 30"):
+            state.Allreduce([np.zeros((3, 3), "f4"), matrices[1]])
+        with pytest.raises(tutti.ArgumentError, match="1 matrices"):
+            state.Allreduce([first])

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The parameter server: dense tables, rows, rules, clocks, checkpoints."""
+
+import numpy as np
+import pytest
+
+import tutti
+from tutti import Combine, Initial, ParameterServer, Role, Rule
+
+
+def test_dense(world):
+    """Pushes of all workers of a clock are in the pulls of the next."""
+    with ParameterServer(world) as server:
+        table = server.dense("sums", 100, tutti.FLOAT32, init=Initial.ZERO)
+        values = np.empty(100, "f4")
+        for clock in range(3):
+            table.push(np.full(100, world.rank + 1, "f4"))
+            server.clock()
+            table.pull(values)
+            assert (values == (clock + 1) * world.size * (world.size + 1) // 2).all()
+        assert table.last_read()["age"] == 0
+        part = np.empty(10, "f4")
+        table.ipull(part, 90).Wait()
+        assert (part == values[90:]).all()
+        world.Barrier()
+        table.ipush(np.ones(10, "f4"), 90).Wait()
+        server.iclock().Wait()
+        table.pull(values)
+        assert values[95] == values[0] + world.size and values[89] == values[0]
+        world.Barrier()
+        total = sum(server.server_bytes(index) for index in range(world.size))
+        assert total == 400
+        assert table.held()["elements"] == 0
+        with pytest.raises(tutti.Error, match="outside"):
+            table.pull(np.empty(101, "f4"))
+    with pytest.raises(tutti.Error, match="closed"):
+        server.clock()
+
+
+def test_rules(world):
+    """SGD of the mean of all workers' gradients, from values that one worker sets."""
+    with ParameterServer(world) as server:
+        table = server.dense("weights", 8, tutti.FLOAT64, rule=Rule.SGD, rate=0.5,
+                             combine=Combine.MEAN)
+        if world.rank == 0:
+            table.set(np.arange(8.0))
+        world.Barrier()
+        values = np.empty(8)
+        table.pull(values)
+        assert (values == np.arange(8)).all()
+        world.Barrier()
+        table.push(np.full(8, 2.0 * world.rank))
+        server.clock()
+        table.pull(values)
+        assert np.allclose(values, np.arange(8) - 0.5 * (world.size - 1), atol=1e-12)
+        with pytest.raises(tutti.ArgumentError, match="rat"):
+            server.dense("wrong", 8, rat=1)
+
+
+def test_functions(world):
+    """A rule and initial values of the program."""
+    def update(value, change):
+        own, other = np.frombuffer(value, "f4"), np.frombuffer(change, "f4")
+        own[...] = np.maximum(own, other)
+
+    def fill(value, first):
+        own = np.frombuffer(value, "f4")
+        own[...] = first + np.arange(len(own))
+
+    with ParameterServer(world) as server:
+        table = server.dense("largest", 50, rule=Rule.CALLBACK, update=update, init=Initial.FILL,
+                             fill=fill)
+        values = np.empty(50, "f4")
+        table.pull(values)
+        assert (values == np.arange(50)).all()
+        world.Barrier()
+        table.push(np.full(50, 20.0 + world.rank, "f4"))
+        server.clock()
+        table.pull(values)
+        assert (values == np.maximum(np.arange(50), 20 + world.size - 1)).all()
+
+
+def test_rows(world):
+    """Rows are found by keys."""
+    with ParameterServer(world) as server:
+        table = server.rows("embedding", 4, 100, init=Initial.ZERO)
+        keys = [7, 10**15, 3]
+        table.push_rows(keys, np.ones((3, 4), "f4"))
+        server.clock()
+        rows = np.empty((2, 4), "f4")
+        table.pull_rows(np.array([10**15, 5], "u8"), rows)
+        assert (rows[0] == world.size).all() and not rows[1].any()
+        table.ipull_rows([3, 7], rows).Wait()
+        assert (rows == world.size).all()
+        world.Barrier()
+        table.ipush_rows([3], np.ones((1, 4), "f4")).Wait()
+        server.clock()
+        for keys, text in (([1.5], None), ([1, 2, 3], "12"), (np.zeros(2, "f4"), "64-bit")):
+            with pytest.raises((tutti.ArgumentError, TypeError), match=text):
+                table.pull_rows(keys, rows)
+
+
+def test_roles_and_checkpoint(world, tmp_path_factory):
+    """One server, other workers; a checkpoint brings the values back."""
+    if world.size == 1:
+        pytest.skip("one rank")
+    role = Role.WORKER if world.rank else Role.SERVER
+    path = bytearray(200)
+    if world.rank == 0:
+        name = str(tmp_path_factory.mktemp("ps") / "saved").encode()
+        path[:len(name)] = name
+    world.Bcast(path)
+    path = bytes(path).rstrip(b"\0").decode()
+    for turn in range(2):
+        with ParameterServer(world, role=role, staleness=1) as server:
+            table = server.dense("t", 10, tutti.INT64, init=Initial.ZERO)
+            if role == Role.SERVER:
+                continue
+            if turn == 0:
+                table.push(np.full(10, 5, "i8"))
+                server.clock_to(4)
+                server.save(path)
+            else:
+                server.restore(path)
+                values = np.empty(10, "i8")
+                table.pull(values)
+                assert (values == 5 * (world.size - 1)).all()
