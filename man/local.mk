@@ -7,6 +7,9 @@ include man/codec.mk
 include man/gossip.mk
 include man/graph.mk
 include man/train.mk
+dist_man_MANS += man/tutti_partial_create.3 man/tutti_partial_allreduce.3 \
+	man/tutti_partial_drain.3 man/tutti_partial_result.3 man/tutti_partial_resync.3 \
+	man/tutti_partial_stats_get.3 man/tutti_partial_free.3
 
 dist_man_MANS += \
 	man/tutti_info.1 man/tutti_run.1 man/tutti_sim.1 man/tutti_explain.1 man/tutti_tune.1 \

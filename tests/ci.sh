@@ -27,12 +27,13 @@ asan_tests="tests/unit/* tests/plan/test_check tests/plan/test_choose tests/plan
 	tests/conform/conform_shm tests/conform/conform_ofi_tcp tests/conform/conform_fault_shm
 	tests/conform/conform_fault_ofi_tcp tests/mp/*/test_[!bc]* tests/mp/coll/test_colls
 	tests/mp/coll/test_codec_allreduce tests/mp/coll/test_factors
-	tests/mp/coll/test_power_sgd
+	tests/mp/coll/test_power_sgd tests/fault/test_partial_deaths
 	tests/mp/comm/test_comm tests/mp/comm/test_core
 	tests/diag/test_flight tests/fault/test_nth tests/fault/test_strangers"
 tsan_tests="tests/unit/test_lock tests/unit/test_boot_[!f]* tests/unit/test_mem tests/unit/test_self
 	tests/unit/test_shm
 	tests/mp/comm/test_comm tests/mp/p2p/test_threads tests/mp/coll/test_ways
+	tests/mp/coll/test_partial
 	tests/mp/coll/test_group tests/mp/coll/test_random tests/mp/coll/test_rings
 	tests/mp/ps/test_ps_chain tests/mp/ps/test_ps_codec tests/mp/ps/test_ps_end
 	tests/mp/ps/test_ps_codec_copies tests/mp/ps/test_ps_codec_rows

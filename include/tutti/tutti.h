@@ -22,6 +22,7 @@
 #include <tutti/graph.h>
 #include <tutti/extend.h>
 #include <tutti/gossip.h>
+#include <tutti/partial.h>
 #include <tutti/info.h>
 
 #endif

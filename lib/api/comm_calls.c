@@ -351,8 +351,10 @@ int tutti_comm_free(struct tutti_comm *comm)
 	if (comm == comm->ctx->world || comm == comm->ctx->self)
 		return tt_fail(-EINVAL, "%s is freed by tutti_finalize",
 			       comm == comm->ctx->self ? "self" : "the world");
-	tt_comm_free(comm);
-	return 0;
+	err = tt_comm_carries(comm, "tutti_comm_free");
+	if (!err)
+		tt_comm_free(comm);
+	return err;
 }
 
 int tutti_comm_abort(struct tutti_comm *comm, int code)

@@ -5,6 +5,7 @@ libtt_la_SOURCES += \
 	lib/api/describe.c lib/api/displs.c lib/api/feedback_calls.c lib/api/gather_calls.c \
 	lib/api/gossip_calls.c \
 	lib/api/graph_calls.c lib/api/grid_calls.c lib/api/group_calls.c lib/api/lowrank_calls.c \
+	lib/api/partial_calls.c \
 	lib/api/job_calls.c lib/api/layout_calls.c lib/api/mem_calls.c lib/api/notify_calls.c \
 	lib/api/op_calls.c lib/api/p2p_calls.c lib/api/ps_calls.c lib/api/ps_setup_calls.c \
 	lib/api/reduce_calls.c lib/api/request_calls.c lib/api/request_set_calls.c \

@@ -212,6 +212,8 @@ struct tutti_comm {
 	struct tt_list active[TT_ACTIVE_LISTS]; /* requests under way, oldest first */
 	int requests;				/* existing, including persistent ones */
 	int windows;				/* existing */
+	int partials;				/* partial all-reduces made of it */
+	size_t carried;				/* bytes that they carry, of this rank */
 	bool freed; /* by its maker: goes with its last request and window */
 	struct tt_plan_cache *plans;
 	struct tt_chooser *chooser;

@@ -94,11 +94,26 @@ void tt_comm_reap(struct tutti_context *ctx)
 	{
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
-		if (!comm->freed || comm->requests || comm->windows)
+		if (!comm->freed || comm->requests || comm->windows || comm->partials)
 			continue;
 		tt_comm_strip(comm);
 		tt_comm_bury(comm);
 	}
+}
+
+int tt_comm_carries(struct tutti_comm *comm, const char *call)
+{
+	size_t carried;
+
+	tt_wire_lock(comm->ctx->wire);
+	carried = comm->carried;
+	tt_wire_unlock(comm->ctx->wire);
+	if (!carried)
+		return 0;
+	return tt_fail(-EBUSY,
+		       "%s: %zu bytes that a partial all-reduce carries are in no result; call "
+		       "tutti_partial_drain first",
+		       call, carried);
 }
 
 void tt_comm_free(struct tutti_comm *comm)

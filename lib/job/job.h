@@ -51,6 +51,8 @@ int tt_comm_subset(struct tutti_comm *comm, const struct tt_comm_subset *subset,
 void tt_comm_forget_subsets(struct tutti_comm *comm);
 /* Frees comm now, or with its last request and window: calls on it fail from now on. */
 void tt_comm_free(struct tutti_comm *comm);
+/* -EBUSY while a partial all-reduce of comm has a carry on this rank; else 0. */
+int tt_comm_carries(struct tutti_comm *comm, const char *call);
 /* Frees what has been left to the last use. Under the lock. */
 void tt_comm_reap(struct tutti_context *ctx);
 int tt_agreed_get(struct tutti_context *ctx, struct tt_agreed *agreed);

@@ -19,7 +19,8 @@
 #include "lib/observe/json.h"
 
 #define EVENTS 4096
-#define LANES 1000 /* numbers of threads of a communicator in the viewer */
+#define TOOK_MAX 2048 /* ranks whose part in a round is shown: the lowest */
+#define LANES 1000    /* numbers of threads of a communicator in the viewer */
 
 struct event {
 	uint64_t start, end, number;
@@ -28,6 +29,8 @@ struct event {
 	int lane, round; /* lane -1: a call */
 	int status;
 	uint8_t call;
+	char *took; /* hexadecimal, of a round of a partial all-reduce: rank 0 is the lowest bit;
+		       NULL: none */
 };
 
 struct tt_trace {
@@ -68,7 +71,10 @@ static void put_args(const struct tt_trace *t, const struct event *e, struct tt_
 	const struct tt_flight_rec *r = &e->rec;
 
 	tt_json_open(j, "args", '{');
-	if (e->lane >= 0) {
+	if (e->took) {
+		tt_json_u64(j, "round", e->number);
+		tt_json_str(j, "took_part", e->took);
+	} else if (e->lane >= 0) {
 		tt_json_u64(j, "operation", e->number);
 		tt_json_i64(j, "lane", e->lane);
 		tt_json_i64(j, "round", e->round);
@@ -123,11 +129,12 @@ static void flush(struct tt_trace *t)
 	int i;
 
 	for (i = 0; i < t->n; i++) {
-		const struct event *e = &t->event[i];
+		struct event *e = &t->event[i];
 
 		put_event(t, e, e->lane < 0 ? "b" : "X", &clock);
 		if (e->lane < 0)
 			put_event(t, e, "e", &clock);
+		free(e->took);
 	}
 	t->n = 0;
 	fflush(t->file);
@@ -183,6 +190,24 @@ void tt_trace_round(struct tt_trace *t, uint64_t number, int lane, int round, ui
 			    .round = round,
 			    .call = r->call,
 			    .comm = tt_flight_comm_id(t->flight, r->comm)};
+}
+
+void tt_trace_partial(struct tt_trace *t, uint64_t comm, uint64_t round, const unsigned char *took,
+		      int n)
+{
+	int bytes = n < TOOK_MAX ? (n + 7) / 8 : TOOK_MAX / 8, i;
+	char *text = malloc(2 * (size_t)bytes + 1);
+
+	if (!text)
+		return;
+	for (i = 0; i < bytes; i++)
+		sprintf(text + 2 * i, "%02x", took[bytes - 1 - i]);
+	*next(t) = (struct event){.start = tt_ticks(),
+				  .end = tt_ticks(),
+				  .number = round,
+				  .call = tt_flight_name(t->flight, "partial_round"),
+				  .comm = tt_flight_comm_id(t->flight, comm),
+				  .took = text};
 }
 
 void tt_trace_close(struct tt_trace *t)

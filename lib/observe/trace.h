@@ -17,5 +17,8 @@ void tt_trace_close(struct tt_trace *t);
 void tt_trace_call(struct tt_trace *t, uint64_t number, int status);
 /* A round of a lane of it has. start: ticks. */
 void tt_trace_round(struct tt_trace *t, uint64_t number, int lane, int round, uint64_t start);
+/* A round of a partial all-reduce, on the communicator of that uid, is known: bits by rank. */
+void tt_trace_partial(struct tt_trace *t, uint64_t comm, uint64_t round, const unsigned char *took,
+		      int n);
 
 #endif

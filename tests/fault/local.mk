@@ -4,7 +4,8 @@ include tests/fault/security.mk
 TT_FAULT_TESTS = tests/fault/test_survive tests/fault/test_cut_off tests/fault/test_points \
 	tests/fault/test_net tests/fault/test_fork tests/fault/test_cycle tests/fault/test_grow \
 	tests/fault/test_subsets tests/fault/test_tolerant tests/fault/test_left \
-	tests/fault/test_late_news tests/fault/test_arrived
+	tests/fault/test_late_news tests/fault/test_arrived \
+	tests/fault/test_partial_deaths
 check_PROGRAMS += $(TT_FAULT_TESTS)
 TESTS += $(TT_FAULT_TESTS)
 tests_fault_test_survive_SOURCES = tests/fault/test_survive.c tests/fault/survive.c \
@@ -19,6 +20,9 @@ tests_fault_test_tolerant_LDADD = libttmp.la
 tests_fault_test_late_news_SOURCES = tests/fault/test_late_news.c tests/fault/survive.c \
 	tests/fault/survive.h
 tests_fault_test_late_news_LDADD = libttmp.la
+tests_fault_test_partial_deaths_SOURCES = tests/fault/test_partial_deaths.c \
+	tests/fault/survive.c tests/fault/survive.h
+tests_fault_test_partial_deaths_LDADD = libttmp.la
 tests_fault_test_left_SOURCES = tests/fault/test_left.c
 tests_fault_test_left_LDADD = libttmp.la
 tests_fault_test_arrived_SOURCES = tests/fault/test_arrived.c

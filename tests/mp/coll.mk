@@ -16,6 +16,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/coll/test_factors \
 	tests/mp/coll/test_auto_codec \
 	tests/mp/coll/test_power_sgd \
+	tests/mp/coll/test_partial \
 	tests/mp/coll/test_concurrent \
 	tests/mp/coll/test_options \
 	tests/mp/coll/test_partly \
@@ -91,6 +92,8 @@ tests_mp_coll_test_call_SOURCES = tests/mp/coll/test_call.c
 tests_mp_coll_test_call_LDADD = libttmp.la
 tests_mp_coll_test_codec_allreduce_SOURCES = tests/mp/coll/test_codec_allreduce.c
 tests_mp_coll_test_codec_allreduce_LDADD = libttmp.la
+tests_mp_coll_test_partial_SOURCES = tests/mp/coll/test_partial.c
+tests_mp_coll_test_partial_LDADD = libttmp.la
 tests_mp_coll_test_power_sgd_SOURCES = tests/mp/coll/test_power_sgd.c
 tests_mp_coll_test_power_sgd_LDADD = libttmp.la -lm
 tests_mp_coll_test_factors_SOURCES = tests/mp/coll/test_factors.c

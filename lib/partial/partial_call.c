@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The calls of a partial all-reduce, as the caller's thread makes them; checked by lib/api. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/clock.h"
+#include "lib/partial/partial.h"
+
+static int too_far_behind(const struct tutti_partial *p, const char *call)
+{
+	return tt_fail(-ESTALE,
+		       "%s: round %llu is not kept any more: %llu rounds are decided and at most "
+		       "%d results kept; call tutti_partial_resync and take over a newer model",
+		       call, (unsigned long long)p->seen + 1, (unsigned long long)p->round,
+		       TUTTI_PARTIAL_WINDOW);
+}
+
+static int no_quorum(const struct tutti_partial *p, const char *call)
+{
+	return tt_fail(-EINVAL,
+		       "%s: quorum is %d, and %d rank%s left; make a partial all-reduce with a "
+		       "lower quorum, or with one that follows the living ranks",
+		       call, p->config.quorum, p->living, p->living == 1 ? " is" : "s are");
+}
+
+/* The results that this rank has not seen are all kept. */
+static bool all_kept(struct tutti_partial *p)
+{
+	return p->seen == p->round || tt_partial_kept(p, p->seen + 1);
+}
+
+static bool over_or_stirred(void *arg)
+{
+	const struct tutti_partial *p = arg;
+
+	return p->call_over || p->stirred || p->failed ||
+	       (p->call == TT_PARTIAL_ALLREDUCE && p->config.quorum > p->living);
+}
+
+static int timed_out(const struct tutti_partial *p, const char *call, uint64_t timeout)
+{
+	const char *host = tt_boot_host(p->comm->ctx->boot, p->comm->world[p->decider]);
+
+	return tt_fail(-ETIMEDOUT,
+		       "%s did not finish within %llu ms: round %llu is not decided; rank %d on "
+		       "host %s decides it when %d of %d living ranks have offered; the "
+		       "contribution stays in the carry",
+		       call, (unsigned long long)(timeout / TT_MS),
+		       (unsigned long long)p->round + 1, p->comm->world[p->decider], host,
+		       p->call == TT_PARTIAL_DRAINING ? p->living : tt_partial_quorum(p),
+		       p->living);
+}
+
+/* Under the lock, which it leaves meanwhile: until the call is over. */
+static int wait_for_call(struct tutti_partial *p, const char *call)
+{
+	struct tt_wire *wire = p->comm->ctx->wire;
+	uint64_t timeout = tt_comm_timeout(p->parent);
+	uint64_t deadline = timeout == TT_NEVER ? TT_NEVER : tt_now_ns() + timeout;
+	int late = 0;
+
+	for (;;) {
+		tt_partial_step(p);
+		if (p->failed)
+			return tt_partial_check(p);
+		if (p->call_over)
+			return 0;
+		if (p->call == TT_PARTIAL_ALLREDUCE && p->config.quorum > p->living)
+			return no_quorum(p, call);
+		if (late)
+			return timed_out(p, call, timeout);
+		tt_wire_unlock(wire);
+		late = tt_engine_wait(p->comm->ctx, over_or_stirred, p, deadline);
+		tt_wire_lock(wire);
+	}
+}
+
+static void report(struct tutti_partial *p, unsigned char *bitmap, uint64_t *first, uint64_t *last)
+{
+	if (bitmap && p->first)
+		memcpy(bitmap, p->took, p->bitmap_len);
+	if (first)
+		*first = p->first ? p->first : p->seen + 1;
+	if (last)
+		*last = p->seen;
+}
+
+static void record(struct tutti_partial *p, const char *call, uint64_t start)
+{
+	struct tt_flight_op op = {.comm = p->comm->uid, .count = p->count, .peer = -1, .tag = -1};
+
+	tt_record_brief(p->comm->ctx, call, p->datatype, &op, start);
+}
+
+static void begin(struct tutti_partial *p, enum tt_partial_call call, void *recv)
+{
+	p->call = call;
+	p->call_over = p->behind = false;
+	p->recv = recv;
+	p->first = 0;
+	p->told_round = 0;
+	p->told_drain = 0;
+}
+
+/* A contribution becomes an offer of its own, or a part of the one that is not sent yet. */
+static int contribute(struct tutti_partial *p, const void *send)
+{
+	struct tt_partial_vec *vec = tt_partial_vec_get(p);
+	int i = 0;
+	bool fits;
+
+	if (!vec)
+		return tt_partial_check(p);
+	memcpy(vec->data, send, p->bytes);
+	tt_wire_stats(p->comm->ctx->wire)->copied_bytes += p->bytes;
+	while (i < TT_PARTIAL_OFFERS && p->offer[i].vec && p->offer[i].number)
+		i++;
+	fits = tt_partial_vec_add(p, &p->offer[i].vec, vec);
+	tt_partial_vec_put(p, vec);
+	p->stats.calls += fits;
+	tt_partial_carry(p);
+	return fits ? 0 : tt_partial_check(p);
+}
+
+/* Rounds have been decided since the last call: the contribution is late. */
+static int catch_up(struct tutti_partial *p, const void *send)
+{
+	int err = 0;
+
+	p->stats.late++;
+	if (p->config.late == TUTTI_PARTIAL_DROP) {
+		p->stats.calls++;
+		p->stats.dropped++;
+	} else {
+		err = contribute(p, send);
+	}
+	return err;
+}
+
+static int run(struct tutti_partial *p, const void *send, void *recv)
+{
+	static const char call[] = "partial_allreduce";
+	int err;
+
+	tt_partial_step(p); /* what has arrived */
+	err = tt_partial_check(p);
+	if (!err)
+		err = p->seen < p->round ? catch_up(p, send) : contribute(p, send);
+	if (err)
+		return err;
+	if (!all_kept(p))
+		err = too_far_behind(p, call);
+	else if (p->config.quorum > p->living)
+		err = no_quorum(p, call);
+	if (err) { /* the contribution is offered like any other */
+		tt_partial_step(p);
+		return err;
+	}
+	begin(p, TT_PARTIAL_ALLREDUCE, recv);
+	if (p->seen < p->round)
+		tt_partial_take(p);
+	else
+		tt_partial_offer(p);
+	err = wait_for_call(p, call);
+	if (!err && p->behind)
+		err = too_far_behind(p, call);
+	p->call = TT_PARTIAL_NONE;
+	return err;
+}
+
+int tt_partial_allreduce(struct tutti_partial *p, const void *send, void *recv,
+			 unsigned char *bitmap, uint64_t *first, uint64_t *last)
+{
+	struct tt_wire *wire = p->comm->ctx->wire;
+	uint64_t start = tt_ticks();
+	int err;
+
+	tt_wire_lock(wire);
+	err = run(p, send, recv);
+	if (!err) {
+		report(p, bitmap, first, last);
+		record(p, "partial_allreduce", start);
+	}
+	tt_wire_unlock(wire);
+	return err;
+}
+
+int tt_partial_drain(struct tutti_partial *p, void *recv, unsigned char *bitmap, uint64_t *first,
+		     uint64_t *last)
+{
+	static const char call[] = "partial_drain";
+	struct tt_wire *wire = p->comm->ctx->wire;
+	uint64_t start = tt_ticks();
+	int err;
+
+	tt_wire_lock(wire);
+	tt_partial_step(p);
+	err = tt_partial_check(p);
+	if (!err && !all_kept(p))
+		err = too_far_behind(p, call);
+	if (!err) {
+		p->drain_goal = p->drains + 1;
+		begin(p, TT_PARTIAL_DRAINING, recv);
+		tt_partial_take(p);
+		tt_partial_offer(p);
+		err = wait_for_call(p, call);
+		if (!err && p->behind)
+			err = too_far_behind(p, call);
+		p->call = TT_PARTIAL_NONE;
+	}
+	if (!err) {
+		report(p, bitmap, first, last);
+		record(p, call, start);
+	}
+	tt_wire_unlock(wire);
+	return err;
+}
+
+int tt_partial_get_result(struct tutti_partial *p, uint64_t round, void *recv,
+			  unsigned char *bitmap)
+{
+	struct tt_wire *wire = p->comm->ctx->wire;
+	struct tt_partial_slot *slot;
+	int err = 0;
+
+	tt_wire_lock(wire);
+	slot = tt_partial_kept(p, round);
+	if (!slot) {
+		err = tt_fail(round > p->round || !round ? -EINVAL : -ESTALE,
+			      "partial_result: round %llu is %s: %llu rounds are decided and at "
+			      "most %d results kept",
+			      (unsigned long long)round,
+			      round > p->round || !round ? "not decided" : "not kept any more",
+			      (unsigned long long)p->round, TUTTI_PARTIAL_WINDOW);
+	} else {
+		memcpy(recv, slot->vec->data, p->bytes);
+		if (bitmap)
+			memcpy(bitmap, tt_partial_bitmap(p, slot->head), p->bitmap_len);
+	}
+	tt_wire_unlock(wire);
+	return err;
+}
+
+int tt_partial_resync(struct tutti_partial *p, uint64_t *round)
+{
+	struct tt_wire *wire = p->comm->ctx->wire;
+	int err;
+
+	tt_wire_lock(wire);
+	tt_partial_step(p);
+	err = tt_partial_check(p);
+	if (!err) {
+		p->stats.skipped += p->round - p->seen;
+		p->seen = p->round;
+		*round = p->round;
+	}
+	tt_wire_unlock(wire);
+	return err;
+}
+
+void tt_partial_stats_get(struct tutti_partial *p, struct tutti_partial_stats *stats)
+{
+	struct tt_wire *wire = p->comm->ctx->wire;
+
+	tt_wire_lock(wire);
+	*stats = p->stats;
+	stats->rounds = p->round;
+	stats->carried_bytes = p->carried;
+	stats->lost = p->lost;
+	stats->decider = p->decider;
+	stats->living = p->living;
+	tt_wire_unlock(wire);
+}

@@ -1,0 +1,674 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Partial all-reduces: conservation in integers over 1,000 steps with ranks that are late at
+ * random, for each setting; the same result and the same ranks in a round on all ranks; carry,
+ * drop, window, resynchronization, drain, averages, cutoff; refused arguments, ranks that differ.
+ * Deaths are in tests/fault/test_partial_deaths.c.
+ */
+#include "config.h"
+
+#include "tests/mp/job.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "lib/base/hash.h"
+
+#define SHM "TUTTI_TRANSPORT=shm "
+#define OFI "TUTTI_TRANSPORT=ofi TUTTI_IF=lo "
+#define FAULT                                                                                      \
+	"TUTTI_TRANSPORT=fault:shm "                                                               \
+	"TUTTI_FAULT=seed=5,delay=0.1:100,reorder=0.3,again=0.2,max_put=70001"
+#define MAX_N 8
+#define STEPS 1000
+#define ROUNDS_MAX (MAX_N * STEPS + 16)
+
+#define SHOWN 5 /* elements of a result that are compared one by one, the rest by a hash */
+
+/* A round; the first rank that gets it writes it. */
+struct seen {
+	_Atomic uint64_t hash;
+	atomic_int took; /* bits, + 1 << 16 */
+	_Atomic int64_t v[SHOWN];
+};
+
+static struct shared {
+	atomic_llong offered, dropped;
+	struct seen round[ROUNDS_MAX];
+} * shared;
+
+struct plan {
+	struct tutti_partial_config config;
+	size_t count;
+	int steps;
+	int lateness; /* of a call: one in so many, 0: none */
+};
+
+static struct tutti_partial_config config_of(int quorum, int cutoff_us,
+					     enum tutti_partial_late late)
+{
+	return (struct tutti_partial_config){.size = sizeof(struct tutti_partial_config),
+					     .quorum = quorum,
+					     .cutoff_us = cutoff_us,
+					     .late = late};
+}
+
+/* The result and the ranks of a round are those that any other rank has. */
+static int same_round(struct mp_job *job, uint64_t round, const int64_t *v, size_t count, int map)
+{
+	uint64_t hash = 7, other = 0;
+	struct seen *s = &shared->round[round];
+	int none = 0;
+	size_t i;
+
+	TT_EXPECT(round > 0 && round < ROUNDS_MAX && map > 0 && map < 1 << job->n);
+	for (i = 0; i < count; i++)
+		hash = tt_hash_add(hash, (uint64_t)v[i]);
+	if (!atomic_compare_exchange_strong(&s->hash, &other, hash))
+		TT_EXPECT(other == hash);
+	if (!atomic_compare_exchange_strong(&s->took, &none, map | 1 << 16))
+		TT_EXPECT(none == (map | 1 << 16));
+	for (i = 0; i < SHOWN && i < count; i++)
+		atomic_store(&s->v[i], v[i]);
+	return 0;
+}
+
+static void be_late(unsigned *seed, int lateness)
+{
+	if (lateness && rand_r(seed) % lateness == 0)
+		usleep((unsigned)rand_r(seed) % 2000);
+	else if (lateness && rand_r(seed) % 3 == 0)
+		sched_yield();
+}
+
+struct walk {
+	struct mp_job *job;
+	const struct plan *plan;
+	struct tutti_partial *p;
+	int64_t *v;
+	uint64_t next;	    /* the first round that this rank has not got */
+	int64_t got[SHOWN]; /* the sum of those it has got */
+	bool missed[ROUNDS_MAX];
+};
+
+/*
+ * One step, or the drain, with contribution g. The waiting caller of a round gets that alone, so of
+ * each round at least one rank compares the result itself.
+ */
+static int one_step(struct walk *w, bool drain, int64_t g)
+{
+	struct mp_job *job = w->job;
+	uint64_t first, last, round;
+	unsigned char map;
+	int err;
+	size_t i;
+
+	do {
+		for (i = 0; i < w->plan->count; i++)
+			w->v[i] = g + (int64_t)i;
+		err = drain ? tutti_partial_drain(w->p, w->v, &map, &first, &last)
+			    : tutti_partial_allreduce(w->p, TUTTI_IN_PLACE, w->v, &map, &first,
+						      &last);
+		if (err != -ESTALE)
+			break;
+		MP_OK(tutti_partial_resync(w->p, &round));
+		for (; w->next <= round; w->next++)
+			w->missed[w->next] = true;
+	} while (drain);
+	if (err == -ESTALE) /* it has contributed */
+		return 0;
+	MP_OK(err);
+	TT_EXPECT(first == w->next && (last >= first || drain));
+	w->next = last + 1;
+	for (i = 0; i < SHOWN && last >= first; i++)
+		w->got[i] += w->v[i];
+	if (first == last)
+		TT_EXPECT(!same_round(job, last, w->v, w->plan->count, map));
+	for (round = first; first != last && round <= last; round++) {
+		err = tutti_partial_result(w->p, round, w->v, &map);
+		if (!err)
+			TT_EXPECT(!same_round(job, round, w->v, w->plan->count, map));
+		else
+			MP_ERR(err, -ESTALE); /* more have come meanwhile */
+	}
+	return 0;
+}
+
+/* All rounds together, and what this rank has got of them. */
+static int check_sums(const struct walk *w)
+{
+	long long offered = atomic_load(&shared->offered), dropped = atomic_load(&shared->dropped);
+	int64_t all[SHOWN] = {0}, mine[SHOWN] = {0};
+	struct mp_job *job = w->job;
+	uint64_t t;
+	int i;
+
+	for (t = 1; t < w->next; t++)
+		for (i = 0; i < SHOWN; i++) {
+			TT_EXPECT(atomic_load(&shared->round[t].took));
+			all[i] += atomic_load(&shared->round[t].v[i]);
+			mine[i] += w->missed[t] ? 0 : atomic_load(&shared->round[t].v[i]);
+		}
+	TT_EXPECT(!memcmp(mine, w->got, sizeof(mine)));
+	for (i = 1; i < SHOWN; i++) /* each contribution has i more there */
+		TT_EXPECT(all[i] - all[0] ==
+			  ((int64_t)w->plan->steps * job->n - dropped) * (int64_t)i);
+	if (w->plan->config.late == TUTTI_PARTIAL_CARRY)
+		TT_EXPECT(dropped == 0 && all[0] == offered);
+	return 0;
+}
+
+static int conserve_body(struct mp_job *job)
+{
+	const struct plan *plan = job->arg;
+	struct tutti_partial_stats s = {.size = sizeof(s)};
+	struct walk *w = calloc(1, sizeof(*w));
+	unsigned seed = (unsigned)job->rank + 1;
+	int64_t g, mine = 0, missed = 0;
+	int step;
+	uint64_t t;
+
+	TT_EXPECT(w);
+	*w = (struct walk){.job = job, .plan = plan, .next = 1};
+	w->v = malloc(plan->count * sizeof(*w->v));
+	TT_EXPECT(w->v);
+	MP_OK(tutti_partial_create(job->world, plan->count, TUTTI_INT64, TUTTI_SUM, &plan->config,
+				   &w->p));
+	for (step = 0; step < plan->steps; step++, mine += g) {
+		be_late(&seed, plan->lateness);
+		g = rand_r(&seed) % 20001 - 10000;
+		TT_EXPECT(!one_step(w, false, g));
+	}
+	TT_EXPECT(!one_step(w, true, 0));
+	for (t = 1; t < w->next; t++)
+		missed += w->missed[t];
+	MP_OK(tutti_partial_stats_get(w->p, &s));
+	TT_EXPECT(s.calls == (uint64_t)plan->steps && s.carried_bytes == 0);
+	TT_EXPECT(s.skipped == (uint64_t)missed && s.rounds == w->next - 1);
+	TT_EXPECT(s.lost == 0 && s.living == job->n && s.decider == 0 && s.dropped <= s.late);
+	atomic_fetch_add(&shared->offered, mine);
+	atomic_fetch_add(&shared->dropped, (long long)s.dropped);
+	mp_meet(job);
+	TT_EXPECT(!check_sums(w));
+	MP_OK(tutti_partial_free(w->p));
+	free(w->v);
+	free(w);
+	return 0;
+}
+
+static void conserve(const char *env, int n, struct plan plan)
+{
+	shared = mp_shared_mem(sizeof(*shared));
+	TT_REQUIRE(shared);
+	TT_CHECK(!MP_RUN(.n = n, .env = env, .fn = conserve_body, .arg = &plan));
+	munmap(shared, sizeof(*shared));
+}
+
+static void settings(const char *env)
+{
+	static const struct {
+		int n, quorum, cutoff_us;
+		enum tutti_partial_late late;
+	} set[] = {{8, 1, 0, TUTTI_PARTIAL_CARRY},
+		   {8, 7, 0, TUTTI_PARTIAL_CARRY},
+		   {5, TUTTI_PARTIAL_MAJORITY, 0, TUTTI_PARTIAL_CARRY},
+		   {4, 0, 300, TUTTI_PARTIAL_CARRY},
+		   {3, 2, 0, TUTTI_PARTIAL_DROP},
+		   {2, 0, 0, TUTTI_PARTIAL_CARRY},
+		   {1, 1, 0, TUTTI_PARTIAL_CARRY}};
+	size_t i;
+
+	for (i = 0; i < sizeof(set) / sizeof(set[0]); i++)
+		conserve(env, set[i].n,
+			 (struct plan){
+				 .config = config_of(set[i].quorum, set[i].cutoff_us, set[i].late),
+				 .count = 5,
+				 .steps = STEPS,
+				 .lateness = 20});
+}
+
+static void conserve_shm(void)
+{
+	settings(SHM);
+}
+
+static void conserve_ofi(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	settings(OFI);
+}
+
+/* Vectors of several pieces; reordered notes. */
+static void conserve_long(void)
+{
+	struct plan plan = {.config = config_of(3, 0, TUTTI_PARTIAL_CARRY),
+			    .count = 300000,
+			    .steps = 20,
+			    .lateness = 5};
+
+	conserve(SHM, 4, plan);
+	if (!mp_no_ofi())
+		conserve(OFI, 4, plan);
+	plan.count = 20000;
+	plan.steps = 60;
+	conserve(FAULT, 4, plan);
+}
+
+/* ---- a rank that comes late ---- */
+
+/* Until this rank knows so many rounds. */
+static int await_rounds(struct mp_job *job, struct tutti_partial *p, uint64_t rounds)
+{
+	struct tutti_partial_stats s = {.size = sizeof(s)};
+	double end = mp_now() + 30;
+
+	for (;;) {
+		MP_OK(tutti_partial_stats_get(p, &s));
+		if (s.rounds >= rounds)
+			return 0;
+		TT_EXPECT(mp_now() < end);
+		mp_sleep_ms(1);
+	}
+}
+
+static int32_t one_to(struct tutti_partial *p, uint64_t *first, uint64_t *last, unsigned char *map)
+{
+	int32_t v = 1;
+
+	return tutti_partial_allreduce(p, TUTTI_IN_PLACE, &v, map, first, last) ? -1 : v;
+}
+
+/* Rank 0 decides 5 rounds alone; then the others come. */
+static int carry_body(struct mp_job *job)
+{
+	struct tutti_partial_config config = config_of(1, 0, TUTTI_PARTIAL_CARRY);
+	struct tutti_partial_stats s = {.size = sizeof(s)};
+	struct tutti_comm *dup;
+	struct tutti_partial *p;
+	unsigned char map = 0;
+	uint64_t first, last;
+	int32_t v = 77;
+	int i;
+
+	MP_OK(tutti_comm_dup(job->world, &dup));
+	MP_OK(tutti_partial_create(dup, 1, TUTTI_INT32, TUTTI_SUM, &config, &p));
+	for (i = 1; i <= 5 && !job->rank; i++) {
+		TT_EXPECT(one_to(p, &first, &last, &map) == 1);
+		TT_EXPECT(first == (uint64_t)i && last == first && map == 1);
+	}
+	mp_meet(job);
+	if (job->rank) { /* the results are on their way */
+		TT_EXPECT(one_to(p, &first, &last, &map) >= 1);
+		TT_EXPECT(first == 1 && map == 1);
+		TT_EXPECT(!await_rounds(job, p, 5));
+		MP_OK(tutti_partial_resync(p, &last));
+		TT_EXPECT(last == 5);
+	}
+	MP_OK(tutti_partial_stats_get(p, &s));
+	TT_EXPECT(s.rounds == 5 && s.calls == (job->rank ? 1 : 5) && s.late == !!job->rank);
+	TT_EXPECT(s.carried_bytes == (job->rank ? 4 : 0));
+	mp_meet(job);
+	MP_ERR(tutti_partial_free(p), -EBUSY);
+	if (!job->rank) {
+		MP_SAID("another rank has a carry");
+	} else {
+		MP_SAID("4 bytes of this rank's carry");
+		MP_ERR(tutti_comm_free(dup), -EBUSY);
+		MP_SAID("tutti_comm_free: 4 bytes that a partial all-reduce carries");
+		MP_ERR(tutti_finalize(job->ctx), -EBUSY);
+		MP_SAID("tutti_finalize: 4 bytes that a partial all-reduce carries");
+	}
+	mp_meet(job);
+	MP_OK(tutti_partial_drain(p, &v, &map, &first, &last));
+	TT_EXPECT(v == job->n - 1 && first == 6 && last == 6 && map == (1 << job->n) - 2);
+	v = 77; /* nothing is left */
+	MP_OK(tutti_partial_drain(p, &v, &map, &first, &last));
+	TT_EXPECT(v == 77 && first == 7 && last == 6);
+	MP_ERR(tutti_finalize(job->ctx), -EBUSY);
+	MP_SAID("1 partial all-reduce has not been freed");
+	MP_OK(tutti_comm_free(dup)); /* p keeps it */
+	MP_OK(tutti_partial_free(p));
+	return 0;
+}
+
+static void carry(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = carry_body));
+	TT_CHECK(!MP_RUN(.n = 5, .env = SHM, .fn = carry_body));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 3, .env = OFI, .fn = carry_body));
+}
+
+/* The last rank has its contribution in round 1, then sleeps for more rounds than are kept. */
+static int resync_body(struct mp_job *job)
+{
+	struct tutti_partial_config config = config_of(job->n - 1, 0, TUTTI_PARTIAL_CARRY);
+	struct tutti_partial_stats s = {.size = sizeof(s)};
+	uint64_t first = 1, last, round = 0;
+	struct tutti_partial *p;
+	int64_t v = 1, total = 0;
+	bool slow = job->rank == job->n - 1;
+	int i, rounds = TUTTI_PARTIAL_WINDOW + 9;
+
+	MP_OK(tutti_partial_create(job->world, 1, TUTTI_INT64, TUTTI_SUM, &config, &p));
+	for (i = 0; i < rounds && !slow; i++, total += v, v = 1)
+		MP_OK(tutti_partial_allreduce(p, TUTTI_IN_PLACE, &v, NULL, NULL, NULL));
+	mp_meet(job);
+	if (slow) {
+		TT_EXPECT(!await_rounds(job, p, (uint64_t)rounds));
+		first = last = 99;
+		MP_ERR(tutti_partial_allreduce(p, TUTTI_IN_PLACE, &v, NULL, &first, &last),
+		       -ESTALE);
+		MP_SAID("round 1 is not kept any more: 25 rounds are decided");
+		MP_ERR(tutti_partial_drain(p, &v, NULL, &first, &last), -ESTALE);
+		MP_ERR(tutti_partial_result(p, 9, &v, NULL), -ESTALE);
+		TT_EXPECT(v == 1 && first == 99 && last == 99);
+		MP_OK(tutti_partial_result(p, 10, &v, NULL));
+		TT_EXPECT(v == job->n - 1);
+		MP_OK(tutti_partial_resync(p, &round));
+		TT_EXPECT(round == (uint64_t)rounds);
+		total = round * (uint64_t)(job->n - 1); /* a model that has them */
+		MP_OK(tutti_partial_stats_get(p, &s));
+		TT_EXPECT(s.skipped == round && s.calls == 1 && s.carried_bytes == 8);
+	}
+	mp_meet(job);
+	v = 1;
+	if (!slow)
+		MP_OK(tutti_partial_allreduce(p, TUTTI_IN_PLACE, &v, NULL, NULL, NULL));
+	else /* round 26 may be known here already; then this is late */
+		MP_OK(tutti_partial_allreduce(p, TUTTI_IN_PLACE, &v, NULL, &first, &last));
+	total += v;
+	MP_OK(tutti_partial_drain(p, &v, NULL, &first, &last));
+	total += last >= first ? v : 0;
+	TT_EXPECT(total == (int64_t)rounds * (job->n - 1) + job->n + 1);
+	MP_OK(tutti_partial_free(p));
+	return 0;
+}
+
+static void resync(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .fn = resync_body));
+	TT_CHECK(!MP_RUN(.n = 5, .env = SHM, .fn = resync_body));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 3, .env = OFI, .fn = resync_body));
+}
+
+/* Backup workers: of 3, 2 count. The third is late by a round, and in time for the next. */
+static int drop_body(struct mp_job *job)
+{
+	struct tutti_partial_config config = config_of(2, 0, TUTTI_PARTIAL_DROP);
+	struct tutti_partial_stats s = {.size = sizeof(s)};
+	struct tutti_partial *p;
+	unsigned char map = 0;
+	uint64_t first, last;
+	int32_t v = 1;
+
+	MP_OK(tutti_partial_create(job->world, 1, TUTTI_INT32, TUTTI_SUM, &config, &p));
+	if (job->rank < 2)
+		TT_EXPECT(one_to(p, &first, &last, &map) == 2 && map == 3);
+	mp_meet(job);
+	if (job->rank == 2) {
+		TT_EXPECT(!await_rounds(job, p, 1));
+		TT_EXPECT(one_to(p, &first, &last, &map) == 2 && map == 3 && last == 1);
+		MP_OK(tutti_partial_stats_get(p, &s));
+		TT_EXPECT(s.calls == 1 && s.late == 1 && s.dropped == 1 && !s.carried_bytes);
+	}
+	mp_meet(job);
+	if (job->rank)
+		TT_EXPECT(one_to(p, &first, &last, &map) == 2 && map == 6 && last == 2);
+	mp_meet(job); /* a rank that drains counts for the quorum */
+	MP_OK(tutti_partial_drain(p, &v, &map, &first, &last));
+	TT_EXPECT(last == 2 && (job->rank ? first == 3 : v == 2));
+	MP_OK(tutti_partial_free(p));
+	return 0;
+}
+
+static void drop(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = drop_body));
+}
+
+/* Rank 0 gives 6 alone, then ranks 1 to n - 1 give 6 each in the drain. */
+static int average_body(struct mp_job *job)
+{
+	const bool by_size = *(bool *)job->arg;
+	struct tutti_partial_config config = config_of(1, 0, TUTTI_PARTIAL_CARRY);
+	struct tutti_partial *p;
+	float v[3] = {6, 12, -6};
+	uint64_t first, last;
+	int i;
+
+	config.divide = by_size ? TUTTI_PARTIAL_BY_SIZE : TUTTI_PARTIAL_BY_TAKING_PART;
+	MP_OK(tutti_partial_create(job->world, 3, TUTTI_FLOAT32, TUTTI_AVG, &config, &p));
+	if (!job->rank) {
+		MP_OK(tutti_partial_allreduce(p, TUTTI_IN_PLACE, v, NULL, NULL, NULL));
+		for (i = 0; i < 3; i++)
+			TT_EXPECT(v[i] == (i == 0   ? 6.0f
+					   : i == 1 ? 12.0f
+						    : -6.0f) /
+						  (by_size ? (float)job->n : 1.0f));
+	}
+	mp_meet(job);
+	if (job->rank)
+		MP_OK(tutti_partial_allreduce(p, TUTTI_IN_PLACE, v, NULL, &first, &last));
+	MP_OK(tutti_partial_drain(p, v, NULL, &first, &last));
+	TT_EXPECT(first == 2 && last == 2);
+	TT_EXPECT(v[1] == (by_size ? 12.0f * (float)(job->n - 1) / (float)job->n : 12.0f));
+	MP_OK(tutti_partial_free(p));
+	return 0;
+}
+
+static void average(void)
+{
+	bool by_size;
+
+	for (by_size = false;; by_size = true) {
+		TT_CHECK(!MP_RUN(.n = 3, .fn = average_body, .arg = &by_size));
+		TT_CHECK(!MP_RUN(.n = 4, .fn = average_body, .arg = &by_size));
+		if (by_size)
+			break;
+	}
+}
+
+/* All ranks are wanted, but the last one comes only when the others have gone on. */
+static int cutoff_body(struct mp_job *job)
+{
+	struct tutti_partial_config config = config_of(0, 20000, TUTTI_PARTIAL_CARRY);
+	bool slow = job->rank == job->n - 1;
+	struct tutti_partial *p;
+	unsigned char map = 0;
+	uint64_t first, last;
+	int32_t v = 1;
+
+	MP_OK(tutti_partial_create(job->world, 1, TUTTI_INT32, TUTTI_SUM, &config, &p));
+	mp_meet(job);
+	if (!slow) {
+		TT_EXPECT(one_to(p, &first, &last, &map) >= 1 && map < 1 << (job->n - 1));
+		atomic_fetch_add(&job->shared->word[0], 1);
+	}
+	TT_EXPECT(mp_await(&job->shared->word[0], job->n - 1, 30000));
+	if (slow)
+		TT_EXPECT(one_to(p, &first, &last, &map) >= 1);
+	MP_OK(tutti_partial_drain(p, &v, &map, &first, &last));
+	MP_OK(tutti_partial_free(p));
+	return 0;
+}
+
+/* A call on which too few ranks meet ends at its deadline; its contribution is carried. */
+static int deadline_body(struct mp_job *job)
+{
+	struct tutti_partial *p;
+	unsigned char map = 0;
+	uint64_t first, last;
+	int32_t v = 1;
+
+	MP_OK(tutti_partial_create(job->world, 1, TUTTI_INT32, TUTTI_SUM, NULL, &p));
+	if (!job->rank) {
+		MP_OK(tutti_comm_set_timeout(job->world, 100));
+		MP_ERR(tutti_partial_allreduce(p, &v, &(int32_t){0}, &map, &first, &last),
+		       -ETIMEDOUT);
+		MP_SAID("within 100 ms: round 1 is not decided");
+		MP_SAID("2 of 2 living ranks");
+		MP_OK(tutti_comm_set_timeout(job->world, 0));
+	}
+	mp_meet(job);
+	/* rank 0 has offered twice, rank 1 once */
+	TT_EXPECT(one_to(p, &first, &last, &map) >= 2 && map == 3 && last == 1);
+	MP_OK(tutti_partial_drain(p, &v, &map, &first, &last));
+	MP_OK(tutti_partial_free(p));
+	return 0;
+}
+
+static void limits(void)
+{
+	TT_CHECK(!MP_RUN(.n = 4, .env = SHM, .fn = cutoff_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = deadline_body));
+}
+
+/* ---- refusals ---- */
+
+#define REFUSED(say, ...)                                                                          \
+	do {                                                                                       \
+		struct tutti_partial_config c = {.size = sizeof(c), __VA_ARGS__};                  \
+                                                                                                   \
+		MP_ERR(tutti_partial_create(job->world, 4, TUTTI_INT32, TUTTI_SUM, &c, &p),        \
+		       -EINVAL);                                                                   \
+		MP_SAID(say);                                                                      \
+	} while (0)
+
+static int bad_vectors(struct mp_job *job)
+{
+	struct tutti_partial *p = NULL;
+
+	MP_ERR(tutti_partial_create(NULL, 1, TUTTI_INT32, TUTTI_SUM, NULL, &p), -EINVAL);
+	MP_ERR(tutti_partial_create(job->world, 0, TUTTI_INT32, TUTTI_SUM, NULL, &p), -EINVAL);
+	MP_SAID("count is 0");
+	MP_ERR(tutti_partial_create(job->world, 1, (enum tutti_datatype)999, TUTTI_SUM, NULL, &p),
+	       -EINVAL);
+	MP_SAID("999 is not a datatype");
+	MP_ERR(tutti_partial_create(job->world, SIZE_MAX / 4, TUTTI_INT32, TUTTI_SUM, NULL, &p),
+	       -EINVAL);
+	MP_ERR(tutti_partial_create(job->world, SIZE_MAX / 16, TUTTI_INT32, TUTTI_SUM, NULL, &p),
+	       -ENOMEM);
+	MP_ERR(tutti_partial_create(job->world, 1, TUTTI_INT32, TUTTI_MAX, NULL, &p), -EINVAL);
+	MP_SAID("sum or avg");
+	MP_ERR(tutti_partial_create(job->world, 1, TUTTI_INT32, TUTTI_SUM, NULL, NULL), -EINVAL);
+	MP_SAID("partial is NULL");
+	REFUSED("quorum is 3; it must be 1 to 2", .quorum = 3);
+	REFUSED("quorum is -2", .quorum = -2);
+	REFUSED("cutoff_us is -1", .cutoff_us = -1);
+	REFUSED("late is 2", .late = (enum tutti_partial_late)2);
+	REFUSED("divide is 2", .divide = (enum tutti_partial_divide)2);
+	TT_EXPECT(!p);
+	return 0;
+}
+
+static int refusals_body(struct mp_job *job)
+{
+	struct tutti_partial_stats s = {.size = 3};
+	struct tutti_partial *p = NULL;
+	int32_t v[8] = {0};
+	uint64_t round;
+
+	TT_EXPECT(!bad_vectors(job));
+	MP_OK(tutti_partial_free(NULL));
+	MP_ERR(tutti_partial_allreduce(NULL, v, v, NULL, NULL, NULL), -EINVAL);
+	MP_OK(tutti_partial_create(job->world, 4, TUTTI_INT32, TUTTI_SUM, NULL, &p));
+	MP_ERR(tutti_partial_allreduce(p, NULL, v, NULL, NULL, NULL), -EINVAL);
+	MP_ERR(tutti_partial_allreduce(p, v, NULL, NULL, NULL, NULL), -EINVAL);
+	MP_ERR(tutti_partial_allreduce(p, v, TUTTI_IN_PLACE, NULL, NULL, NULL), -EINVAL);
+	MP_ERR(tutti_partial_allreduce(p, v, v + 3, NULL, NULL, NULL), -EINVAL);
+	MP_SAID("overlap");
+	MP_ERR(tutti_partial_drain(p, NULL, NULL, NULL, NULL), -EINVAL);
+	MP_ERR(tutti_partial_result(p, 0, v, NULL), -EINVAL);
+	MP_ERR(tutti_partial_result(p, 1, v, NULL), -EINVAL);
+	MP_SAID("round 1 is not decided");
+	MP_ERR(tutti_partial_resync(p, NULL), -EINVAL);
+	MP_OK(tutti_partial_resync(p, &round));
+	TT_EXPECT(round == 0);
+	MP_ERR(tutti_partial_stats_get(p, NULL), -EINVAL);
+	MP_ERR(tutti_partial_stats_get(p, &s), -EINVAL);
+	MP_OK(tutti_group_start());
+	MP_ERR(tutti_partial_allreduce(p, v, v + 4, NULL, NULL, NULL), -EINVAL);
+	MP_OK(tutti_group_end());
+	MP_OK(tutti_partial_free(p));
+	return 0;
+}
+
+/* Ranks that pass different configs all get the error, and the communicator stays. */
+static int differ_body(struct mp_job *job)
+{
+	struct tutti_partial_config config = config_of(1 + job->rank / 2, 0, TUTTI_PARTIAL_CARRY);
+	struct tutti_partial *p = NULL;
+	int32_t v = 1;
+
+	MP_ERR(tutti_partial_create(job->world, 1, TUTTI_INT32, TUTTI_SUM, &config, &p),
+	       -TUTTI_EMISMATCH);
+	MP_SAID("quorum is 1 on rank 0, 2 on rank 2");
+	MP_ERR(tutti_partial_create(job->world, 1 + (size_t)job->rank, TUTTI_INT32, TUTTI_SUM, NULL,
+				    &p),
+	       -TUTTI_EMISMATCH);
+	MP_SAID("count is 1 on rank 0, 2 on rank 1");
+	TT_EXPECT(!p);
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &v, 1, TUTTI_INT32, TUTTI_SUM, job->world));
+	return 0;
+}
+
+static void refusals(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = refusals_body));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = differ_body));
+}
+
+/* ---- trace ---- */
+
+static int trace_body(struct mp_job *job)
+{
+	struct tutti_partial *p;
+	uint64_t first, last;
+	unsigned char map;
+	char path[200], line[2000];
+	int i, rounds = 0;
+	FILE *f;
+
+	MP_OK(tutti_partial_create(job->world, 1, TUTTI_INT32, TUTTI_SUM, NULL, &p));
+	for (i = 0; i < 3; i++)
+		TT_EXPECT(one_to(p, &first, &last, &map) == job->n);
+	MP_OK(tutti_partial_free(p));
+	MP_OK(mp_leave(job));
+	snprintf(path, sizeof(path), "%s/trace.%d.json", job->shared->dir, job->rank);
+	f = fopen(path, "r");
+	TT_EXPECT(f);
+	while (fgets(line, sizeof(line), f))
+		rounds += strstr(line, "\"partial_round\"") && strstr(line, "\"took_part\":\"07\"");
+	fclose(f);
+	TT_EXPECT(rounds == 3);
+	return 0;
+}
+
+static void trace(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRACE=%d/trace", .fn = trace_body));
+}
+
+static const struct tt_test tests[] = {{"conserve_shm", conserve_shm},
+				       {"conserve_ofi", conserve_ofi},
+				       {"conserve_long", conserve_long},
+				       {"carry", carry},
+				       {"resync", resync},
+				       {"drop", drop},
+				       {"average", average},
+				       {"limits", limits},
+				       {"refusals", refusals},
+				       {"trace", trace},
+				       {NULL, NULL}};
+
+int main(int argc, char **argv)
+{
+	return tt_test_main("partial", tests, argc, argv);
+}
