@@ -30,6 +30,12 @@ noinst_PROGRAMS += perf/first_call
 perf_first_call_SOURCES = perf/first_call.c
 perf_first_call_LDADD = libtutti.la
 
+# What perf/decentralized runs.
+noinst_PROGRAMS += perf/late_rank
+perf_late_rank_SOURCES = perf/late_rank.c
+perf_late_rank_LDADD = libtutti.la
+EXTRA_DIST += perf/decentralized
+
 # What perf/compare_verbs compares with besides perftest.
 if HAVE_VERBS
 noinst_PROGRAMS += perf/bare_verbs
@@ -89,6 +95,10 @@ perf-codec: all
 # OPTIONS: those of perf/training, such as -n 3 for three seeds.
 perf-training: all
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/training $(OPTIONS)
+# Training without a centre, and without waiting for everybody, beside the all-reduce.
+perf-decentralized: all
+	$(SHELL) $(srcdir)/perf/decentralized $(OPTIONS)
+.PHONY: perf-decentralized
 # All-reduce on one host against the least that one can take.
 EXTRA_DIST += perf/compare/floor perf/compare/floor.c
 perf-floor: all
