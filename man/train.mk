@@ -1,4 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
+dist_man_MANS += man/tutti_sharded_create.3 man/tutti_sharded_free.3 man/tutti_sharded_ready.3 \
+	man/tutti_sharded_step.3 man/tutti_sharded_wait.3 man/tutti_sharded_memory.3 \
+	man/tutti_sharded_save.3 man/tutti_sharded_restore.3
 dist_man_MANS += man/tutti_local_steps_create.3 man/tutti_local_steps_free.3 \
 	man/tutti_local_steps_step.3 man/tutti_local_steps_finish.3
 dist_man_MANS += man/tutti_set_last_error.3 man/tutti_rule_apply.3 man/tutti_rule_states.3 \

@@ -7,8 +7,12 @@ noinst_LTLIBRARIES += libtt_train.la
 libtt_train_la_SOURCES = train/train_fail.c train/train_fail.h train/pipeline_run.c \
 	train/pipeline_tables.c train/pipeline_tables.h
 
-tuttiinclude_HEADERS += include/tutti/reducer.h include/tutti/local_steps.h
-libtt_train_la_SOURCES += train/buckets.c train/buckets.h train/local_steps.c \
+tuttiinclude_HEADERS += include/tutti/reducer.h include/tutti/local_steps.h \
+	include/tutti/sharded.h
+libtt_train_la_SOURCES += train/buckets.c train/buckets.h \
+	train/sharded_state.h train/sharded_setup.c train/sharded_reduce.c train/sharded_step.c \
+	train/sharded_save.c train/state_file.c train/state_file.h \
+	train/local_steps.c \
 	train/local_steps_setup.c train/local_steps_state.h \
 	train/reducer.c train/reducer_parts.c train/reducer_setup.c train/reducer_state.h
 

@@ -9,6 +9,7 @@
 #include <tutti/local_steps.h>
 #include <tutti/pipeline.h>
 #include <tutti/reducer.h>
+#include <tutti/sharded.h>
 #include <tutti/tutti.h>
 
 #pragma GCC visibility push(default)

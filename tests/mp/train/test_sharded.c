@@ -1,0 +1,606 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The sharded optimizer: the bits of the plain optimizer by every rule, 1/P of its state, memory of
+ * stage 2, clipping, states saved and restored at other numbers of ranks, files of other models and
+ * damaged ones; refused arguments, ranks that differ, deaths.
+ */
+#include <errno.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "tests/mp/train/model.h"
+
+static struct tutti_rule rule_of(int rule)
+{
+	return (struct tutti_rule){
+		.size = sizeof(struct tutti_rule), .rule = rule, .rate = 0.01, .weight_decay = 0.1};
+}
+
+static struct tutti_sharded_config config_of(void *const *tensor, const struct tutti_rule *rule,
+					     int stage)
+{
+	return (struct tutti_sharded_config){.size = sizeof(struct tutti_sharded_config),
+					     .n = TENSORS,
+					     .counts = counts,
+					     .parameters = tensor,
+					     .datatype = TUTTI_FLOAT32,
+					     .stage = stage,
+					     .rule = rule,
+					     .bucket_bytes = 3000};
+}
+
+/* A model with its gradients, and the plain optimizer that every rank computes by itself. */
+struct model {
+	float x[TOTAL + TENSORS], g[TOTAL + TENSORS];
+	float *tensor[TENSORS], *grad[TENSORS];
+	float plain[TOTAL], mean[TOTAL], s1[TOTAL], s2[TOTAL];
+};
+
+static void model_new(struct model *m, size_t gap)
+{
+	size_t i, k, at = 0;
+
+	memset(m, 0, sizeof(*m));
+	tensors_of(m->x, sizeof(float), gap, (void **)m->tensor);
+	tensors_of(m->g, sizeof(float), gap, (void **)m->grad);
+	for (i = 0; i < TENSORS; i++)
+		for (k = 0; k < counts[i]; k++, at++)
+			m->tensor[i][k] = m->plain[at] = noise(99, 0, at);
+}
+
+/* Integers, so that their sum has the same bits in any order; alike: the same on all ranks. */
+static void gradients(struct model *m, unsigned step, int rank, int n, bool alike)
+{
+	size_t i, k, at = 0;
+	float sum;
+	int r;
+
+	for (i = 0; i < TENSORS; i++)
+		for (k = 0; k < counts[i]; k++, at++) {
+			m->grad[i][k] = whole(step, alike ? 0 : rank, at);
+			for (r = 0, sum = 0; r < n; r++)
+				sum += whole(step, alike ? 0 : r, at);
+			m->mean[at] = sum / (float)n;
+		}
+}
+
+static bool same_bits(const struct model *m)
+{
+	size_t i, at;
+
+	for (i = 0, at = 0; i < TENSORS; at += counts[i++])
+		if (memcmp(m->tensor[i], m->plain + at, counts[i] * sizeof(float)))
+			return false;
+	return true;
+}
+
+static int plain_step(struct model *m, const struct tutti_rule *rule, unsigned step)
+{
+	return tutti_rule_apply(rule, TUTTI_FLOAT32, m->plain, m->mean, m->s1, m->s2, TOTAL, step);
+}
+
+/* All tensors in the order of a backward pass, or shuffled. */
+static int ready_all(struct mp_job *job, struct tutti_sharded *s, struct model *m, unsigned step,
+		     bool mixed, bool spoil)
+{
+	size_t order[TENSORS], i, t, k;
+
+	shuffle(step * 64 + (unsigned)job->rank, order);
+	for (i = 0; i < TENSORS; i++) {
+		t = mixed ? order[i] : TENSORS - 1 - i;
+		MP_OK(tutti_sharded_ready(s, t, m->grad[t]));
+		for (k = 0; spoil && k < counts[t]; k++)
+			m->grad[t][k] = NAN; /* stage 2 has a copy */
+	}
+	return 0;
+}
+
+static int step_of(struct mp_job *job, struct tutti_sharded *s, struct model *m, unsigned step,
+		   bool mixed, bool spoil)
+{
+	TT_EXPECT(!ready_all(job, s, m, step, mixed, spoil));
+	MP_OK(tutti_sharded_step(s, NULL));
+	MP_OK(tutti_sharded_wait(s, step % TENSORS));
+	MP_OK(tutti_sharded_wait(s, TUTTI_SHARDED_ALL));
+	return 0;
+}
+
+/* ---- the bits of the plain optimizer, and 1/P of its state ---- */
+
+static int check_memory(struct mp_job *job, struct tutti_sharded *s, const struct tutti_rule *rule)
+{
+	struct tutti_sharded_memory memory = {.size = sizeof(memory)};
+	uint64_t states = (uint64_t)tutti_rule_states(rule->rule), sums[2], whole_state;
+
+	MP_OK(tutti_sharded_memory(s, &memory));
+	whole_state = states * TOTAL * 4;
+	/* a block is at most an element longer than 1/P of its bucket */
+	TT_EXPECT(memory.state_bytes <= whole_state / (uint64_t)job->n + states * TENSORS * 4);
+	sums[0] = memory.state_bytes;
+	sums[1] = memory.gradient_bytes;
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, sums, 2, TUTTI_UINT64, TUTTI_SUM, job->world));
+	TT_EXPECT(sums[0] == whole_state && sums[1] == TOTAL * 4);
+	return 0;
+}
+
+static int bits_of_rule(struct mp_job *job, int which, int stage, size_t gap, bool mixed)
+{
+	static struct model m;
+	const struct tutti_rule rule = rule_of(which);
+	struct tutti_sharded_memory memory = {.size = sizeof(memory)};
+	struct tutti_sharded_config config;
+	struct tutti_sharded *s;
+	unsigned step;
+
+	model_new(&m, gap);
+	config = config_of((void *const *)m.tensor, &rule, stage);
+	MP_OK(tutti_sharded_create(job->world, &config, &s));
+	for (step = 1; step <= 3; step++) {
+		gradients(&m, step, job->rank, job->n, false);
+		TT_EXPECT(!step_of(job, s, &m, step, mixed, stage == 2));
+		MP_OK(plain_step(&m, &rule, step));
+		TT_EXPECT(same_bits(&m));
+	}
+	TT_EXPECT(!check_memory(job, s, &rule));
+	MP_OK(tutti_sharded_memory(s, &memory));
+	TT_EXPECT(gap || stage == 2 ? memory.buffer_bytes > 0 : memory.buffer_bytes == 0);
+	return tutti_sharded_free(s);
+}
+
+static int bits_body(struct mp_job *job)
+{
+	int rule, stage;
+
+	for (rule = TUTTI_PS_SGD; rule <= TUTTI_PS_ADAMW; rule++)
+		for (stage = 1; stage <= 2; stage++)
+			TT_EXPECT(!bits_of_rule(job, rule, stage, (size_t)(rule % 2), rule % 3));
+	for (stage = 1; stage <= 2; stage++)
+		TT_EXPECT(!bits_of_rule(job, TUTTI_PS_ADAMW, stage, 0, false));
+	return 0;
+}
+
+static void bits(void)
+{
+	int n;
+
+	for (n = 1; n <= 5; n++)
+		TT_CHECK(!MP_RUN(.n = n, .env = SHM, .fn = bits_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = FAULT, .fn = bits_body));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 3, .env = OFI, .fn = bits_body));
+}
+
+/* ---- stage 2 keeps a few buckets ---- */
+
+#define LAYERS 40
+#define LAYER 750 /* elements: a bucket each */
+
+static int stage2_body(struct mp_job *job)
+{
+	static float x[LAYERS][LAYER], g[LAYER];
+	const struct tutti_rule rule = rule_of(TUTTI_PS_SGD);
+	struct tutti_sharded_memory memory = {.size = sizeof(memory)};
+	struct tutti_sharded_config config;
+	struct tutti_sharded *s;
+	size_t lens[LAYERS], i;
+	void *tensor[LAYERS];
+	int step;
+
+	for (i = 0; i < LAYERS; i++) {
+		lens[i] = LAYER;
+		tensor[i] = x[i];
+	}
+	config = config_of(tensor, &rule, 2);
+	config.n = LAYERS;
+	config.counts = lens;
+	MP_OK(tutti_sharded_create(job->world, &config, &s));
+	for (step = 0; step < 3; step++) {
+		for (i = LAYERS; i-- > 0;) /* one gradient's memory for all layers */
+			MP_OK(tutti_sharded_ready(s, i, g));
+		MP_OK(tutti_sharded_step(s, NULL));
+		MP_OK(tutti_sharded_wait(s, TUTTI_SHARDED_ALL));
+	}
+	MP_OK(tutti_sharded_memory(s, &memory));
+	TT_EXPECT(memory.buffer_bytes <= 3 * LAYER * 4);
+	TT_EXPECT(memory.gradient_bytes <= LAYERS * (LAYER / (uint64_t)job->n + 1) * 4);
+	return tutti_sharded_free(s);
+}
+
+static void stage2(void)
+{
+	TT_CHECK(!MP_RUN(.n = 4, .env = SHM, .fn = stage2_body));
+}
+
+/* ---- clipping ---- */
+
+static int clip_body(struct mp_job *job)
+{
+	static struct model m;
+	static double x[TOTAL], v[TOTAL];
+	const struct tutti_rule rule = {
+		.size = sizeof(rule), .rule = TUTTI_PS_MOMENTUM, .rate = 0.01, .momentum = 0.5};
+	struct tutti_sharded_config config;
+	struct tutti_sharded *s;
+	double norm, want, factor;
+	unsigned step;
+	size_t i, k, at;
+
+	model_new(&m, 0);
+	for (i = 0; i < TOTAL; i++)
+		x[i] = (double)m.plain[i];
+	memset(v, 0, sizeof(v));
+	config = config_of((void *const *)m.tensor, &rule, job->arg ? 2 : 1);
+	config.clip_norm = 200;
+	MP_OK(tutti_sharded_create(job->world, &config, &s));
+	for (step = 1; step <= 6; step++) {
+		gradients(&m, step, job->rank, job->n, false);
+		for (i = 0; step % 3 == 0 && i < TENSORS; i++) /* a small one is not clipped */
+			for (k = 0; k < counts[i]; k++)
+				m.grad[i][k] /= 64;
+		TT_EXPECT(!ready_all(job, s, &m, step, true, false));
+		MP_OK(tutti_sharded_step(s, &norm));
+		MP_OK(tutti_sharded_wait(s, TUTTI_SHARDED_ALL));
+		for (i = 0, want = 0; i < TOTAL; i++) {
+			m.mean[i] /= step % 3 ? 1 : 64;
+			want += (double)m.mean[i] * (double)m.mean[i];
+		}
+		want = sqrt(want);
+		TT_EXPECT(fabs(norm - want) <= 1e-6 * want);
+		TT_EXPECT(step % 3 == 0 ? norm < 200 : norm > 200 || job->n > 3);
+		factor = want > 200 ? 200 / want : 1;
+		for (i = 0, at = 0; i < TENSORS; i++)
+			for (k = 0; k < counts[i]; k++, at++) {
+				v[at] = 0.5 * v[at] + factor * (double)m.mean[at];
+				x[at] -= 0.01 * v[at];
+				TT_EXPECT(fabs((double)m.tensor[i][k] - x[at]) <= 1e-6);
+			}
+	}
+	/* a gradient that is not finite changes nothing */
+	memcpy(m.mean, m.x, sizeof(m.mean));
+	m.grad[5][100] = job->rank == job->n - 1 ? NAN : 0;
+	TT_EXPECT(!ready_all(job, s, &m, step, true, false));
+	norm = 7;
+	MP_ERR(tutti_sharded_step(s, &norm), -EDOM);
+	MP_SAID("norm of the gradient is");
+	TT_EXPECT(norm == 7 && !memcmp(m.mean, m.x, sizeof(m.mean)));
+	return tutti_sharded_free(s);
+}
+
+static void clip(void)
+{
+	TT_CHECK(!MP_RUN(.n = 1, .env = SHM, .fn = clip_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = clip_body, .arg = "2"));
+	TT_CHECK(!MP_RUN(.n = 4, .env = SHM, .fn = clip_body));
+}
+
+/* ---- saved and restored ---- */
+
+static char dir[] = "/tmp/tutti_sharded_XXXXXX";
+static char path[64];
+static int which; /* rule */
+
+#define HALF 3
+
+/* Steps from first on; the plain optimizer makes all of them. */
+static int some_steps(struct mp_job *job, struct tutti_sharded *s, struct model *m,
+		      const struct tutti_rule *rule, unsigned first, bool plain)
+{
+	unsigned step;
+
+	for (step = first; step < first + HALF; step++) {
+		gradients(m, step, job->rank, job->n, true);
+		if (s)
+			TT_EXPECT(!step_of(job, s, m, step, true, false));
+		if (plain)
+			MP_OK(plain_step(m, rule, step));
+	}
+	return 0;
+}
+
+static int save_body(struct mp_job *job)
+{
+	static struct model m;
+	const struct tutti_rule rule = rule_of(which);
+	struct tutti_sharded_config config;
+	struct tutti_sharded *s;
+
+	model_new(&m, 0);
+	config = config_of((void *const *)m.tensor, &rule, 2);
+	MP_OK(tutti_sharded_create(job->world, &config, &s));
+	TT_EXPECT(!some_steps(job, s, &m, &rule, 1, true));
+	TT_EXPECT(same_bits(&m));
+	MP_OK(tutti_sharded_save(s, job->rank ? NULL : path));
+	return tutti_sharded_free(s);
+}
+
+static int restore_body(struct mp_job *job)
+{
+	static struct model m;
+	const struct tutti_rule rule = rule_of(which);
+	struct tutti_sharded_config config;
+	struct tutti_sharded *s;
+	size_t i, at;
+
+	model_new(&m, 1);
+	TT_EXPECT(!some_steps(job, NULL, &m, &rule, 1, true));
+	for (i = 0, at = 0; i < TENSORS; at += counts[i++])
+		memcpy(m.tensor[i], m.plain + at, counts[i] * sizeof(float));
+	config = config_of((void *const *)m.tensor, &rule, 1);
+	config.bucket_bytes = 700; /* the file does not depend on buckets */
+	MP_OK(tutti_sharded_create(job->world, &config, &s));
+	MP_OK(tutti_sharded_restore(s, job->rank ? NULL : path));
+	TT_EXPECT(!some_steps(job, s, &m, &rule, 1 + HALF, true));
+	TT_EXPECT(same_bits(&m));
+	return tutti_sharded_free(s);
+}
+
+static bool begin_dir(void)
+{
+	strcpy(dir + strlen(dir) - 6, "XXXXXX");
+	if (!mkdtemp(dir))
+		return false;
+	snprintf(path, sizeof(path), "%s/state", dir);
+	return true;
+}
+
+static void saved(void)
+{
+	int n;
+
+	TT_REQUIRE(begin_dir());
+	for (which = TUTTI_PS_SGD; which <= TUTTI_PS_ADAMW; which += 3) {
+		TT_CHECK(!MP_RUN(.n = 4, .env = SHM, .fn = save_body));
+		for (n = 1; n <= 5; n += 2)
+			TT_CHECK(!MP_RUN(.n = n, .env = SHM, .fn = restore_body));
+	}
+	which = TUTTI_PS_ADAM;
+	TT_CHECK(!MP_RUN(.n = 1, .env = SHM, .fn = save_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = restore_body));
+	mp_remove_dir(dir);
+}
+
+/* The restore fails on all ranks with this text; the optimizer can still be used. */
+static int no_restore(struct mp_job *job, struct tutti_sharded *s, const char *from, int code,
+		      const char *word)
+{
+	int err = tutti_sharded_restore(s, from);
+
+	if (err != code || !mp_said(word)) {
+		mp_failed(job, word, err, __FILE__, __LINE__);
+		return 1;
+	}
+	return 0;
+}
+
+static int damage(struct mp_job *job, size_t offset, const char *bytes, size_t len, long end)
+{
+	FILE *f;
+
+	if (job->rank)
+		return 0;
+	f = fopen(path, "r+");
+	TT_EXPECT(f);
+	fseek(f, (long)offset, SEEK_SET);
+	TT_EXPECT(fwrite(bytes, 1, len, f) == len && !fflush(f));
+	TT_EXPECT(end < 0 || !ftruncate(fileno(f), end));
+	fclose(f);
+	return 0;
+}
+
+static int other_model_body(struct mp_job *job)
+{
+	static struct model m;
+	const struct tutti_rule adam = rule_of(TUTTI_PS_ADAM),
+				momentum = rule_of(TUTTI_PS_MOMENTUM);
+	struct tutti_sharded_config config, odd;
+	struct tutti_sharded *s, *t;
+	size_t other[TENSORS];
+	char nowhere[96];
+
+	model_new(&m, 0);
+	config = config_of((void *const *)m.tensor, &adam, 1);
+	MP_OK(tutti_sharded_create(job->world, &config, &s));
+	TT_EXPECT(!some_steps(job, s, &m, &adam, 1, true));
+	MP_OK(tutti_sharded_save(s, path));
+	memcpy(other, counts, sizeof(other));
+	other[3]--;
+	odd = config, odd.counts = other;
+	MP_OK(tutti_sharded_create(job->world, &odd, &t));
+	TT_EXPECT(!no_restore(job, t, path, -EINVAL, "tensor 3 has 900 elements"));
+	MP_OK(tutti_sharded_free(t));
+	odd = config, odd.n = 5;
+	MP_OK(tutti_sharded_create(job->world, &odd, &t));
+	TT_EXPECT(!no_restore(job, t, path, -EINVAL, "tensors: 12"));
+	MP_OK(tutti_sharded_free(t));
+	odd = config, odd.rule = &momentum;
+	MP_OK(tutti_sharded_create(job->world, &odd, &t));
+	TT_EXPECT(!no_restore(job, t, path, -EINVAL, "saved with rule 7"));
+	MP_OK(tutti_sharded_free(t));
+	snprintf(nowhere, sizeof(nowhere), "%s/none/state", dir);
+	TT_EXPECT(!no_restore(job, s, nowhere, -ENOENT, "cannot be opened"));
+	MP_ERR(tutti_sharded_save(s, nowhere), -ENOENT);
+	MP_SAID("cannot be created");
+	TT_EXPECT(!no_restore(job, s, dir, -EINVAL, "not a safetensors file"));
+	MP_ERR(tutti_sharded_save(s, NULL), -EINVAL);
+	MP_SAID("path is NULL");
+	/* refused files have changed nothing */
+	TT_EXPECT(!some_steps(job, s, &m, &adam, 1 + HALF, true));
+	TT_EXPECT(same_bits(&m));
+	TT_EXPECT(!damage(job, 8, "[", 1, -1));
+	TT_EXPECT(!no_restore(job, s, path, -EINVAL, "not JSON"));
+	TT_EXPECT(!damage(job, 8, "{", 1, 9000));
+	TT_EXPECT(!no_restore(job, s, path, -EINVAL, "the file is damaged"));
+	TT_EXPECT(!damage(job, 6, "\1", 1, -1));
+	TT_EXPECT(!no_restore(job, s, path, -EINVAL, "header would have"));
+	TT_EXPECT(!damage(job, 0, "x", 1, 5));
+	TT_EXPECT(!no_restore(job, s, path, -EINVAL, "not a safetensors file"));
+	MP_OK(tutti_sharded_save(s, path));
+	MP_OK(tutti_sharded_restore(s, path));
+	TT_EXPECT(!some_steps(job, s, &m, &adam, 1 + 2 * HALF, true));
+	TT_EXPECT(same_bits(&m));
+	return tutti_sharded_free(s);
+}
+
+static void other_model(void)
+{
+	TT_REQUIRE(begin_dir());
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = other_model_body));
+	mp_remove_dir(dir);
+	TT_CHECK(access(dir, F_OK));
+}
+
+/* ---- refusals ---- */
+
+static int refused(struct mp_job *job, const struct tutti_sharded_config *c, const char *word)
+{
+	struct tutti_sharded *s = NULL;
+	int err = tutti_sharded_create(job->world, c, &s);
+
+	if (err != -EINVAL || s || !mp_said(word)) {
+		mp_failed(job, word, err, __FILE__, __LINE__);
+		return 1;
+	}
+	return 0;
+}
+
+static int refused_configs(struct mp_job *job, const struct tutti_sharded_config *good)
+{
+	struct tutti_sharded_config bad = *good;
+	struct tutti_rule rule = rule_of(TUTTI_PS_SUM);
+
+	TT_EXPECT(!refused(job, NULL, "config is NULL"));
+	bad.size = 9;
+	TT_EXPECT(!refused(job, &bad, "size is 9"));
+	bad = *good, bad.stage = 3;
+	TT_EXPECT(!refused(job, &bad, "stage is 3"));
+	bad = *good, bad.flags = 2;
+	TT_EXPECT(!refused(job, &bad, "flags are 0x2"));
+	bad = *good, bad.pad = 1;
+	TT_EXPECT(!refused(job, &bad, "pad is 1"));
+	bad = *good, bad.datatype = TUTTI_BFLOAT16;
+	TT_EXPECT(!refused(job, &bad, "float32 or float64"));
+	bad = *good, bad.clip_norm = -1;
+	TT_EXPECT(!refused(job, &bad, "clip_norm is -1"));
+	bad = *good, bad.rule = NULL;
+	TT_EXPECT(!refused(job, &bad, "rule is NULL"));
+	bad = *good, bad.rule = &rule;
+	TT_EXPECT(!refused(job, &bad, "rule is 0"));
+	bad = *good, bad.parameters = NULL;
+	TT_EXPECT(!refused(job, &bad, "parameters is NULL"));
+	MP_ERR(tutti_sharded_create(job->world, good, NULL), -EINVAL);
+	return 0;
+}
+
+static int refusals_body(struct mp_job *job)
+{
+	static struct model m;
+	static float before[TOTAL];
+	const struct tutti_rule rule = rule_of(TUTTI_PS_ADAM);
+	struct tutti_sharded_memory memory = {.size = 2};
+	struct tutti_sharded_config config;
+	struct tutti_sharded *s;
+	size_t i;
+	int stage;
+
+	for (stage = 1; stage <= 2; stage++) {
+		model_new(&m, 0);
+		config = config_of((void *const *)m.tensor, &rule, stage);
+		TT_EXPECT(!refused_configs(job, &config));
+		MP_OK(tutti_sharded_create(job->world, &config, &s));
+		gradients(&m, 1, job->rank, job->n, false);
+		MP_ERR(tutti_sharded_ready(s, 0, NULL), -EINVAL);
+		MP_SAID("gradient of tensor 0 is NULL");
+		MP_ERR(tutti_sharded_ready(s, TENSORS, m.g), -EINVAL);
+		MP_ERR(tutti_sharded_ready(NULL, 0, m.g), -EINVAL);
+		/* tensor 5 is missing on rank 1: no rank changes a parameter */
+		memcpy(before, m.x, sizeof(before));
+		for (i = 0; i < TENSORS; i++)
+			if (i != 5 || job->rank != 1)
+				MP_OK(tutti_sharded_ready(s, i, m.grad[i]));
+		MP_ERR(tutti_sharded_ready(s, 3, m.grad[3]), -EINVAL);
+		MP_SAID("tensor 3 is ready already in step 1");
+		MP_ERR(tutti_sharded_free(s), -EBUSY);
+		MP_ERR(tutti_sharded_save(s, "/nowhere"), -EBUSY);
+		MP_ERR(tutti_sharded_step(s, NULL), -EINVAL);
+		MP_SAID("tensor 5 was not ready in step 1 (1 ranks lack tensors)");
+		TT_EXPECT(!memcmp(before, m.x, sizeof(before)));
+		TT_EXPECT(!ready_all(job, s, &m, 1, true, false));
+		MP_OK(tutti_sharded_step(s, NULL));
+		MP_ERR(tutti_sharded_free(s), -EBUSY);
+		MP_SAID("under way");
+		MP_ERR(tutti_sharded_wait(s, TENSORS), -EINVAL);
+		MP_ERR(tutti_sharded_wait(NULL, 0), -EINVAL);
+		MP_OK(tutti_sharded_wait(s, TUTTI_SHARDED_ALL));
+		MP_OK(plain_step(&m, &rule, 1));
+		TT_EXPECT(same_bits(&m));
+		MP_ERR(tutti_sharded_memory(s, &memory), -EINVAL);
+		MP_ERR(tutti_sharded_memory(NULL, &memory), -EINVAL);
+		MP_ERR(tutti_sharded_restore(NULL, "x"), -EINVAL);
+		MP_OK(tutti_sharded_free(s));
+	}
+	config.stage = job->rank == 1 ? 1 : 2;
+	MP_ERR(tutti_sharded_create(job->world, &config, &s), -TUTTI_EMISMATCH);
+	MP_SAID("disagree on stage (2 and 1)");
+	return tutti_sharded_free(NULL);
+}
+
+static void refusals(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = refusals_body));
+}
+
+/* ---- deaths ---- */
+
+static int death_body(struct mp_job *job)
+{
+	static struct model m;
+	const struct tutti_rule rule = rule_of(TUTTI_PS_ADAM);
+	struct tutti_sharded_config config;
+	struct tutti_sharded *s;
+	int step, err = 0;
+	size_t i;
+
+	model_new(&m, 1);
+	config = config_of((void *const *)m.tensor, &rule, job->arg ? 2 : 1);
+	MP_OK(tutti_sharded_create(job->world, &config, &s));
+	for (step = 0; step < 100000 && !err; step++) {
+		for (i = 0; i < TENSORS && !err; i++) {
+			if (job->rank == 1 && step == 5 && i == 6)
+				kill(getpid(), SIGKILL);
+			err = tutti_sharded_ready(s, TENSORS - 1 - i, m.grad[TENSORS - 1 - i]);
+		}
+		err = err ? err : tutti_sharded_step(s, NULL);
+	}
+	MP_ERR(err, -TUTTI_EPEER);
+	MP_ERR(tutti_sharded_ready(s, 0, m.grad[0]), -TUTTI_EPEER);
+	MP_ERR(tutti_sharded_step(s, NULL), -TUTTI_EPEER);
+	MP_ERR(tutti_sharded_wait(s, 0), -TUTTI_EPEER);
+	MP_ERR(tutti_sharded_save(s, "x"), -TUTTI_EPEER);
+	MP_OK(tutti_sharded_free(s));
+	mp_leave(job);
+	return 0;
+}
+
+static void death(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = death_body, .killed = 2));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = death_body, .arg = "2", .killed = 2));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 3, .env = OFI, .fn = death_body, .arg = "2", .killed = 2));
+}
+
+static const struct tt_test tests[] = {{"bits", bits},
+				       {"stage2", stage2},
+				       {"clip", clip},
+				       {"saved", saved},
+				       {"other_model", other_model},
+				       {"refusals", refusals},
+				       {"death", death},
+				       {NULL, NULL}};
+
+int main(int argc, char **argv)
+{
+	return tt_test_main("sharded", tests, argc, argv);
+}

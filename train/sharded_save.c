@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Saves and restores the state of a sharded optimizer: rank 0 gathers or scatters one bucket after
+ * the other, so that no rank holds the whole state, and the blocks of the file's ranks do not
+ * matter.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/sharded_state.h"
+#include "train/state_file.h"
+#include "train/train_fail.h"
+
+/* An error of rank 0 for all ranks; steps of rank 0. */
+struct verdict {
+	int32_t code, pad;
+	uint64_t steps;
+	char text[400];
+};
+
+/* Collective: rank 0's err, with its text. */
+static int share(struct tutti_sharded *s, int err, uint64_t *steps)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct verdict v = {.code = err, .steps = *steps};
+	int other;
+
+	if (s->rank == 0 && err && !tutti_last_error(&info) && info.code == err)
+		memcpy(v.text, info.text, sizeof(v.text) - 1);
+	other = tutti_bcast(&v, sizeof(v), TUTTI_UINT8, 0, s->comm);
+	if (other)
+		return other;
+	*steps = v.steps;
+	if (!v.code)
+		return 0;
+	v.text[sizeof(v.text) - 1] = 0;
+	return tt_train_fail(v.code, "%s", v.text[0] ? v.text : tutti_strerror(v.code));
+}
+
+static struct tt_state_file file_of(const struct tutti_sharded *s, const char *path)
+{
+	return (struct tt_state_file){.path = path,
+				      .fd = -1,
+				      .n = s->b.n,
+				      .elem = s->b.elem,
+				      .counts = s->b.counts,
+				      .states = s->states,
+				      .rule = s->rule.rule,
+				      .datatype = s->datatype,
+				      .steps = s->steps};
+}
+
+/* The tensors of a bucket between the file and room, which holds the bucket. */
+static int move_tensors(struct tutti_sharded *s, struct tt_state_file *f, int v, size_t k,
+			char *room, bool save)
+{
+	const size_t *t = s->b.order + s->b.bucket[k].first, *end = t + s->b.bucket[k].n;
+	int err = 0;
+
+	for (; !err && t < end; t++) {
+		char *at = room + s->b.offset[*t] * s->b.elem;
+
+		err = save ? tt_state_file_write(f, v, *t, at) : tt_state_file_read(f, v, *t, at);
+	}
+	return err;
+}
+
+/* All ranks go through all buckets, also after an error of the file, which is in *err. */
+static int move_state(struct tutti_sharded *s, struct tt_state_file *f, char *room, bool save,
+		      int *err)
+{
+	struct tt_shard *shard;
+	int v, other = 0;
+	size_t k, own;
+	char *state;
+
+	for (v = 0; v < s->states; v++)
+		for (k = 0; !other && k < s->b.nbuckets; k++) {
+			shard = &s->shard[k];
+			own = shard->hi - shard->lo;
+			state = s->state[v] + shard->at * s->b.elem;
+			if (save)
+				other = tutti_gatherv(state, own, room, shard->lens, shard->begins,
+						      s->datatype, 0, s->comm);
+			if (!other && s->rank == 0 && !*err)
+				*err = move_tensors(s, f, v, k, room, save);
+			if (!other && !save)
+				other = tutti_scatterv(room, shard->lens, shard->begins, state, own,
+						       s->datatype, 0, s->comm);
+		}
+	return other;
+}
+
+static char *room_of(const struct tutti_sharded *s)
+{
+	size_t k, most = 0;
+
+	for (k = 0; k < s->b.nbuckets; k++)
+		most = s->b.bucket[k].count > most ? s->b.bucket[k].count : most;
+	return calloc(most + 1, s->b.elem);
+}
+
+static int check_call(const char *call, const struct tutti_sharded *s)
+{
+	int err = tt_sharded_over(s, call);
+
+	if (!err && s->nready)
+		err = tt_train_fail(-EBUSY,
+				    "%s: %zu tensors of a step are ready; call tutti_sharded_step "
+				    "first",
+				    call, s->nready);
+	return err;
+}
+
+static int begin(const char *call, const struct tutti_sharded *s, struct tt_state_file *f,
+		 char **room, bool save)
+{
+	*room = NULL;
+	if (s->rank)
+		return 0;
+	if (!f->path)
+		return tt_train_fail(-EINVAL, "%s: path is NULL", call);
+	*room = room_of(s);
+	if (!*room)
+		return tt_train_fail(-ENOMEM, "%s: no memory for a bucket", call);
+	return save ? tt_state_file_create(f) : tt_state_file_open(f);
+}
+
+/* Restoring to the end did not succeed: the parts of the state no longer fit together. */
+static void clear(struct tutti_sharded *s)
+{
+	int v;
+
+	for (v = 0; v < s->states; v++)
+		memset(s->state[v], 0, s->own * s->b.elem);
+	s->steps = 0;
+}
+
+static int run(const char *call, struct tutti_sharded *s, const char *path, bool save)
+{
+	struct tt_state_file f = file_of(s, path);
+	char *room;
+	int err = begin(call, s, &f, &room, save), other = 0, closed = 0;
+	uint64_t steps = f.steps;
+	bool moved;
+
+	err = share(s, err, &steps);
+	moved = !err;
+	if (moved)
+		other = move_state(s, &f, room, save, &err);
+	if (s->rank == 0 && f.path)
+		closed = tt_state_file_close(&f, save && !err && !other);
+	free(room);
+	if (other || !moved) {
+		s->error = other;
+		return other ? other : err;
+	}
+	err = share(s, err ? err : closed, &steps);
+	if (!save && err)
+		clear(s);
+	else if (!save)
+		s->steps = steps;
+	return err;
+}
+
+static int call_run(const char *call, struct tutti_sharded *s, const char *path, bool save)
+{
+	int err;
+
+	if (!s)
+		return tt_train_fail(-EINVAL, "%s: sharded is NULL", call);
+	pthread_mutex_lock(&s->lock);
+	err = check_call(call, s);
+	if (!err)
+		err = run(call, s, path, save);
+	pthread_mutex_unlock(&s->lock);
+	return err;
+}
+
+int tutti_sharded_save(struct tutti_sharded *s, const char *path)
+{
+	return call_run("tutti_sharded_save", s, path, true);
+}
+
+int tutti_sharded_restore(struct tutti_sharded *s, const char *path)
+{
+	return call_run("tutti_sharded_restore", s, path, false);
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Files of optimizer states. */
+#include "train/state_file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "train/train_fail.h"
+
+#define FORMAT "tutti_sharded 1"
+#define HEADER_MAX ((uint64_t)100 << 20)
+
+static const char *dtype(const struct tt_state_file *f)
+{
+	return f->datatype == TUTTI_FLOAT64 ? "F64" : "F32";
+}
+
+static int fail_system(const struct tt_state_file *f, const char *what)
+{
+	int err = errno ? errno : EIO;
+
+	return tt_train_fail(-err, "%s: %s: %s", f->path, what, strerror(err));
+}
+
+static void name_part(const struct tt_state_file *f, char *name, size_t size)
+{
+	snprintf(name, size, "%s.part", f->path);
+}
+
+/* All of len bytes at offset, or an error. */
+static int move(struct tt_state_file *f, void *data, size_t len, uint64_t offset, bool out)
+{
+	ssize_t n;
+
+	while (len) {
+		errno = 0;
+		n = out ? pwrite(f->fd, data, len, (off_t)offset)
+			: pread(f->fd, data, len, (off_t)offset);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return fail_system(f, out ? "cannot be written" : "cannot be read");
+		data = (char *)data + n;
+		offset += (uint64_t)n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+/* ---- writing ---- */
+
+static json_t *describe(struct tt_state_file *f)
+{
+	json_t *root = json_object(), *entry;
+	char name[64], rule[16], steps[32], tensors[32];
+	uint64_t at = 0, end;
+	size_t i;
+	int v;
+
+	snprintf(rule, sizeof(rule), "%d", f->rule);
+	snprintf(steps, sizeof(steps), "%" PRIu64, f->steps);
+	snprintf(tensors, sizeof(tensors), "%zu", f->n);
+	json_object_set_new(root, "__metadata__",
+			    json_pack("{s:s, s:s, s:s, s:s}", "format", FORMAT, "rule", rule,
+				      "steps", steps, "tensors", tensors));
+	for (v = 0; v < f->states; v++)
+		for (i = 0; i < f->n; i++) {
+			end = at + f->counts[i] * f->elem;
+			snprintf(name, sizeof(name), "%zu.state%d", i, v + 1);
+			entry = json_pack("{s:s, s:[I], s:[II]}", "dtype", dtype(f), "shape",
+					  (json_int_t)f->counts[i], "data_offsets", (json_int_t)at,
+					  (json_int_t)end);
+			json_object_set_new(root, name, entry);
+			f->place[(size_t)v * f->n + i] = at;
+			at = end;
+		}
+	return root;
+}
+
+static int write_header(struct tt_state_file *f)
+{
+	json_t *root = describe(f);
+	char *text = json_dumps(root, JSON_COMPACT), *whole;
+	size_t len = text ? strlen(text) : 0, padded = (len + 7) / 8 * 8, i;
+	int err = -ENOMEM;
+
+	json_decref(root);
+	whole = malloc(padded + 8);
+	if (text && whole) {
+		for (i = 0; i < 8; i++)
+			whole[i] = (char)((uint64_t)padded >> 8 * i);
+		memset(whole + 8, ' ', padded);
+		memcpy(whole + 8, text, len);
+		err = move(f, whole, padded + 8, 0, true);
+		for (i = 0; i < (size_t)f->states * f->n; i++)
+			f->place[i] += padded + 8;
+	}
+	free(text);
+	free(whole);
+	return err;
+}
+
+int tt_state_file_create(struct tt_state_file *f)
+{
+	size_t len = strlen(f->path) + 8;
+	char *part = malloc(len);
+	int err = 0;
+
+	f->fd = -1;
+	f->place = malloc(2 * f->n * sizeof(*f->place));
+	if (!part || !f->place) {
+		free(part);
+		return tt_train_fail(-ENOMEM, "%s: no memory for its header", f->path);
+	}
+	name_part(f, part, len);
+	f->fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	if (f->fd < 0)
+		err = fail_system(f, "the file .part beside it cannot be created");
+	f->writing = !err;
+	free(part);
+	return err ? err : write_header(f);
+}
+
+int tt_state_file_write(struct tt_state_file *f, int v, size_t tensor, const void *data)
+{
+	return move(f, (void *)data, f->counts[tensor] * f->elem,
+		    f->place[(size_t)v * f->n + tensor], true);
+}
+
+/* ---- reading ---- */
+
+static int check_number(const struct tt_state_file *f, json_t *meta, const char *key,
+			const char *what, uint64_t want)
+{
+	const char *text = json_string_value(json_object_get(meta, key));
+	char *end;
+	uint64_t have;
+
+	have = text ? strtoull(text, &end, 10) : 0;
+	if (!text || !*text || *end)
+		return tt_train_fail(-EINVAL, "%s: its header has no number %s", f->path, key);
+	if (have != want)
+		return tt_train_fail(-EINVAL,
+				     "%s: it was saved with %s %" PRIu64 ", this optimizer has "
+				     "%" PRIu64 "; restore the state of the same model",
+				     f->path, what, have, want);
+	return 0;
+}
+
+static int check_meta(struct tt_state_file *f, json_t *root)
+{
+	json_t *meta = json_object_get(root, "__metadata__");
+	const char *format = json_string_value(json_object_get(meta, "format"));
+	const char *steps = json_string_value(json_object_get(meta, "steps"));
+	char *end;
+	int err;
+
+	if (!format || strcmp(format, FORMAT))
+		return tt_train_fail(-EINVAL, "%s: not a state of tutti_sharded_save", f->path);
+	err = check_number(f, meta, "tensors", "tensors:", f->n);
+	if (!err)
+		err = check_number(f, meta, "rule", "rule", (uint64_t)f->rule);
+	if (err)
+		return err;
+	f->steps = steps ? strtoull(steps, &end, 10) : 0;
+	if (!steps || !*steps || *end || f->steps > (uint64_t)1 << 62)
+		return tt_train_fail(-EINVAL, "%s: its header has no number steps", f->path);
+	return 0;
+}
+
+/* One vector: its type, its length, and that it is within the file's data. */
+static int check_vector(struct tt_state_file *f, json_t *root, int v, size_t i, uint64_t data,
+			uint64_t size)
+{
+	json_int_t count = -1, begin = -1, end = -1;
+	const char *type = "";
+	json_t *entry, *shape;
+	char name[64];
+
+	snprintf(name, sizeof(name), "%zu.state%d", i, v + 1);
+	entry = json_object_get(root, name);
+	shape = json_object_get(entry, "shape");
+	if (!entry || json_unpack(entry, "{s:s, s:[I!], s:[II!]}", "dtype", &type, "shape", &count,
+				  "data_offsets", &begin, &end))
+		return tt_train_fail(-EINVAL, "%s: it has no vector %s%s", f->path, name,
+				     shape ? " of one dimension" : "");
+	if ((uint64_t)count != f->counts[i] || count < 0)
+		return tt_train_fail(-EINVAL,
+				     "%s: tensor %zu has %lld elements, that of this optimizer "
+				     "has %zu; restore the state of the same model",
+				     f->path, i, (long long)count, f->counts[i]);
+	if (strcmp(type, dtype(f)))
+		return tt_train_fail(-EINVAL, "%s: %s is of type %s, not %s", f->path, name, type,
+				     dtype(f));
+	if (begin < 0 || end < begin || (uint64_t)end > size - data ||
+	    (uint64_t)(end - begin) != f->counts[i] * f->elem)
+		return tt_train_fail(-EINVAL,
+				     "%s: %s is at bytes %lld to %lld of %" PRIu64 "; the file is "
+				     "damaged",
+				     f->path, name, (long long)begin, (long long)end, size - data);
+	f->place[(size_t)v * f->n + i] = data + (uint64_t)begin;
+	return 0;
+}
+
+static int check_header(struct tt_state_file *f, const char *text, uint64_t len, uint64_t size)
+{
+	json_t *root = json_loadb(text, (size_t)len, JSON_REJECT_DUPLICATES, NULL);
+	size_t i;
+	int err, v;
+
+	if (!root)
+		return tt_train_fail(-EINVAL, "%s: its header is not JSON", f->path);
+	err = check_meta(f, root);
+	for (v = 0; !err && v < f->states; v++)
+		for (i = 0; !err && i < f->n; i++)
+			err = check_vector(f, root, v, i, len + 8, size);
+	json_decref(root);
+	return err;
+}
+
+int tt_state_file_open(struct tt_state_file *f)
+{
+	unsigned char length[8];
+	struct stat st;
+	uint64_t len = 0;
+	char *text;
+	int i, err;
+
+	f->place = malloc(2 * f->n * sizeof(*f->place));
+	f->fd = open(f->path, O_RDONLY | O_CLOEXEC);
+	if (f->fd < 0)
+		return fail_system(f, "cannot be opened");
+	if (fstat(f->fd, &st))
+		return fail_system(f, "cannot be examined");
+	if (!S_ISREG(st.st_mode) || st.st_size < 8)
+		return tt_train_fail(-EINVAL, "%s: not a safetensors file", f->path);
+	err = move(f, length, 8, 0, false);
+	if (err)
+		return err;
+	for (i = 0; i < 8; i++)
+		len |= (uint64_t)length[i] << 8 * i;
+	if (len > HEADER_MAX || len > (uint64_t)st.st_size - 8)
+		return tt_train_fail(-EINVAL,
+				     "%s: its header would have %" PRIu64 " bytes; not a "
+				     "safetensors file",
+				     f->path, len);
+	text = malloc((size_t)len + 1);
+	if (!text || !f->place) {
+		free(text);
+		return tt_train_fail(-ENOMEM, "%s: no memory for its header", f->path);
+	}
+	err = move(f, text, (size_t)len, 8, false);
+	if (!err)
+		err = check_header(f, text, len, (uint64_t)st.st_size);
+	free(text);
+	return err;
+}
+
+int tt_state_file_read(struct tt_state_file *f, int v, size_t tensor, void *data)
+{
+	return move(f, data, f->counts[tensor] * f->elem, f->place[(size_t)v * f->n + tensor],
+		    false);
+}
+
+int tt_state_file_close(struct tt_state_file *f, bool commit)
+{
+	size_t len = strlen(f->path) + 8;
+	char *part = malloc(len);
+	int err = 0;
+
+	if (commit && f->fd >= 0 && fsync(f->fd))
+		err = fail_system(f, "cannot be written");
+	if (f->fd >= 0)
+		close(f->fd);
+	if (!err && commit && !part)
+		err = -ENOMEM;
+	if (part)
+		name_part(f, part, len);
+	if (!err && commit && rename(part, f->path))
+		err = fail_system(f, "cannot be replaced");
+	if (f->writing && part && (err || !commit))
+		unlink(part);
+	free(part);
+	free(f->place);
+	return err;
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Files of optimizer states, in the format safetensors: 8 bytes with the length of the header, the
+ * header in JSON, the vectors. Vector v (1 or 2) of tensor i is called "i.statev". A file may
+ * contain anything, so everything that is read is checked.
+ */
+#ifndef TT_TRAIN_STATE_FILE_H
+#define TT_TRAIN_STATE_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <tutti/coll.h>
+
+struct tt_state_file {
+	const char *path;
+	int fd;
+	bool writing; /* a file beside path */
+	size_t n, elem;
+	const size_t *counts;
+	int states, rule;
+	enum tutti_datatype datatype;
+	uint64_t steps;
+	uint64_t *place; /* of vector v of tensor i: place[v * n + i], from the start of the file */
+};
+
+/* 0, or a negative code with a text; closed by tt_state_file_close, also after a failure. */
+int tt_state_file_create(struct tt_state_file *f); /* writes a file beside path */
+int tt_state_file_open(struct tt_state_file *f);   /* reads steps, checks everything else */
+int tt_state_file_write(struct tt_state_file *f, int v, size_t tensor, const void *data);
+int tt_state_file_read(struct tt_state_file *f, int v, size_t tensor, void *data);
+/* commit: the file that was created takes path's place. */
+int tt_state_file_close(struct tt_state_file *f, bool commit);
+
+#endif
