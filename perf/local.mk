@@ -15,6 +15,12 @@ noinst_PROGRAMS += perf/essp
 perf_essp_SOURCES = perf/essp.c
 perf_essp_LDADD = libtutti.la
 
+# What perf/buckets runs.
+noinst_PROGRAMS += perf/backward
+perf_backward_SOURCES = perf/backward.c
+perf_backward_LDADD = libtutti_train.la libtutti.la
+EXTRA_DIST += perf/buckets
+
 # What perf/instructions runs.
 noinst_PROGRAMS += perf/steps
 perf_steps_SOURCES = perf/steps.c
@@ -91,6 +97,10 @@ perf-codec: all
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/codecs
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/factors
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/advice
+# Communication that a backward pass does not hide, by the reducer and by plain calls (as root).
+.PHONY: perf-buckets
+perf-buckets: all
+	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/buckets $(OPTIONS)
 # What models learn when gradients travel encoded, by bytes and by seconds on slow links (as root);
 # OPTIONS: those of perf/training, such as -n 3 for three seeds.
 perf-training: all
