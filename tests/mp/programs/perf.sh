@@ -169,8 +169,8 @@ run send_columns header bytes,iterations,pairs,bandwidth_mb_s,msg_rate,wrong
 run send_pairs perf 5 send_pairs -b 8 -e 512K -f 256 -n 4 -w 1 -q 8
 run send_ofi clean 1 send_pairs -T ofi -n 4 -w 1 -q 8
 run ps clean 2 ps -b 4K -e 1M -f 256 -n 10 -w 2
-run ps_codec clean 3 ps -b 4K -e 1M -f 256 -n 10 -w 2 --codec int8
-run ps_topk clean 3 ps -b 4K -e 1M -f 256 -n 10 -w 2 --codec topk:1%
+run ps_codec clean 2 ps -b 4K -e 1M -f 256 -n 10 -w 2 --codec int8
+run ps_topk clean 2 ps -b 4K -e 1M -f 256 -n 10 -w 2 --codec topk:1%
 run put_lat_ofi clean 1 put_lat -T ofi -n 20 -w 2
 run amo_lat clean 2 amo_lat -n 20 -w 2 -A all
 run amo_lat_columns header \
@@ -269,7 +269,7 @@ unused() {
 		--sources 2 | allreduce rules codec
 		--stores plain | rules checksum
 		--level best | allreduce codec checksum
-		--codec int8 | bcast reduce forms ps kernel
+		--codec int8 | bcast reduce forms put kernel
 		--fill zero | barrier overlap forms put ps kernel codec
 		--rotate 2 | overlap put codec
 		--coll all | allreduce ps power_sgd
