@@ -156,16 +156,17 @@ static void fail(struct tt_plan_req *req, const struct tt_op *op, int err)
 
 bool tt_code_len(struct tt_plan_req *req, const struct tt_op *op, size_t *len)
 {
-	struct tt_ref ref = op->kind == TT_OP_SEND ? op->a : op->dst;
-	uint64_t told;
+	size_t sent = (op->kind == TT_OP_SEND ? op->a.off : op->dst.off) - op->b.off -
+		      sizeof(struct tt_coded_head); /* by the messages before this one */
+	uint64_t told =
+		((const struct tt_coded_head *)(const void *)at(req, op->b))->len & ~TT_CODED_DENSE;
+	uint64_t left = told > sent ? told - sent : 0;
 
-	ref.off -= sizeof(struct tt_coded_head);
-	told = ((const struct tt_coded_head *)(const void *)at(req, ref))->len & ~TT_CODED_DENSE;
-	if (told > op->len) {
-		fail(req, op, too_long(req->plan->args.codec->codec, told, op->len));
+	if (left > op->len && !(op->flags & TT_OPF_MORE)) {
+		fail(req, op, too_long(req->plan->args.codec->codec, told, sent + op->len));
 		return false;
 	}
-	*len = (size_t)told;
+	*len = left < op->len ? (size_t)left : op->len;
 	return true;
 }
 

@@ -72,11 +72,13 @@ struct tt_ref {
 enum tt_op_flags {
 	TT_OPF_DIVIDE = 1, /* after combining: divide dst by the number of ranks (avg) */
 	/*
-	 * SEND, RECV of an encoding whose length varies: len is the most. The bytes that travel
-	 * are those that the head before them tells, which is there since an earlier round.
+	 * SEND, RECV of an encoding whose length varies, or of a piece of it: len is the most. The
+	 * bytes that travel are those that the head at b tells, which is there since an earlier
+	 * round, and the encoding follows its head.
 	 */
 	TT_OPF_VARIES = 2,
-	TT_OPF_SUM = 4 /* ENCODE, DECODE: the encoding is a sum of lists, at first of one */
+	TT_OPF_SUM = 4, /* ENCODE, DECODE: the encoding is a sum of lists, at first of one */
+	TT_OPF_MORE = 8 /* VARIES: another piece follows */
 };
 
 struct tt_op {

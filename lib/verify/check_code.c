@@ -72,13 +72,7 @@ int tt_ck_check_code(const struct tt_checker *c, const struct ck_op *op)
 
 struct tt_ref tt_ck_head(const struct ck_op *op)
 {
-	struct tt_ref ref = op->op.kind == TT_OP_SEND ? op->op.a : op->op.dst;
-
-	if (!(op->op.flags & TT_OPF_VARIES))
-		return TT_NONE;
-	/* not inside of any buffer if there is no room for it */
-	ref.off -= sizeof(struct tt_coded_head);
-	return ref;
+	return op->op.flags & TT_OPF_VARIES ? op->op.b : TT_NONE;
 }
 
 static struct ck_val *at(const struct tt_checker *c, const struct ck_op *op, struct tt_ref ref)
@@ -216,16 +210,18 @@ static int decode(struct tt_checker *c, const struct ck_op *op)
 
 int tt_ck_check_head(const struct tt_checker *c, const struct ck_op *op, const struct ck_val *sent)
 {
-	size_t e, cells = sizeof(struct tt_coded_head) / c->args.elem;
+	size_t e, cells = sizeof(struct tt_coded_head) / c->args.elem, first;
 	struct tt_ref ref = tt_ck_head(op);
 	const struct ck_val *head;
 
 	if (!ref.buf)
 		return 0;
 	head = at(c, op, ref);
+	first = ((op->op.kind == TT_OP_SEND ? op->op.a.off : op->op.dst.off) - ref.off) /
+		c->args.elem;
 	for (e = 0; e < cells; e++)
 		if (!head[e].set || !head[e].coded || head[e].cell != e ||
-		    head[e].coded != sent[0].coded || sent[0].cell != cells)
+		    head[e].coded != sent[0].coded || sent[0].cell != first)
 			return tt_fail(-EINVAL,
 				       "%s: byte %zu of %s is not the head of what travels",
 				       tt_ck_where(c, op), ref.off, tt_ck_buf_name(ref.buf));

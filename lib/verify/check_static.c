@@ -81,12 +81,12 @@ static int check_code_op(const struct tt_checker *c, const struct ck_op *op)
 		       : check_ref_len(c, op, o->b, tt_ck_b_len(c, o), o->kind == TT_OP_ENCODE);
 }
 
-/* The longest message: a chunk, or the shortest part that can be encoded. */
+/* The longest message: a chunk, or the shortest part that can be encoded, or a head. */
 static size_t longest_message(const struct tt_checker *c)
 {
 	const struct tt_plan_args *a = &c->args;
 	size_t unit = !a->codec		 ? 0
-		      : a->codec->sparse ? tt_coded_sum(a, tt_codec_unit(a))
+		      : a->codec->varies ? sizeof(struct tt_coded_head)
 					 : tt_coded(a, tt_codec_unit(a));
 
 	return unit > a->chunk ? unit : a->chunk;

@@ -30,27 +30,58 @@ bool tt_can_allreduce_codec_gather(const struct tt_plan_args *a)
 	return a->codec && a->codec->varies && !a->ordered;
 }
 
-/* A round of messages between all ranks: len bytes, usual of them, this far into each slot. */
-static void exchange(struct tt_builder *b, size_t slot, size_t into, size_t len, size_t usual)
+/* A message of what is at ref. */
+static void add_message(struct tt_builder *b, enum tt_op_kind kind, int peer, struct tt_ref ref,
+			const struct tt_op *rest)
+{
+	struct tt_op op = *rest;
+
+	op.kind = kind;
+	op.peer = peer;
+	op.dst = kind == TT_OP_RECV ? ref : TT_NONE;
+	op.a = kind == TT_OP_RECV ? TT_NONE : ref;
+	tt_add(b, &op);
+}
+
+void tt_lists_move_head(struct tt_builder *b, enum tt_op_kind kind, int peer, size_t slot)
+{
+	add_message(b, kind, peer, TT_SCRATCH(slot), &(struct tt_op){.len = HEAD, .usual = HEAD});
+}
+
+void tt_lists_move(struct tt_builder *b, enum tt_op_kind kind, int peer, size_t slot, size_t len,
+		   size_t usual)
+{
+	size_t chunk = tt_builder_args(b)->chunk, at, left;
+
+	for (at = 0; at < len; at += chunk) {
+		struct tt_op op = {.flags = TT_OPF_VARIES, .b = TT_SCRATCH(slot)};
+
+		left = len - at;
+		op.len = left < chunk ? left : chunk;
+		op.flags |= left > chunk ? TT_OPF_MORE : 0;
+		op.usual = usual <= at ? 1 : usual - at < op.len ? usual - at : op.len;
+		add_message(b, kind, peer, TT_SCRATCH(slot + HEAD + at), &op);
+	}
+}
+
+/* A round of messages between all ranks: heads, or encodings of at most len bytes. */
+static void exchange(struct tt_builder *b, size_t slot, size_t len, size_t usual)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
-	struct tt_op op;
-	int i, peer;
+	int turn, i, peer;
 
-	for (i = 1; i < a->nranks; i++) {
-		peer = (a->rank + a->nranks - i) % a->nranks;
-		op = tt_op_recv(peer, TT_SCRATCH((size_t)peer * slot + into), len);
-		op.flags = into ? TT_OPF_VARIES : 0;
-		op.usual = usual;
-		tt_add(b, &op);
-	}
-	for (i = 1; i < a->nranks; i++) {
-		op = tt_op_send((a->rank + i) % a->nranks,
-				TT_SCRATCH((size_t)a->rank * slot + into), len);
-		op.flags = into ? TT_OPF_VARIES : 0;
-		op.usual = usual;
-		tt_add(b, &op);
-	}
+	for (turn = 0; turn < 2; turn++)
+		for (i = 1; i < a->nranks; i++) {
+			enum tt_op_kind kind = turn ? TT_OP_SEND : TT_OP_RECV;
+
+			peer = (a->rank + (turn ? i : a->nranks - i)) % a->nranks;
+			if (len)
+				tt_lists_move(b, kind, peer, slot * (size_t)(turn ? a->rank : peer),
+					      len, usual);
+			else
+				tt_lists_move_head(b, kind, peer,
+						   slot * (size_t)(turn ? a->rank : peer));
+		}
 	tt_round(b);
 }
 
@@ -69,7 +100,7 @@ void tt_lists_encode(struct tt_builder *b, struct tt_ref dst)
 
 void tt_lists_heads(struct tt_builder *b, size_t slot)
 {
-	exchange(b, slot, 0, HEAD, HEAD);
+	exchange(b, slot, 0, 0);
 }
 
 void tt_lists_gather(struct tt_builder *b, size_t slot)
@@ -78,7 +109,7 @@ void tt_lists_gather(struct tt_builder *b, size_t slot)
 	size_t len = a->count * a->elem, coded = tt_coded(a, len), usual = tt_usual_list(a);
 	int r;
 
-	exchange(b, slot, HEAD, coded - HEAD, usual);
+	exchange(b, slot, coded - HEAD, usual);
 	for (r = 0; r < a->nranks; r++) {
 		struct tt_op op = {.kind = r ? TT_OP_DECODE_ADD : TT_OP_DECODE,
 				   .flags = a->divide && r == a->nranks - 1 ? TT_OPF_DIVIDE : 0,

@@ -43,22 +43,16 @@ static struct tt_ref sum_at(const struct sums *s, size_t slot)
 	return TT_SCRATCH(slot * s->slot);
 }
 
-/* A part of a sum to or from peer. */
+/* The head of a sum, or what follows it, to or from peer. */
 static void move(const struct sums *s, enum tt_op_kind kind, int peer, bool head)
 {
-	size_t into = head ? 0 : HEAD, ranks = s->ranks;
-	struct tt_op op = {.kind = kind,
-			   .flags = head ? 0 : TT_OPF_VARIES,
-			   .peer = peer,
-			   .len = head ? HEAD : s->bytes - HEAD};
+	size_t slot = s->slot * (kind == TT_OP_RECV ? s->other : s->own);
 
-	op.usual = head ? HEAD : tt_usual_sum(tt_builder_args(s->b), ranks);
-	op.dst = op.a = TT_NONE;
-	if (kind == TT_OP_RECV)
-		op.dst = TT_SCRATCH(s->other * s->slot + into);
+	if (head)
+		tt_lists_move_head(s->b, kind, peer, slot);
 	else
-		op.a = TT_SCRATCH(s->own * s->slot + into);
-	tt_add(s->b, &op);
+		tt_lists_move(s->b, kind, peer, slot, s->bytes - HEAD,
+			      tt_usual_sum(tt_builder_args(s->b), s->ranks));
 }
 
 /* The own sum to peer, and peer's here. */

@@ -539,7 +539,7 @@ static int density_body(struct mp_job *job)
 	}
 	for (i = 0; i < TT_BRANCHES && !job->rank; i++)
 		printf("  %d ranks: way %d taken %d times\n", job->n, i, ways[i]);
-	TT_EXPECT(ways[TT_BRANCH_GATHER] && ways[TT_BRANCH_DENSE]);
+	TT_EXPECT(ways[TT_BRANCH_GATHER] && ways[TT_BRANCH_MERGE] + ways[TT_BRANCH_DENSE]);
 	return tutti_codec_free(codec);
 }
 
