@@ -7,7 +7,7 @@
  *
  *	head	identity of the owner, the bell, whether the owner sleeps	peers write
  *	regs	table of the owner's registrations				peers read
- *	ring[]	one inbound ring per endpoint, 72 KiB				its peer writes
+ *	ring[]	one inbound ring per endpoint, 20 KiB				its peer writes
  *
  * Rings have one producer, one consumer and no lock, so a process killed at any point leaves the
  * others working. An entry is published by its own sequence number: there is no shared head, and an
@@ -44,9 +44,9 @@
 #define SHM_SEG_NAME "tutti-shm"
 #define SHM_LINE 64
 #define SHM_RINGS 4096 /* endpoints of a process */
-#define SHM_SLOTS 64   /* entries of a ring */
+#define SHM_SLOTS 32   /* entries of a ring */
 #define SHM_REGS 32768 /* registrations of a process */
-#define SHM_RING_SIZE 73728
+#define SHM_RING_SIZE 20480
 #define SHM_BATCH 64 /* events of a poll */
 #define SHM_FENCE_MS 5000
 #define SHM_WATCHED 4	     /* rings that a process watches */

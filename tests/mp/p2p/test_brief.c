@@ -37,8 +37,8 @@ static int warm_up(struct mp_job *job, struct tutti_comm *comm)
 
 static size_t length_of(int i)
 {
-	static const size_t lengths[] = {8,    0,    1024, 1025, 16,	  4032, 1,
-					 5000, 1000, 8,	   8,	 LONGEST, 1023};
+	static const size_t lengths[] = {8,    0,    512, 513, 16,	4032, 1,
+					 5000, 1000, 8,	  8,   LONGEST, 511};
 
 	return lengths[(size_t)i % (sizeof(lengths) / sizeof(lengths[0]))];
 }
