@@ -36,6 +36,8 @@ static int broken(struct shm_ep *ep)
  */
 static bool is_dying(const struct shm_ep *ep, int err)
 {
+	if (err == EMFILE || err == ENFILE) /* here: nothing is known of the peer */
+		return false;
 	return err == ESRCH || err == ENOENT || tt_proc_exits(ep->pid);
 }
 
