@@ -2,19 +2,91 @@
 /*
  * AdamW on all parameters of this rank: I. Loshchilov, F. Hutter, "Decoupled Weight Decay
  * Regularization", ICLR 2019. Every replica does the same to the same gradients.
+ *
+ * With --zero, the sharded optimizer of libtutti_train divides the moments among the replicas, and
+ * with --zero 2 the gradients, too. It sums the gradients itself, and the new parameters of a layer
+ * arrive while the next forward pass computes the layers below.
  */
 #include "examples/gpt/gpt.h"
 
+#include <errno.h>
+#include <stdlib.h>
+
+static struct tutti_rule rule_of(const struct gpt *g)
+{
+	return (struct tutti_rule){.size = sizeof(struct tutti_rule),
+				   .rule = TUTTI_PS_ADAMW,
+				   .rate = g->o.rate,
+				   .beta1 = 0.9,
+				   .beta2 = 0.99,
+				   .weight_decay = g->o.decay};
+}
+
+/* A tensor is a bucket; order: the model's, from front to back. */
+static int make_sharded(struct gpt *g)
+{
+	struct tutti_rule rule = rule_of(g);
+	struct tutti_sharded_config config = {.size = sizeof(config),
+					      .datatype = REAL,
+					      .flags = TUTTI_SHARDED_SUM,
+					      .stage = g->o.zero,
+					      .rule = &rule};
+	size_t *counts = calloc((size_t)g->nbuckets, sizeof(*counts));
+	void **places = calloc((size_t)g->nbuckets, sizeof(*places));
+	int i, err = counts && places ? 0 : -ENOMEM;
+
+	for (i = 0; i < g->nbuckets && !err; i++) {
+		struct bucket *b = &g->buckets[i ? i < g->nlayers + 1 ? i - 1 : i : g->nlayers];
+
+		if (!b->count)
+			continue;
+		counts[config.n] = b->count;
+		places[config.n] = g->value + b->first;
+		b->tensor = config.n++;
+	}
+	config.counts = counts;
+	config.parameters = places;
+	if (!err)
+		err = tutti_sharded_create(g->comm[DATA], &config, &g->sharded);
+	free(counts);
+	free(places);
+	return err;
+}
+
+int adamw_make(struct gpt *g)
+{
+	g->doing = "making the optimizer";
+	if (g->o.zero)
+		return make_sharded(g);
+	g->m = calloc(g->count, sizeof(real));
+	g->v = calloc(g->count, sizeof(real));
+	return g->m && g->v ? 0 : -ENOMEM;
+}
+
 int adamw_step(struct gpt *g)
 {
-	struct tutti_rule rule = {.size = sizeof(rule),
-				  .rule = TUTTI_PS_ADAMW,
-				  .rate = g->o.rate,
-				  .beta1 = 0.9,
-				  .beta2 = 0.99,
-				  .weight_decay = g->o.decay};
+	struct tutti_rule rule = rule_of(g);
+	double from = now();
+	int err;
 
 	g->doing = "changing the parameters";
-	return tutti_rule_apply(&rule, REAL, g->value, g->grad, g->m, g->v, g->count,
-				(uint64_t)g->step + 1);
+	if (!g->sharded)
+		return tutti_rule_apply(&rule, REAL, g->value, g->grad, g->m, g->v, g->count,
+					(uint64_t)g->step + 1);
+	err = tutti_sharded_step(g->sharded, NULL);
+	g->waited[DATA] += now() - from;
+	return err;
+}
+
+int adamw_wait(struct gpt *g, int bucket)
+{
+	double from = now();
+	int err = 0;
+
+	if (g->sharded && bucket == ALL_BUCKETS)
+		err = tutti_sharded_wait(g->sharded, TUTTI_SHARDED_ALL);
+	else if (g->sharded && g->buckets[bucket].count)
+		err = tutti_sharded_wait(g->sharded, g->buckets[bucket].tensor);
+	g->waited[DATA] += now() - from;
+	return err;
 }

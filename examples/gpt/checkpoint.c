@@ -3,6 +3,9 @@
  * Checkpoints that fit every grid: a file has a header, then the values of the whole model and the
  * two moments of AdamW. A rank writes the slices that it has to their places, and reads those that
  * it needs; replicas of a slice are written once. A file is complete when it has its name.
+ *
+ * With --zero the moments are not in this file. The sharded optimizer of each pipeline stage and
+ * tensor rank writes its own, FILE.zero-..., which any number of replicas restores.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/gpt/gpt.h"
@@ -17,7 +20,7 @@
 
 struct header {
 	uint64_t magic, elements, step;
-	int32_t layers, hidden, heads, length, bytes, pad;
+	int32_t layers, hidden, heads, length, bytes, zero; /* zero: with --zero 1 or 2 */
 };
 
 struct file {
@@ -33,7 +36,8 @@ static struct header header_of(const struct gpt *g)
 			       .hidden = g->o.hidden,
 			       .heads = g->o.heads,
 			       .length = g->o.length,
-			       .bytes = sizeof(real)};
+			       .bytes = sizeof(real),
+			       .zero = g->o.zero > 0};
 }
 
 static int move_run(struct gpt *g, const struct param *p, size_t at, size_t whole_at, size_t n,
@@ -56,7 +60,7 @@ static int move_all(struct gpt *g, struct file *f)
 {
 	int err = 0;
 
-	for (f->array = 0; f->array < 3 && !err; f->array++)
+	for (f->array = 0; f->array < (g->sharded ? 1 : 3) && !err; f->array++)
 		err = params_each_run(g, move_run, f);
 	return err;
 }
@@ -72,6 +76,19 @@ static int agree(struct gpt *g, int err, const char *path)
 	g->told |= err != 0;
 	lost = tutti_allreduce(TUTTI_IN_PLACE, &worst, 1, TUTTI_INT32, TUTTI_MIN, g->world);
 	return lost ? lost : worst;
+}
+
+static int move_shards(struct gpt *g, const char *path, int write)
+{
+	const int *d = g->o.dims;
+	char name[4096 + 64];
+
+	if (!g->sharded)
+		return 0;
+	snprintf(name, sizeof(name), "%s.zero-%dx%d-%d-%d", path, d[PIPELINE], d[TENSOR],
+		 g->at[PIPELINE], g->at[TENSOR]);
+	return write ? tutti_sharded_save(g->sharded, name)
+		     : tutti_sharded_restore(g->sharded, name);
 }
 
 static int write_part(struct gpt *g, const char *path)
@@ -99,6 +116,9 @@ int checkpoint_save(struct gpt *g, const char *path)
 	g->doing = "saving the model";
 	if (snprintf(part, sizeof(part), "%s.part", path) >= (int)sizeof(part))
 		return -ENAMETOOLONG;
+	err = move_shards(g, path, 1);
+	if (err)
+		return err;
 	err = agree(g, write_part(g, part), part);
 	if (!err && !tutti_comm_rank(g->world) && rename(part, path))
 		err = -errno;
@@ -120,8 +140,9 @@ static int check_header(struct gpt *g, const struct header *h, const char *path)
 	else
 		fprintf(stderr,
 			"gpt: %s has another model: --layers %d --hidden %d --heads %d "
-			"--length %d, %d bytes a number\n",
-			path, h->layers, h->hidden, h->heads, h->length, h->bytes);
+			"--length %d, %d bytes a number, %s --zero\n",
+			path, h->layers, h->hidden, h->heads, h->length, h->bytes,
+			h->zero ? "with" : "without");
 	return -EINVAL;
 }
 
@@ -144,6 +165,9 @@ static int read_part(struct gpt *g, const char *path)
 
 int checkpoint_load(struct gpt *g, const char *path)
 {
+	int err;
+
 	g->doing = "restoring the model";
-	return agree(g, read_part(g, path), path);
+	err = agree(g, read_part(g, path), path);
+	return err ? err : move_shards(g, path, 0);
 }

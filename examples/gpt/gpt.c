@@ -23,13 +23,9 @@ static int make_all(struct gpt *g)
 		err = stage_make(g);
 	if (!err)
 		err = gradients_make(g);
-	if (err)
-		return err;
-	g->m = calloc(g->count, sizeof(real));
-	g->v = calloc(g->count, sizeof(real));
-	if (!g->m || !g->v)
-		return -ENOMEM;
-	return g->o.load ? checkpoint_load(g, g->o.load) : 0;
+	if (!err)
+		err = adamw_make(g);
+	return !err && g->o.load ? checkpoint_load(g, g->o.load) : err;
 }
 
 /*
@@ -75,7 +71,7 @@ static int train(struct gpt *g)
 		if (!err)
 			err = tell_step(g, now() - from);
 	}
-	return err;
+	return err ? err : adamw_wait(g, ALL_BUCKETS);
 }
 
 static void tell_start(const struct gpt *g)

@@ -10,7 +10,7 @@
  *	layer.c		a transformer layer over the ranks of the tensor axis (Megatron)
  *	stage.c		the part of the model of a pipeline stage: embedding, layers, head
  *	gradients.c	sums of gradients over the data axis, beside the backward pass
- *	adamw.c		the optimizer
+ *	adamw.c		the optimizer, on every replica or divided among them (ZeRO)
  *	checkpoint.c	saves the model and restores it on any grid
  *	text.c		the text, and text that the model writes
  *
@@ -21,8 +21,7 @@
 #define GPT_H
 
 #include <stdint.h>
-#include <tutti/pipeline.h>
-#include <tutti/tutti.h>
+#include <tutti/train.h>
 
 #ifdef GPT_DOUBLE
 typedef double real;
@@ -42,6 +41,7 @@ struct options {
 	int batch;			   /* sequences of a step, over all ranks */
 	int micro;			   /* micro-batches of a step on each pipeline */
 	int chunks;			   /* of each stage, interleaved only */
+	int zero; /* stage of ZeRO, 1 or 2; 0: every replica has all of the state */
 	int steps, seed, write;
 	double rate, decay;
 	enum tutti_pipeline_schedule schedule;
@@ -96,6 +96,7 @@ struct bucket {
 	struct tutti_codec *codec;
 	struct tutti_feedback *feedback;
 	struct tutti_request *request;
+	size_t tensor; /* its number in the sharded optimizer */
 };
 
 struct gpt {
@@ -123,6 +124,7 @@ struct gpt {
 	size_t embed, position, gain, bias, head; /* places of the other parameters */
 	struct bucket *buckets;			  /* of each layer, then of the rest */
 	int nbuckets;
+	struct tutti_sharded *sharded; /* with zero: instead of the moments m and v */
 
 	struct tutti_pipeline *pipeline;
 	struct saved *saved; /* [layer][slot] */
@@ -166,7 +168,11 @@ int gradients_finish(struct gpt *g);
 void gradients_free(struct gpt *g);
 
 /* adamw.c */
+int adamw_make(struct gpt *g);
 int adamw_step(struct gpt *g);
+#define ALL_BUCKETS (-1)
+/* The parameters of a bucket are used next. */
+int adamw_wait(struct gpt *g, int bucket);
 
 /* checkpoint.c */
 int checkpoint_save(struct gpt *g, const char *path);

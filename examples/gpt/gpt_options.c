@@ -19,6 +19,7 @@ static const char help[] =
 	"  --tensor N        ranks that share each layer (default 1)\n"
 	"  --schedule NAME   gpipe, 1f1b or interleaved (default gpipe)\n"
 	"  --chunks N        runs of layers of a stage, interleaved only (default 2)\n"
+	"  --zero N          1 or 2: replicas divide the optimizer's state (2: and gradients)\n"
 	"  --micro N         micro-batches of a step (default: up to twice the stages)\n"
 	"  --batch N         sequences of a step, over all replicas (default 16)\n"
 	"  --steps N         steps up to the end (default 100)\n"
@@ -40,7 +41,7 @@ enum { TEXTS = 512, REALS = 768 }; /* kinds of options: integers below */
 
 /* clang-format off */
 enum number { N_DATA, N_PIPELINE, N_TENSOR, N_CHUNKS, N_MICRO, N_BATCH, N_STEPS, N_LAYERS,
-	      N_HIDDEN, N_HEADS, N_LENGTH, N_WRITE, N_SEED, N_DIGITS, NUMBERS };
+	      N_HIDDEN, N_HEADS, N_LENGTH, N_WRITE, N_SEED, N_DIGITS, N_ZERO, NUMBERS };
 static const struct option options[] = {
 	{"data", 1, NULL, 256 + N_DATA}, {"pipeline", 1, NULL, 256 + N_PIPELINE},
 	{"tensor", 1, NULL, 256 + N_TENSOR}, {"chunks", 1, NULL, 256 + N_CHUNKS},
@@ -49,6 +50,7 @@ static const struct option options[] = {
 	{"hidden", 1, NULL, 256 + N_HIDDEN}, {"heads", 1, NULL, 256 + N_HEADS},
 	{"length", 1, NULL, 256 + N_LENGTH}, {"write", 1, NULL, 256 + N_WRITE},
 	{"seed", 1, NULL, 256 + N_SEED}, {"digits", 1, NULL, 256 + N_DIGITS},
+	{"zero", 1, NULL, 256 + N_ZERO},
 	{"text", 1, NULL, TEXTS}, {"codec", 1, NULL, TEXTS + 1}, {"save", 1, NULL, TEXTS + 2},
 	{"load", 1, NULL, TEXTS + 3}, {"schedule", 1, NULL, TEXTS + 4},
 	{"rate", 1, NULL, REALS}, {"decay", 1, NULL, REALS + 1},
@@ -59,8 +61,8 @@ static const struct option options[] = {
 static const int least[NUMBERS] = {
 	[N_DATA] = 1,  [N_PIPELINE] = 1, [N_TENSOR] = 1, [N_CHUNKS] = 2, [N_MICRO] = 1,
 	[N_BATCH] = 1, [N_LAYERS] = 1,	 [N_HIDDEN] = 1, [N_HEADS] = 1,	 [N_LENGTH] = 1};
-static const int most[NUMBERS] = {65536, 65536, 65536, 65536, 65536,   1 << 20, INT_MAX,
-				  4096,	 65536, 4096,  65536, 1000000, INT_MAX, 17};
+static const int most[NUMBERS] = {65536, 65536, 65536, 65536,	65536,	 1 << 20, INT_MAX, 4096,
+				  65536, 4096,	65536, 1000000, INT_MAX, 17,	  2};
 
 static int wrong(const char *what, const char *value, const char *why)
 {
@@ -73,7 +75,7 @@ static int read_number(struct options *o, const char *name, int which)
 	int *const places[NUMBERS] = {
 		&o->dims[DATA], &o->dims[PIPELINE], &o->dims[TENSOR], &o->chunks, &o->micro,
 		&o->batch,	&o->steps,	    &o->layers,	      &o->hidden, &o->heads,
-		&o->length,	&o->write,	    &o->seed,	      &o->digits};
+		&o->length,	&o->write,	    &o->seed,	      &o->digits, &o->zero};
 	char why[64], *end;
 	long n;
 
@@ -182,5 +184,7 @@ int options_read(struct options *o, int argc, char **argv)
 		fprintf(stderr, "gpt: unexpected argument %s; see gpt --help\n", argv[optind]);
 		err = -EINVAL;
 	}
+	if (!err && o->zero && o->codec)
+		err = wrong("codec", o->codec, "not with --zero");
 	return err ? err : check_chunks(o);
 }

@@ -3,7 +3,7 @@
  * Sums of gradients over the data axis. Each layer is a bucket, whose all-reduce starts as soon as
  * the last micro-batch has passed the layer, and runs beside the backward pass of the layers below.
  * The embedding and the head come last: they are one parameter, so the first and the last stage add
- * their gradients before the replicas do.
+ * their gradients before the replicas do. With --zero, adamw.c's optimizer sums the buckets.
  */
 #include "examples/gpt/gpt.h"
 
@@ -57,7 +57,9 @@ int gradients_start(struct gpt *g, int bucket)
 	double from = now();
 	int err = 0;
 
-	if (b->count && g->o.dims[DATA] > 1)
+	if (b->count && g->sharded)
+		err = tutti_sharded_ready(g->sharded, b->tensor, g->grad + b->first);
+	else if (b->count && g->o.dims[DATA] > 1)
 		err = tutti_call(g->comm[DATA], &call, &b->request);
 	g->waited[DATA] += now() - from;
 	return err;

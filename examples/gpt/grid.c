@@ -106,6 +106,7 @@ void gpt_free(struct gpt *g)
 {
 	tutti_pipeline_free(g->pipeline);
 	gradients_free(g);
+	tutti_sharded_free(g->sharded);
 	if (g->tie)
 		tutti_comm_free(g->tie);
 	tutti_grid_free(g->grid);

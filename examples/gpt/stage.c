@@ -106,9 +106,20 @@ static int run_layers(struct gpt *g, int chunk, int slot, real *x, int sequences
 {
 	int first = chunk * g->part_layers, l, err = 0;
 
-	for (l = first; l < first + g->part_layers && !err; l++)
-		err = layer_forward(g, l, &g->saved[l * g->nslots + slot], x, sequences);
+	for (l = first; l < first + g->part_layers && !err; l++) {
+		err = adamw_wait(g, l);
+		if (!err)
+			err = layer_forward(g, l, &g->saved[l * g->nslots + slot], x, sequences);
+	}
 	return err;
+}
+
+/* The embedding and the head. */
+static int await_ends(struct gpt *g)
+{
+	int err = adamw_wait(g, g->nlayers);
+
+	return err ? err : adamw_wait(g, g->nlayers + 1);
 }
 
 static int forward(void *arg, const struct tutti_pipeline_step *step, const void *in, void *out)
@@ -116,8 +127,10 @@ static int forward(void *arg, const struct tutti_pipeline_step *step, const void
 	struct gpt *g = arg;
 	size_t d = (size_t)g->o.hidden, rows = rows_of(g, g->sequences);
 	real *x = out ? out : g->x;
-	int i, err;
+	int i, err = in && out ? 0 : await_ends(g);
 
+	if (err)
+		return err;
 	if (in)
 		memcpy(x, in, rows * d * sizeof(*x));
 	else
@@ -163,7 +176,7 @@ int stage_run(struct gpt *g)
 int stage_infer(struct gpt *g, const uint8_t *context, int n, real *logits)
 {
 	size_t d = (size_t)g->o.hidden, count = rows_of(g, 1) * d;
-	int p = g->o.dims[PIPELINE], me = g->at[PIPELINE], part, err = 0;
+	int p = g->o.dims[PIPELINE], me = g->at[PIPELINE], part, err = await_ends(g);
 	uint8_t *padded = calloc(1, (size_t)g->o.length);
 
 	if (!padded)

@@ -20,7 +20,7 @@ losses()
 	shift 2
 	# shellcheck disable=SC2086
 	timeout 120 "$TT_BUILD/tutti_run" -n "$ranks" "$TT_BUILD/$program" $tiny "$@" \
-		>"$tmp/out" 2>"$tmp/err" || { cat "$tmp/out" "$tmp/err"; exit 1; }
+		>"$tmp/out" 2>"$tmp/err" || { cat "$tmp/out" "$tmp/err" >&2; exit 1; }
 	sed -n 's/^step \([0-9]*\) loss \([0-9.]*\),.*/\1 \2/p' "$tmp/out"
 }
 
@@ -49,6 +49,15 @@ curves()
 		losses "$1" $grid --steps 50 >"$tmp/grid" || exit 1
 		same "$tmp/one" "$tmp/grid" "$2" 50 || die "$grid differs"
 	done
+}
+
+# refuses TEXT RANKS OPTION...
+refuses()
+{
+	says=$1 ranks=$2
+	shift 2
+	# shellcheck disable=SC2086
+	says "$says" timeout 60 "$TT_BUILD/tutti_run" -n "$ranks" "$TT_BUILD/gpt" $tiny "$@"
 }
 
 # The library's count of the tensor communicator: 4 all-reduces a layer, two of them forward.
@@ -83,6 +92,27 @@ test_restart()
 	done
 }
 
+# ZeRO has the losses of the plain optimizer, and its state continues with other replicas.
+test_zero()
+{
+	losses gpt_double 1 --steps 20 >"$tmp/one" || exit 1
+	tail -n 10 "$tmp/one" >"$tmp/late"
+	for stage in 1 2; do
+		losses gpt_double 8 --data 2 --pipeline 2 --tensor 2 --zero $stage --steps 20 \
+			>"$tmp/grid" || exit 1
+		same "$tmp/one" "$tmp/grid" 1e-10 20 || die "--zero $stage differs"
+		losses gpt_double 3 --data 3 --batch 6 --zero $stage --steps 10 \
+			--save "$tmp/saved" >/dev/null || exit 1
+	done
+	losses gpt_double 8 --data 4 --pipeline 2 --zero 2 --steps 10 --save "$tmp/saved" \
+		>/dev/null || exit 1
+	losses gpt_double 4 --data 2 --pipeline 2 --zero 1 --steps 20 --load "$tmp/saved" \
+		>"$tmp/grid" || exit 1
+	same "$tmp/late" "$tmp/grid" 1e-10 10 || die "the restored run differs"
+	refuses "with --zero" 2 --load "$tmp/saved" --pipeline 2
+	refuses "not with --zero" 2 --zero 1 --codec int8
+}
+
 test_codec()
 {
 	losses gpt 1 --steps 30 >"$tmp/one" || exit 1
@@ -95,15 +125,6 @@ test_writes()
 {
 	losses gpt 4 --data 2 --pipeline 2 --steps 1 --write 30 >/dev/null || exit 1
 	grep -q "^the model writes: And God said, " "$tmp/out" || die "$(cat "$tmp/out")"
-}
-
-# refuses TEXT RANKS OPTION...
-refuses()
-{
-	says=$1 ranks=$2
-	shift 2
-	# shellcheck disable=SC2086
-	says "$says" timeout 60 "$TT_BUILD/tutti_run" -n "$ranks" "$TT_BUILD/gpt" $tiny "$@"
 }
 
 test_wrong()
@@ -135,6 +156,7 @@ run float_curves curves gpt 1e-4
 run tensor test_tensor
 run bubble test_bubble
 run restart test_restart
+run zero test_zero
 run codec test_codec
 run writes test_writes
 run wrong test_wrong

@@ -37,8 +37,7 @@ static int make(struct mp_job *job, struct gpt *g)
 	MP_OK(params_make(g));
 	MP_OK(stage_make(g));
 	MP_OK(gradients_make(g));
-	g->m = calloc(g->count, sizeof(real));
-	g->v = calloc(g->count, sizeof(real));
+	MP_OK(adamw_make(g));
 	for (i = 0; i < (int)g->count; i++) /* nothing is 0 or 1, so that no error cancels */
 		g->value[i] += 0.3 * ((double)(text_mix(2, (uint64_t)i) % 1000) / 1000 - 0.5);
 	return 0;
