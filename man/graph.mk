@@ -5,4 +5,9 @@ dist_man_MANS += man/tutti_decentralized.7 \
 	man/tutti_graph_regular.3 man/tutti_graph_edges.3 man/tutti_graph_free.3 \
 	man/tutti_graph_size.3 man/tutti_graph_period.3 man/tutti_graph_weight.3 \
 	man/tutti_graph_in.3 man/tutti_graph_out.3 man/tutti_graph_check.3 \
-	man/tutti_graph_lambda2.3
+	man/tutti_graph_lambda2.3 \
+	man/tutti_neighbor_allreduce.3 man/tutti_ineighbor_allreduce.3 \
+	man/tutti_neighbor_allreduce_init.3 man/tutti_neighbor_allgather.3 \
+	man/tutti_ineighbor_allgather.3 man/tutti_neighbor_allgather_init.3 \
+	man/tutti_neighbor_alltoall.3 man/tutti_ineighbor_alltoall.3 \
+	man/tutti_neighbor_alltoall_init.3

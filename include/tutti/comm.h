@@ -113,7 +113,8 @@ int tutti_comm_dup(struct tutti_comm *comm, struct tutti_comm **newcomm);
 enum tutti_comm_flags {
 	/*
 	 * The death of a rank ends only what needs that rank: point-to-point and one-sided
-	 * operations on other ranks go on. Collectives fail until tutti_comm_shrink.
+	 * operations on other ranks go on, and so do collectives of neighbours. All other
+	 * collectives fail until tutti_comm_shrink.
 	 */
 	TUTTI_COMM_TOLERANT = 1
 };

@@ -88,6 +88,66 @@ int tutti_graph_check(const struct tutti_graph *graph, unsigned properties);
  */
 int tutti_graph_lambda2(const struct tutti_graph *graph, double *lambda2);
 
+/*
+ * Collectives of neighbours, by the edges of graph in that step. comm has as many ranks as the
+ * graph; all its ranks call with the same graph, step, count and datatype. Each rank waits for its
+ * in-neighbours only.
+ *
+ * Nonblocking (i) and persistent (_init) forms are as those of other collectives; graph may be
+ * freed while they exist.
+ *
+ * In a tolerant communicator these calls go on after a death. A dead neighbour's weight goes to the
+ * own value.
+ */
+
+/**
+ * tutti_neighbor_allreduce - recvbuf becomes the sum over the in-neighbours j and this rank i of
+ * weight(i, j) * their sendbuf. float16, bfloat16 (summed in float32), float32, float64. sendbuf
+ * TUTTI_IN_PLACE: recvbuf is the input. Sends out-degree * N bytes.
+ */
+int tutti_neighbor_allreduce(const void *sendbuf, void *recvbuf, size_t count,
+			     enum tutti_datatype datatype, const struct tutti_graph *graph,
+			     uint64_t step, struct tutti_comm *comm);
+int tutti_ineighbor_allreduce(const void *sendbuf, void *recvbuf, size_t count,
+			      enum tutti_datatype datatype, const struct tutti_graph *graph,
+			      uint64_t step, struct tutti_comm *comm,
+			      struct tutti_request **request);
+int tutti_neighbor_allreduce_init(const void *sendbuf, void *recvbuf, size_t count,
+				  enum tutti_datatype datatype, const struct tutti_graph *graph,
+				  uint64_t step, struct tutti_comm *comm,
+				  struct tutti_request **request);
+/**
+ * tutti_neighbor_allgather - sendbuf goes to each out-neighbour; recvbuf gets a block of count
+ * elements from each in-neighbour, in order of rank. A dead neighbour's block stays as it is, and
+ * the call returns -TUTTI_EPEER when all other blocks are there.
+ */
+int tutti_neighbor_allgather(const void *sendbuf, void *recvbuf, size_t count,
+			     enum tutti_datatype datatype, const struct tutti_graph *graph,
+			     uint64_t step, struct tutti_comm *comm);
+int tutti_ineighbor_allgather(const void *sendbuf, void *recvbuf, size_t count,
+			      enum tutti_datatype datatype, const struct tutti_graph *graph,
+			      uint64_t step, struct tutti_comm *comm,
+			      struct tutti_request **request);
+int tutti_neighbor_allgather_init(const void *sendbuf, void *recvbuf, size_t count,
+				  enum tutti_datatype datatype, const struct tutti_graph *graph,
+				  uint64_t step, struct tutti_comm *comm,
+				  struct tutti_request **request);
+/**
+ * tutti_neighbor_alltoall - as tutti_neighbor_allgather, but sendbuf has a block of count elements
+ * for each out-neighbour, in order of rank.
+ */
+int tutti_neighbor_alltoall(const void *sendbuf, void *recvbuf, size_t count,
+			    enum tutti_datatype datatype, const struct tutti_graph *graph,
+			    uint64_t step, struct tutti_comm *comm);
+int tutti_ineighbor_alltoall(const void *sendbuf, void *recvbuf, size_t count,
+			     enum tutti_datatype datatype, const struct tutti_graph *graph,
+			     uint64_t step, struct tutti_comm *comm,
+			     struct tutti_request **request);
+int tutti_neighbor_alltoall_init(const void *sendbuf, void *recvbuf, size_t count,
+				 enum tutti_datatype datatype, const struct tutti_graph *graph,
+				 uint64_t step, struct tutti_comm *comm,
+				 struct tutti_request **request);
+
 #ifdef __cplusplus
 }
 #endif

@@ -34,6 +34,9 @@ int tt_coll_init(struct tutti_comm *comm, struct tt_call call, struct tutti_requ
 int tt_coll_with(struct tutti_comm *comm, struct tt_call call,
 		 const struct tt_call_options *options, bool persistent,
 		 struct tutti_request **request);
+/* The same of a call that has been checked. */
+int tt_call_checked(struct tutti_comm *comm, struct tt_call *call, bool persistent,
+		    struct tutti_request **request);
 /* Without checks, also on a communicator that has been freed. Not in a group. */
 int tt_call_unchecked(struct tutti_comm *comm, const struct tt_call *call);
 /*

@@ -32,7 +32,8 @@ static int launch_checked(struct tutti_comm *comm, const struct tt_call *call, b
 	if (!out)
 		return tt_fail(-EINVAL, "%s: request is NULL", tt_coll_name(call->coll));
 	tt_wire_lock(comm->ctx->wire);
-	err = tt_comm_check_call(comm, TT_ACTIVE_COLL, tt_coll_name(call->coll));
+	err = tt_comm_check_call(comm, call->edges ? TT_ACTIVE_NEIGHBORS : TT_ACTIVE_COLL,
+				 tt_coll_name(call->coll));
 	if (!err)
 		err = tt_request_new(comm, call, persistent, &req);
 	if (!err && options)
@@ -89,6 +90,19 @@ int tt_call_unchecked(struct tutti_comm *comm, const struct tt_call *call)
 	int err = launch_checked(comm, call, false, NULL, &req);
 
 	return err ? err : tt_request_finish(&req);
+}
+
+int tt_call_checked(struct tutti_comm *comm, struct tt_call *call, bool persistent,
+		    struct tutti_request **request)
+{
+	struct tutti_request *req = NULL;
+	int err;
+
+	if (request)
+		return launch_checked(comm, call, persistent, NULL, request);
+	call->blocking = !tt_group_is_open();
+	err = launch_checked(comm, call, false, NULL, &req);
+	return err || !req ? err : tt_request_finish(&req);
 }
 
 int tt_coll_start(struct tutti_comm *comm, struct tt_call call, struct tutti_request **request)

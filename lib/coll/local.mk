@@ -24,7 +24,7 @@ libtt_la_SOURCES += \
 	lib/coll/p2p/allreduce_single_master.c lib/coll/p2p/alltoall_bruck.c \
 	lib/coll/p2p/alltoall_pairwise.c lib/coll/p2p/barrier_dissemination.c \
 	lib/coll/p2p/bcast_binomial.c lib/coll/p2p/bcast_chain.c lib/coll/p2p/bcast_dbt.c \
-	lib/coll/p2p/bcast_scatter_allgather.c lib/coll/p2p/binary_tree.c \
+	lib/coll/p2p/neighbors.c lib/coll/p2p/bcast_scatter_allgather.c lib/coll/p2p/binary_tree.c \
 	lib/coll/p2p/binary_tree.h lib/coll/p2p/gather_scatter_linear.c \
 	lib/coll/p2p/gather_scatter_binomial.c lib/coll/p2p/reduce_binomial.c \
 	lib/coll/p2p/reduce_chain.c lib/coll/p2p/reduce_dbt.c lib/coll/p2p/reduce_halving_gather.c \

@@ -47,7 +47,7 @@ struct tt_fields {
 	int32_t root; /* without a root: enum tt_inner */
 	uint64_t
 		count; /* reduce_scatter, allgatherv: of all blocks; 0 where ranks have their own */
-	uint64_t counts;   /* of these two: a hash of the array */
+	uint64_t counts;   /* of these two: a hash of the array; of neighbours: of the graph */
 	uint32_t in_place; /* 1: in place; 0 without data and where a root alone has the choice;
 			      fused calls: a hash */
 	uint32_t init;	   /* of a persistent operation: number of its _init call, from 1; else 0 */
@@ -97,19 +97,27 @@ struct tt_userop {
 /*
  * Collectives wait for each other in call order, so the oldest identifies the straggler for all.
  * Persistent collectives start in any order. Other requests may legitimately wait for long.
- * Receives and probes have no deadline: the waits for them have.
+ * Receives and probes have no deadline: the waits for them have. Collectives of neighbours go on
+ * after a death in a tolerant communicator; the persistent ones among them start in any order.
  */
 enum tt_active {
 	TT_ACTIVE_COLL,
 	TT_ACTIVE_OTHER,
 	TT_ACTIVE_RECV,
 	TT_ACTIVE_PERSISTENT,
+	TT_ACTIVE_NEIGHBORS,
 	TT_ACTIVE_LISTS
 };
 
 static inline bool tt_active_coll(enum tt_active list)
 {
 	return list == TT_ACTIVE_COLL || list == TT_ACTIVE_PERSISTENT;
+}
+
+/* Has numbers, and is recorded with them. */
+static inline bool tt_active_numbered(enum tt_active list)
+{
+	return tt_active_coll(list) || list == TT_ACTIVE_NEIGHBORS;
 }
 
 /* An answer of another rank: what it is doing; lib/engine/doing.c. */

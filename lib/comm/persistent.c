@@ -117,5 +117,6 @@ bool tt_comm_waits_late(const struct tutti_comm *comm)
 	enum tt_active list = comm->late_init ? TT_ACTIVE_PERSISTENT : TT_ACTIVE_COLL;
 
 	return comm->nlate && comm->late_seq == tt_comm_calls(comm, comm->late_init) &&
-	       !tt_list_empty(&comm->active[list]);
+	       (!tt_list_empty(&comm->active[list]) ||
+		!tt_list_empty(&comm->active[TT_ACTIVE_NEIGHBORS]));
 }

@@ -107,7 +107,7 @@ const char *tt_fields_differ(const struct tt_fields *a, const struct tt_fields *
 	if (a->coll != b->coll || (a->root != b->root && !tt_coll_rooted((enum tt_coll)a->coll)))
 		return "collective";
 	if (a->counts != b->counts)
-		return "counts";
+		return tt_coll_neighbors((enum tt_coll)a->coll) ? "graph" : "counts";
 	if (a->count != b->count)
 		return "count";
 	if (a->datatype != b->datatype)
@@ -152,7 +152,7 @@ const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, s
 	tt_datatype_text((enum tutti_datatype)f->datatype, type, sizeof(type));
 	if (!tt_coll_own_counts(coll))
 		snprintf(count, sizeof(count), "count %llu%s, ", (unsigned long long)f->count,
-			 f->counts ? " in all" : "");
+			 f->counts && !tt_coll_neighbors(coll) ? " in all" : "");
 	if (tt_coll_rooted(coll))
 		snprintf(root, sizeof(root), ", root %d", f->root);
 	number_text(f, seq, number, sizeof(number));

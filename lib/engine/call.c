@@ -124,6 +124,11 @@ static bool plan_abandon(struct tutti_request *r)
 	return tt_run_abandon(plan_req(r));
 }
 
+static void plan_outlive(struct tutti_request *r)
+{
+	tt_outlive(plan_req(r));
+}
+
 static void plan_free(struct tutti_request *r)
 {
 	struct tt_plan_req *req = plan_req(r);
@@ -182,15 +187,17 @@ static uint64_t plan_where(struct tutti_request *r, char *phase, size_t size)
 	return tt_run_where(plan_req(r), phase, size);
 }
 
-#define PLAN_OPS(active)                                                                           \
+#define PLAN_OPS(active, ...)                                                                      \
 	{                                                                                          \
-		.list = active, .plan = true, .call = plan_call, .start = plan_start,              \
+		__VA_ARGS__.list = active, .plan = true, .call = plan_call, .start = plan_start,   \
 		.cancel = plan_cancel, .fence = plan_fence, .abandon = plan_abandon,               \
 		.ended = plan_ended, .free = plan_free, .late = plan_late, .text = plan_text,      \
 		.waits = plan_waits, .where = plan_where                                           \
 	}
-static const struct tt_request_ops plan_ops = PLAN_OPS(TT_ACTIVE_COLL);
-static const struct tt_request_ops persistent_ops = PLAN_OPS(TT_ACTIVE_PERSISTENT);
+static const struct tt_request_ops plan_ops = PLAN_OPS(TT_ACTIVE_COLL, );
+static const struct tt_request_ops persistent_ops = PLAN_OPS(TT_ACTIVE_PERSISTENT, );
+static const struct tt_request_ops neighbor_ops =
+	PLAN_OPS(TT_ACTIVE_NEIGHBORS, .outlive = plan_outlive, );
 
 static int bind_buffer(struct tt_plan_req *req, enum tt_buf which, const void *buf, size_t len)
 {
@@ -297,6 +304,7 @@ struct tt_fields tt_call_fields(const struct tutti_comm *comm, const struct tt_c
 			      .op = user ? TUTTI_NUM_OPS + user->kind : call->op,
 			      .root = call->inner ? (int32_t)call->inner : call->root,
 			      .count = tt_coll_own_counts(call->coll) ? 0 : call->count,
+			      .counts = call->edges ? call->edges->hash : 0,
 			      .codec = call->named ? tt_codec_hash(call->named) : 0};
 	bool sums = call->coll == TT_COLL_REDUCE_SCATTER || call->coll == TT_COLL_ALLGATHERV;
 	int i;
@@ -359,7 +367,11 @@ int tt_request_new(struct tutti_comm *comm, const struct tt_call *call, bool per
 		user->users++;
 	if (req->feedback)
 		atomic_fetch_add(&req->feedback->refs, 1);
-	tt_request_init(&req->r, persistent ? &persistent_ops : &plan_ops, comm, persistent);
+	tt_request_init(&req->r,
+			call->edges  ? &neighbor_ops
+			: persistent ? &persistent_ops
+				     : &plan_ops,
+			comm, persistent);
 	*out = &req->r;
 	return 0;
 }

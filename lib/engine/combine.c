@@ -50,6 +50,30 @@ void tt_combine(struct tt_plan_req *req, void *dst, const void *a, const void *b
 		tt_reduce_multi(&dst, 1, src, 2, count, req->datatype, req->op, divide_by, 0);
 }
 
+void tt_combine_weigh(struct tt_plan_req *req, const struct tt_op *op)
+{
+	const struct tt_edges *edges = req->plan->args.edges;
+	int rank = req->plan->args.rank, in = tt_edges_in(edges, rank), own = 0, i, k;
+	const int *from = edges->in + edges->in_at[rank];
+
+	while (own < in && from[own] < rank)
+		own++;
+	for (i = 0; i <= in; i++) {
+		k = i - (i > own);
+		if (i == own) {
+			req->src[i] = req->base[op->a.buf] + op->a.off;
+			req->weight[i] = edges->own[rank];
+		} else {
+			req->src[i] = req->base[op->b.buf] + op->b.off +
+				      (size_t)k * op->index * req->elem;
+			req->weight[i] = edges->weight[edges->in_at[rank] + (size_t)k];
+		}
+	}
+	tt_reduce_weigh(req->base[op->dst.buf] + op->dst.off, req->src, req->weight, in + 1,
+			op->len / req->elem, req->datatype);
+	tt_wire_stats(req->r.comm->ctx->wire)->reduced_bytes += op->len;
+}
+
 void tt_combine_scale(struct tt_plan_req *req)
 {
 	const struct tt_plan_args *a = &req->plan->args;

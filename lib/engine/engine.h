@@ -50,6 +50,11 @@ struct tt_request_ops {
 	 */
 	int (*needs)(const struct tutti_request *req);
 	/*
+	 * In a tolerant communicator, instead: the request goes on without the ranks that are dead
+	 * now. It does not end in this call.
+	 */
+	void (*outlive)(struct tutti_request *req);
+	/*
 	 * As cancel, after a death and without closing a connection to a live rank. False: a
 	 * buffer is still being read; the request then ends itself, with -TUTTI_EPEER. NULL:
 	 * cancel does.
@@ -137,6 +142,7 @@ void tt_stalled_wait(struct tt_stalled *stalled);
 /* One op of the current round of a lane. */
 struct tt_op_run {
 	struct tt_xfer x;
+	bool live; /* of neighbours: a message that is not over */
 	struct tt_lane_run *lane;
 	const struct tt_op *op;
 	/* of a node op or a copy */
@@ -221,9 +227,12 @@ struct tt_plan_req {
 	char *unbounced;	 /* of a mixed plan: the result's place, while bounced */
 	struct tt_region *unbounced_region;
 	int lanes_left;
+	bool missed;	 /* a dead neighbour's block is not there */
 	int leaving;	 /* abandoned: operations still under way, plus 1; else 0 */
 	uint32_t rounds; /* in all lanes */
 	struct tt_lane_run *lanes;
+	const void **src; /* for tt_combine_weigh: room for all operands, */
+	double *weight;	  /* and their weights */
 	/* fuse.c: the next member of the fused set; the request of all while it runs, else NULL */
 	struct tt_plan_req *fused, *carrier;
 };
@@ -243,6 +252,7 @@ struct tt_call {
 	const size_t *scounts, *sdispls, *rcounts,
 		*rdispls;		   /* as in struct tt_plan_args; the caller's */
 	const struct tt_plan_codec *codec; /* NULL: none */
+	const struct tt_edges *edges;	   /* of neighbours */
 	const struct tutti_codec *named;   /* the caller's, also if codec is one of its choices */
 	struct tutti_feedback *feedback;
 };
@@ -345,6 +355,9 @@ void tt_combine(struct tt_plan_req *req, void *dst, const void *a, const void *b
 /* Writes the request's scaled input to where the plan reads it. */
 void tt_combine_scale(struct tt_plan_req *req);
 
+/* The op of this request that adds up neighbours' vectors with weights. */
+void tt_combine_weigh(struct tt_plan_req *req, const struct tt_op *op);
+
 /*
  * code.c: an op that encodes or decodes. False: it has failed, and so has the communicator, whose
  * sweep ends the request.
@@ -404,6 +417,14 @@ void tt_run_start(struct tt_plan_req *req);
 void tt_run_cancel(struct tt_plan_req *req);
 /* As struct tt_request_ops.abandon. */
 bool tt_run_abandon(struct tt_plan_req *req);
+
+/*
+ * outlive.c: collectives of neighbours. Before a message starts; true: its peer is dead, and it is
+ * over. As struct tt_request_ops.outlive.
+ */
+bool tt_outlive_op(struct tt_op_run *run);
+void tt_outlive(struct tt_plan_req *req);
+
 /*
  * After a cancel: the round of the slowest lane, as text, and the bytes that complete rounds
  * brought.

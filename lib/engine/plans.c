@@ -21,6 +21,7 @@ struct tt_plan_entry {
 	struct tt_plan_args key;
 	struct tt_counts *counts;   /* of a v form: has the arrays of key and plan */
 	struct tt_plan_codec codec; /* if the key has one: that of key and plan */
+	struct tt_edges *edges;	    /* the same */
 	struct tt_plan *plan;
 };
 
@@ -48,6 +49,8 @@ static uint64_t hash_key(const struct tt_plan_args *k)
 				   k->ordered);
 	if (k->codec)
 		h = tt_hash_add(h, (uint64_t)(uintptr_t)k->codec->codec + k->feedback);
+	if (k->edges)
+		h = tt_hash_add(h, k->edges->hash);
 	h = hash_array(h, k->scounts, k->nranks);
 	h = hash_array(h, k->sdispls, k->nranks);
 	h = hash_array(h, k->rcounts, k->nranks);
@@ -65,12 +68,28 @@ static bool same_codec(const struct tt_plan_args *a, const struct tt_plan_args *
 					a->codec->codec == b->codec->codec);
 }
 
+/* Graphs made alike have the same plan. */
+static bool same_edges(const struct tt_edges *a, const struct tt_edges *b)
+{
+	size_t n, m;
+
+	if (a == b || !a || !b)
+		return a == b;
+	n = (size_t)a->n;
+	m = a->in_at[n];
+	return a->hash == b->hash && a->n == b->n && m == b->in_at[n] &&
+	       !memcmp(a->in_at, b->in_at, n * sizeof(*a->in_at)) &&
+	       !memcmp(a->in, b->in, m * sizeof(*a->in)) &&
+	       !memcmp(a->weight, b->weight, m * sizeof(*a->weight)) &&
+	       !memcmp(a->own, b->own, n * sizeof(*a->own));
+}
+
 static bool same_key(const struct tt_plan_args *a, const struct tt_plan_args *b)
 {
 	return a->coll == b->coll && a->root == b->root && a->count == b->count &&
 	       a->elem == b->elem && a->in_place == b->in_place && a->divide == b->divide &&
 	       a->ordered == b->ordered && a->persistent == b->persistent && same_codec(a, b) &&
-	       same_array(a->scounts, b->scounts, a->nranks) &&
+	       same_edges(a->edges, b->edges) && same_array(a->scounts, b->scounts, a->nranks) &&
 	       same_array(a->sdispls, b->sdispls, a->nranks) &&
 	       same_array(a->rcounts, b->rcounts, a->nranks) &&
 	       same_array(a->rdispls, b->rdispls, a->nranks);
@@ -116,6 +135,7 @@ static void free_entry(struct tt_plan_cache *cache, struct tt_plan_entry *entry)
 	tt_counts_put(entry->counts);
 	if (entry->key.codec)
 		tt_codec_release(entry->codec.codec);
+	tt_edges_put(entry->edges);
 	free(entry);
 	cache->n--;
 }
@@ -154,7 +174,14 @@ static const struct tt_alg *choose(struct tutti_comm *comm, struct tt_plan_args 
 
 	if (tt_coll_own_counts(args->coll))
 		agreed.count = 0;
-	alg = tt_choose(comm->chooser, &agreed);
+	if (tt_coll_neighbors(args->coll)) {
+		tt_chooser_most(comm->chooser, args->elem, &agreed.chunk, &agreed.lanes);
+		agreed.node = false;
+		agreed.hosts = NULL;
+		alg = tt_alg_neighbors(args->coll);
+	} else {
+		alg = tt_choose(comm->chooser, &agreed);
+	}
 	args->chunk = agreed.chunk;
 	args->lanes = agreed.lanes;
 	args->node = agreed.node;
@@ -196,6 +223,8 @@ static int new_entry(struct tutti_comm *comm, const struct tt_plan_args *key,
 	}
 	if (key->codec) /* its address is in the key */
 		tt_codec_hold(entry->codec.codec);
+	if (key->edges)
+		entry->edges = tt_edges_hold((struct tt_edges *)(uintptr_t)key->edges);
 	tt_list_init(&entry->bucket);
 	tt_list_init(&entry->lru);
 	tt_list_init(&entry->idle);
@@ -212,19 +241,23 @@ static int new_request(struct tutti_comm *comm, struct tt_plan_entry *entry,
 {
 	const struct tt_plan *plan = entry->plan;
 	size_t nops = (size_t)plan->nlanes * (size_t)plan->max_ops;
+	const struct tt_edges *edges = plan->args.edges;
+	size_t k, operands = edges ? (size_t)tt_edges_in(edges, plan->args.rank) + 1 : 0;
 	struct tt_plan_req *req;
 	struct tt_op_run *ops;
 	struct tt_op *tmp;
-	size_t k;
 	int i, err;
 
 	req = calloc(1, sizeof(*req) + (size_t)plan->nlanes * sizeof(*req->lanes) +
-				nops * (sizeof(*ops) + sizeof(*tmp)));
+				nops * (sizeof(*ops) + sizeof(*tmp)) +
+				operands * (sizeof(*req->src) + sizeof(*req->weight)));
 	if (!req)
 		return tt_fail(-ENOMEM, "no memory for a request");
 	req->lanes = (struct tt_lane_run *)(req + 1);
 	ops = (struct tt_op_run *)(req->lanes + plan->nlanes);
 	tmp = (struct tt_op *)(ops + nops);
+	req->src = (const void **)(tmp + nops);
+	req->weight = (double *)(req->src + operands);
 	req->r.comm = comm;
 	req->entry = entry;
 	req->plan = plan;
@@ -276,6 +309,7 @@ struct tt_plan_args tt_call_args(const struct tutti_comm *comm, const struct tt_
 				    .sdispls = call->sdispls,
 				    .rcounts = call->rcounts,
 				    .rdispls = call->rdispls,
+				    .edges = call->edges,
 				    .feedback = call->codec && call->feedback,
 				    .codec = call->codec};
 

@@ -130,7 +130,7 @@ int tt_request_begin(struct tutti_request *req)
 	atomic_store_explicit(&req->state, TT_REQ_RUNNING, memory_order_release);
 	tt_list_add(&comm->active[req->ops->list], &req->link);
 	ctx->running++;
-	if (!tt_active_coll(req->ops->list)) /* collectives are recorded with their number */
+	if (!tt_active_numbered(req->ops->list)) /* collectives are recorded with their number */
 		tt_record_other(req);
 	return 0;
 }

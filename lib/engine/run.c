@@ -67,6 +67,7 @@ static void xfer_over(struct tt_xfer *x, const void *data, int status)
 		tt_request_broken(&req->r, x->peer, status);
 		return; /* the lane stays here; the sweep ends the request */
 	}
+	run->live = false;
 	tt_flight_more(req->r.comm->ctx->flight, req->r.flight, 0, x->len);
 	if (op->kind == TT_OP_RECV)
 		copy(req, ptr(req, op->dst, NULL), data, x->len);
@@ -111,6 +112,8 @@ static void start_op(struct tt_op_run *run)
 	const struct tt_op *op = run->op;
 	struct tt_ref ref = op->kind == TT_OP_SEND ? op->a : op->dst;
 
+	if (tt_outlive_op(run))
+		return;
 	run->x.peer = req->r.comm->world[op->peer];
 	run->x.key = key_of(req);
 	run->x.key.lane = (uint32_t)lane->lane;
@@ -142,6 +145,10 @@ static bool start_local(struct tt_op_run *run)
 {
 	if (run->op->kind >= TT_OP_ENCODE && run->op->kind <= TT_OP_DECODE_ADD)
 		return tt_code_op(run->lane->req, run->op);
+	if (run->op->kind == TT_OP_WEIGH) {
+		tt_combine_weigh(run->lane->req, run->op);
+		return true;
+	}
 	if (run->op->kind != TT_OP_REDUCE)
 		return tt_node_start_op(run);
 	combine(run->lane->req, run->op, NULL);
@@ -195,7 +202,7 @@ void tt_run_ready(struct tutti_context *ctx)
 		else if (lane->req->plan->node && tt_node_unbounce(lane))
 			continue; /* it is handled once more */
 		else if (--lane->req->lanes_left == 0)
-			tt_request_end(&lane->req->r, 0);
+			tt_request_end(&lane->req->r, lane->req->missed ? -TUTTI_EPEER : 0);
 	}
 }
 
@@ -206,6 +213,7 @@ void tt_run_start(struct tt_plan_req *req)
 	int i;
 
 	req->leaving = 0;
+	req->missed = false;
 	req->way = req->plan->way;
 	tt_wire_early_again(ctx->wire, &key);
 	req->lanes_left = req->plan->nlanes;

@@ -81,7 +81,9 @@ static void sweep_tolerant(struct tutti_comm *comm)
 		while ((req = oldest(comm, i))) {
 			tt_list_del(&req->link);
 			tt_list_add(&kept, &req->link);
-			if (!req->ops->needs || req->ops->needs(req) >= 0)
+			if (req->ops->outlive)
+				req->ops->outlive(req);
+			else if (!req->ops->needs || req->ops->needs(req) >= 0)
 				end_one(req);
 		}
 		while (!tt_list_empty(&kept)) {
@@ -272,12 +274,12 @@ static void list_timers(struct tutti_comm *comm, int list, uint64_t now)
  * Any of the persistent collectives may be the one that waits. A report of lateness reaches all
  * ranks, so only one at a time is made, the longest overdue.
  */
-static void persistent_timers(struct tutti_comm *comm, uint64_t now)
+static void persistent_timers(struct tutti_comm *comm, enum tt_active list, uint64_t now)
 {
 	struct tutti_request *req, *late = NULL;
 	struct tt_list *l, *tmp;
 
-	tt_list_each(l, tmp, &comm->active[TT_ACTIVE_PERSISTENT])
+	tt_list_each(l, tmp, &comm->active[list])
 	{
 		req = tt_container(l, struct tutti_request, link);
 		if (atomic_load(&comm->failed))
@@ -316,7 +318,8 @@ void tt_engine_timers(struct tutti_context *ctx)
 		list_timers(comm, TT_ACTIVE_COLL, now);
 		list_timers(comm, TT_ACTIVE_OTHER, now);
 		other_deadlines(comm, now);
-		persistent_timers(comm, now);
+		persistent_timers(comm, TT_ACTIVE_PERSISTENT, now);
+		persistent_timers(comm, TT_ACTIVE_NEIGHBORS, now);
 	}
 }
 

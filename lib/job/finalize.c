@@ -149,6 +149,7 @@ static void end_orphans(struct tutti_context *ctx)
 
 		take_back(comm, TT_ACTIVE_COLL);
 		take_back(comm, TT_ACTIVE_PERSISTENT);
+		take_back(comm, TT_ACTIVE_NEIGHBORS);
 		take_back(comm, TT_ACTIVE_RECV);
 		take_back(comm, TT_ACTIVE_OTHER);
 	}

@@ -63,6 +63,12 @@ void tt_chooser_free(struct tt_chooser *chooser)
 	free(chooser);
 }
 
+void tt_chooser_most(const struct tt_chooser *chooser, size_t elem, size_t *chunk, int *lanes)
+{
+	*chunk = chooser->chunk < elem ? elem : chooser->chunk - chooser->chunk % elem;
+	*lanes = chooser->lanes;
+}
+
 static size_t div_up(size_t a, size_t b)
 {
 	return a / b + (a % b > 0);

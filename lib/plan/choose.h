@@ -26,6 +26,9 @@ void tt_chooser_free(struct tt_chooser *chooser);
  */
 const struct tt_alg *tt_choose(const struct tt_chooser *chooser, struct tt_plan_args *args);
 
+/* The longest chunk, of whole elements, and the most lanes that it may choose. */
+void tt_chooser_most(const struct tt_chooser *chooser, size_t elem, size_t *chunk, int *lanes);
+
 /* A measured time: of a vector of float32, or blocks of it, on as many ranks as the chooser is for.
  */
 #define TT_POINT_ELEM 4

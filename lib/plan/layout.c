@@ -113,6 +113,11 @@ size_t tt_send_bytes(const struct tt_plan_args *a)
 		return extent(a, a->rcounts, NULL);
 	case TT_COLL_ALLTOALLV:
 		return a->in_place ? tt_recv_bytes(a) : extent(a, a->scounts, a->sdispls);
+	case TT_COLL_NEIGHBOR_ALLREDUCE:
+	case TT_COLL_NEIGHBOR_ALLGATHER:
+		return vector;
+	case TT_COLL_NEIGHBOR_ALLTOALL:
+		return (size_t)tt_edges_out(a->edges, a->rank) * vector;
 	case TT_COLL_SCATTER:
 		return root ? (size_t)a->nranks * vector : 0;
 	case TT_COLL_SCATTERV:
@@ -146,10 +151,13 @@ size_t tt_recv_bytes(const struct tt_plan_args *a)
 		return root ? (size_t)a->nranks * vector : 0;
 	case TT_COLL_GATHERV:
 		return root ? extent(a, a->rcounts, a->rdispls) : 0;
+	case TT_COLL_NEIGHBOR_ALLGATHER:
+	case TT_COLL_NEIGHBOR_ALLTOALL:
+		return (size_t)tt_edges_in(a->edges, a->rank) * vector;
 	case TT_COLL_SCATTER:
 	case TT_COLL_SCATTERV:
 		return a->in_place ? 0 : vector;
-	default: /* all-reduce, bcast, scans */
+	default: /* all-reduces, bcast, scans */
 		return vector;
 	}
 }

@@ -10,7 +10,7 @@
 #include "lib/base/error.h"
 #include "lib/plan/stored.h"
 
-static const char *const coll_names[TT_NUM_COLLS + 1] = {
+static const char *const coll_names[TT_ALL_COLLS] = {
 	[TT_COLL_ALLREDUCE] = "allreduce",
 	[TT_COLL_BCAST] = "bcast",
 	[TT_COLL_BARRIER] = "barrier",
@@ -28,11 +28,14 @@ static const char *const coll_names[TT_NUM_COLLS + 1] = {
 	[TT_COLL_SCAN] = "scan",
 	[TT_COLL_EXSCAN] = "exscan",
 	[TT_COLL_ALLTOALLW] = "alltoallw",
+	[TT_COLL_NEIGHBOR_ALLREDUCE] = "neighbor_allreduce",
+	[TT_COLL_NEIGHBOR_ALLGATHER] = "neighbor_allgather",
+	[TT_COLL_NEIGHBOR_ALLTOALL] = "neighbor_alltoall",
 };
 
 const char *tt_coll_name(enum tt_coll coll)
 {
-	return (unsigned)coll <= TT_NUM_COLLS ? coll_names[coll] : "?";
+	return (unsigned)coll < TT_ALL_COLLS ? coll_names[coll] : "?";
 }
 
 int tt_coll_find(const char *name, enum tt_coll *coll, const char **near)
@@ -182,7 +185,8 @@ static int check_v(const struct tt_plan_args *a)
 static bool has_blocks(enum tt_coll coll)
 {
 	return coll == TT_COLL_REDUCE_SCATTER_BLOCK || coll == TT_COLL_ALLGATHER ||
-	       coll == TT_COLL_GATHER || coll == TT_COLL_SCATTER || coll == TT_COLL_ALLTOALL;
+	       coll == TT_COLL_GATHER || coll == TT_COLL_SCATTER || coll == TT_COLL_ALLTOALL ||
+	       tt_coll_neighbors(coll);
 }
 
 static int check_args(const struct tt_plan_args *a)
@@ -202,6 +206,9 @@ static int check_args(const struct tt_plan_args *a)
 		return tt_fail(-EINVAL, "a plan needs at least one lane, not %d", a->lanes);
 	if (a->divide && (a->coll == TT_COLL_SCAN || a->coll == TT_COLL_EXSCAN))
 		return tt_fail(-EINVAL, "%s has no average", tt_coll_name(a->coll));
+	if (tt_coll_neighbors(a->coll) && (!a->edges || a->edges->n != a->nranks))
+		return tt_fail(-EINVAL, "%s needs a graph of %d ranks", tt_coll_name(a->coll),
+			       a->nranks);
 	return check_v(a);
 }
 

@@ -14,12 +14,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/plan/edges.h"
+
 enum tt_op_kind {
 	TT_OP_SEND = 1,	   /* a -> peer */
-	TT_OP_RECV,	   /* peer -> dst */
+	TT_OP_RECV,	   /* peer -> dst; if peer is dead and a is there, a takes its place */
 	TT_OP_RECV_REDUCE, /* dst = a (+) b where one of a, b is TT_BUF_NET: what peer sends */
 	TT_OP_REDUCE,	   /* dst = a (+) b */
 	TT_OP_COPY,	   /* dst = a */
+	/*
+	 * By args->edges: dst = own weight * a + weight * each in-neighbour's vector, in order of
+	 * rank. peer: how many in-neighbours; their vectors are at b, index elements apart.
+	 */
+	TT_OP_WEIGH,
 	/*
 	 * By args->codec. len is that of the vector, tt_coded of it that of the encoding, with its
 	 * head if its length varies; b.off is the place of these bytes in the vector.
@@ -111,8 +118,18 @@ enum tt_coll {
 	TT_COLL_SCAN,
 	TT_COLL_EXSCAN,
 	TT_NUM_COLLS,
-	TT_COLL_ALLTOALLW = TT_NUM_COLLS /* no plan: lib/engine/alltoallw.c */
+	TT_COLL_ALLTOALLW = TT_NUM_COLLS, /* no plan: lib/engine/alltoallw.c */
+	/* On args->edges; each has one algorithm: lib/coll/p2p/neighbors.c. */
+	TT_COLL_NEIGHBOR_ALLREDUCE,
+	TT_COLL_NEIGHBOR_ALLGATHER,
+	TT_COLL_NEIGHBOR_ALLTOALL,
+	TT_ALL_COLLS
 };
+
+static inline bool tt_coll_neighbors(enum tt_coll coll)
+{
+	return coll >= TT_COLL_NEIGHBOR_ALLREDUCE && coll < TT_ALL_COLLS;
+}
 
 /*
  * Ranks on several hosts whose memory those of a host share, two or more on at least one of them.
@@ -205,6 +222,7 @@ struct tt_plan_args {
 	size_t chunk; /* longest message in bytes, a multiple of elem (at least one element) */
 	int lanes;    /* maximum number of lanes */
 	const size_t *scounts, *sdispls, *rcounts, *rdispls;
+	const struct tt_edges *edges; /* of neighbours; else NULL */
 };
 
 static inline size_t tt_slot_bytes(const struct tt_plan_args *args)
@@ -437,6 +455,8 @@ bool tt_alg_measures(const struct tt_alg *alg);
 /* Whether alg can do this call. */
 bool tt_alg_can(const struct tt_alg *alg, const struct tt_plan_args *args);
 const struct tt_alg *tt_alg_find(enum tt_coll coll, const char *name);
+/* lib/coll/p2p/neighbors.c: the algorithm of a collective of neighbours, not in tt_algs. */
+const struct tt_alg *tt_alg_neighbors(enum tt_coll coll);
 const char *tt_coll_name(enum tt_coll coll); /* "allreduce" */
 /*
  * The one of that name; -ENOENT: there is none, and *near, if it is asked for, is the nearest

@@ -37,6 +37,15 @@ bool tt_reduce_valid(enum tutti_datatype datatype, enum tutti_op op);
 void tt_reduce_scale(void *dst, const void *src, size_t count, enum tutti_datatype datatype,
 		     const void *scalar);
 
+/*
+ * dst = weight[0] * src[0] + weight[1] * src[1] + ... + weight[n - 1] * src[n - 1], from left to
+ * right; of the float types that are no complex numbers. float16 and bfloat16 are added up in
+ * float32 and rounded once. dst may be one of src, exactly.
+ */
+void tt_reduce_weigh(void *dst, const void *const *src, const double *weight, int n, size_t count,
+		     enum tutti_datatype datatype);
+bool tt_reduce_weighs(enum tutti_datatype datatype);
+
 /* For tests and measurements: the kernels of another level than the best that this CPU has. */
 enum tt_reduce_level {
 	TT_REDUCE_TRUTH,

@@ -20,11 +20,24 @@ const char *tt_ck_buf_name(enum tt_buf buf)
 static const char *kind_name(enum tt_op_kind kind)
 {
 	static const char *const names[] = {
-		"?",	  "send",   "receive",	  "receive-reduce", "reduce",	 "copy",
-		"encode", "decode", "decode-add", "pull-reduce",    "pull-copy", "push",
-		"signal", "wait"};
+		[TT_OP_SEND] = "send",
+		[TT_OP_RECV] = "receive",
+		[TT_OP_RECV_REDUCE] = "receive-reduce",
+		[TT_OP_REDUCE] = "reduce",
+		[TT_OP_COPY] = "copy",
+		[TT_OP_WEIGH] = "weighted sum",
+		[TT_OP_ENCODE] = "encode",
+		[TT_OP_DECODE] = "decode",
+		[TT_OP_MERGE] = "merge",
+		[TT_OP_DECODE_ADD] = "decode-add",
+		[TT_OP_PULL_REDUCE] = "pull-reduce",
+		[TT_OP_PULL_COPY] = "pull-copy",
+		[TT_OP_PUSH] = "push",
+		[TT_OP_SIGNAL] = "signal",
+		[TT_OP_WAIT] = "wait",
+	};
 
-	return (unsigned)kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "?";
+	return kind && (unsigned)kind < sizeof(names) / sizeof(names[0]) ? names[kind] : "?";
 }
 
 const char *tt_ck_where(const struct tt_checker *c, const struct ck_op *op)

@@ -55,7 +55,7 @@ static bool same_call(const struct tt_plan_args *a, const struct tt_plan_args *b
 	       (a->in_place == b->in_place || tt_coll_rooted(a->coll) ||
 		a->coll == TT_COLL_ALLREDUCE) &&
 	       a->divide == b->divide && a->ordered == b->ordered && a->chunk == b->chunk &&
-	       a->lanes == b->lanes && a->codec == b->codec;
+	       a->lanes == b->lanes && a->codec == b->codec && a->edges == b->edges;
 }
 
 /* Bytes that rank from passes to rank to, as each of them sees it. */

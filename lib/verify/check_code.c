@@ -36,6 +36,8 @@ size_t tt_ck_a_len(const struct tt_checker *c, const struct tt_op *op)
 
 size_t tt_ck_b_len(const struct tt_checker *c, const struct tt_op *op)
 {
+	if (op->kind == TT_OP_WEIGH && op->b.buf)
+		return tt_ck_weigh_len(c, op);
 	return op->kind == TT_OP_MERGE ? coded_len(c, op) : op->len;
 }
 

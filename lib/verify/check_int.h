@@ -7,6 +7,7 @@
  *	check_static.c	what can be said without running: bounds, messages pair up, no hazards
  *	check_value.c	symbolic values: initial contents, what ops do to them
  *	check_code.c	what encodings are, and decode to
+ *	check_weigh.c	weighted sums of neighbours
  *	check_verdict.c	whether they are right in the end
  *	check_run.c	the channel in small: credits, offers, rounds, deadlock
  *	check_node.c	node ops: who touches whose buffer when
@@ -185,6 +186,17 @@ int tt_ck_check_head(const struct tt_checker *c, const struct ck_op *op, const s
 void tt_ck_coded_free(struct tt_checker *c);
 /* The initial value of element e of a rank's residual, from earlier calls. */
 struct ck_val tt_ck_residual(int rank, size_t e);
+
+/*
+ * check_weigh.c: bytes from b on; as many slots as in-neighbours; the op itself; the sum that a
+ * rank's element must have.
+ */
+size_t tt_ck_weigh_len(const struct tt_checker *c, const struct tt_op *op);
+int tt_ck_check_weigh(const struct tt_checker *c, const struct ck_op *op);
+int tt_ck_weigh(struct tt_checker *c, const struct ck_op *op);
+uint64_t tt_ck_weighed_sum(const struct tt_checker *c, int rank, size_t e);
+/* The place of the block from rank `from` to rank `to` in from's sendbuf, in blocks. */
+int tt_ck_out_index(const struct tt_checker *c, int from, int to);
 
 int tt_ck_run(struct tt_checker *c);
 /*

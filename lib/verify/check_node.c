@@ -404,7 +404,7 @@ int tt_ck_node_touch(struct tt_checker *c, const struct ck_op *op)
 		err = touch_own(c, op, op->op.a, tt_ck_a_len(c, &op->op), false);
 	if (!err && (op->op.kind == TT_OP_RECV_REDUCE || op->op.kind == TT_OP_REDUCE))
 		err = touch_own(c, op, op->op.b, op->op.len, false);
-	if (!err && op->op.kind == TT_OP_MERGE)
+	if (!err && (op->op.kind == TT_OP_MERGE || op->op.kind == TT_OP_WEIGH))
 		err = touch_own(c, op, op->op.b, tt_ck_b_len(c, &op->op), false);
 	if (!err && op->op.kind == TT_OP_ENCODE)
 		err = touch_own(c, op, op->op.b, op->op.len, true);

@@ -121,10 +121,14 @@ static int check_op(const struct tt_checker *c, const struct ck_op *op)
 			       tt_ck_where(c, op));
 	if (o->kind != TT_OP_SEND)
 		err = check_ref(c, op, o->dst, true);
-	if (!err && o->kind != TT_OP_RECV)
+	if (!err && (o->kind != TT_OP_RECV || o->a.buf))
 		err = check_operand(c, op, o->a);
 	if (!err && (o->kind == TT_OP_RECV_REDUCE || o->kind == TT_OP_REDUCE))
 		err = check_operand(c, op, o->b);
+	if (!err && o->kind == TT_OP_WEIGH)
+		err = tt_ck_check_weigh(c, op);
+	if (!err && o->kind == TT_OP_WEIGH && o->b.buf)
+		err = check_ref_len(c, op, o->b, tt_ck_b_len(c, o), false);
 	return err;
 }
 
@@ -260,7 +264,9 @@ static struct touched touched_by(const struct tt_checker *c, const struct touche
 	case TT_OP_SIGNAL:
 	case TT_OP_WAIT:
 		return (struct touched){0};
-	case TT_OP_RECV:
+	case TT_OP_RECV: /* a may take the peer's place */
+		own.b = TT_NONE;
+		return own;
 	case TT_OP_PULL_COPY:
 		own.a = own.b = TT_NONE;
 		return own;

@@ -218,6 +218,9 @@ int tt_ck_apply(struct tt_checker *c, const struct ck_op *op, const struct ck_va
 	case TT_OP_COPY:
 		err = tt_ck_read(c, op, op->op.a, dst);
 		break;
+	case TT_OP_WEIGH:
+		err = tt_ck_weigh(c, op);
+		break;
 	default:
 		err = apply_reduce(c, op, net, dst);
 		break;

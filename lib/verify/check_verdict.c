@@ -45,6 +45,9 @@ static int num_wants(const struct tt_plan_args *a)
 	case TT_COLL_ALLTOALL:
 	case TT_COLL_ALLTOALLV:
 		return a->nranks;
+	case TT_COLL_NEIGHBOR_ALLGATHER:
+	case TT_COLL_NEIGHBOR_ALLTOALL:
+		return tt_edges_in(a->edges, a->rank);
 	case TT_COLL_EXSCAN:
 		return a->rank > 0;
 	default:
@@ -80,6 +83,13 @@ static struct want want_at(const struct tt_checker *c, int rank, int i)
 	case TT_COLL_GATHERV:
 		w.at = tt_recv_block(a, i);
 		w.rank = i;
+		break;
+	case TT_COLL_NEIGHBOR_ALLTOALL:
+	case TT_COLL_NEIGHBOR_ALLGATHER:
+		w.rank = a->edges->in[a->edges->in_at[rank] + (size_t)i];
+		w.at.off = (size_t)i * w.at.len;
+		if (a->coll == TT_COLL_NEIGHBOR_ALLTOALL)
+			w.from = (size_t)tt_ck_out_index(c, w.rank, rank) * w.at.len;
 		break;
 	default:
 		break;
@@ -135,6 +145,17 @@ static int judge_reduced(const struct verdict *v, int rank, size_t e, size_t fro
 	return 0;
 }
 
+/* A weighted sum of neighbours. */
+static int judge_weighed(const struct verdict *v, int rank, size_t e, const struct ck_val *val)
+{
+	if (val->sum == tt_ck_weighed_sum(v->c, rank, e))
+		return 0;
+	return tt_fail(-EINVAL,
+		       "rank %d: element %zu of the result does not contain every neighbour's "
+		       "contribution exactly once with its weight",
+		       rank, e);
+}
+
 static int judge(struct verdict *v, int rank, const struct want *w)
 {
 	size_t elem = v->c->args.elem, e = w->at.off / elem, from = w->from / elem, i;
@@ -147,6 +168,8 @@ static int judge(struct verdict *v, int rank, const struct want *w)
 			err = tt_fail(-EINVAL,
 				      "rank %d: element %zu of the result is never written", rank,
 				      e);
+		else if (v->c->args.coll == TT_COLL_NEIGHBOR_ALLREDUCE)
+			err = judge_weighed(v, rank, e, &val[e]);
 		else if (w->rank < 0)
 			err = judge_reduced(v, rank, e, from, &val[e]);
 		else if (val[e].tree != tt_ck_input(w->rank, from).tree)

@@ -43,7 +43,7 @@ static bool count_round(const struct tt_op *ops, int n, struct tt_plan_cost *cos
 			cost->bytes_received += ops[i].len;
 		if (ops[i].kind == TT_OP_RECV_REDUCE || ops[i].kind == TT_OP_REDUCE ||
 		    ops[i].kind == TT_OP_PULL_REDUCE || ops[i].kind == TT_OP_DECODE_ADD ||
-		    ops[i].kind == TT_OP_MERGE)
+		    ops[i].kind == TT_OP_MERGE || ops[i].kind == TT_OP_WEIGH)
 			cost->bytes_reduced += ops[i].len;
 		if (ops[i].kind == TT_OP_ENCODE)
 			cost->bytes_encoded += ops[i].len;

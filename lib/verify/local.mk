@@ -3,6 +3,7 @@
 noinst_LTLIBRARIES += libtt_verify.la
 libtt_verify_la_SOURCES = \
 	lib/verify/check.c lib/verify/check.h lib/verify/check_args.c lib/verify/check_code.c \
+	lib/verify/check_weigh.c \
 	lib/verify/check_int.h \
 	lib/verify/check_node.c lib/verify/check_run.c lib/verify/check_static.c \
 	lib/verify/check_value.c lib/verify/check_verdict.c lib/verify/count.c lib/verify/sim.c \

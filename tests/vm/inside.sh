@@ -430,6 +430,7 @@ collectives()
 	program tests/mp/comm/test_idup verbs
 	program tests/mp/coll/test_coll verbs
 	program tests/mp/coll/test_alltoallw verbs
+	program tests/mp/coll/test_neighbors verbs
 	program tests/mp/coll/test_codec_allreduce verbs
 }
 factors()

@@ -69,6 +69,7 @@ static void put_comm(struct tt_json *j, struct tutti_comm *comm, const struct tt
 	}
 	put_request(j, comm, TT_ACTIVE_COLL, "collective", clock);
 	put_request(j, comm, TT_ACTIVE_PERSISTENT, "persistent", clock);
+	put_request(j, comm, TT_ACTIVE_NEIGHBORS, "neighbors", clock);
 	put_request(j, comm, TT_ACTIVE_OTHER, "other", clock);
 	put_request(j, comm, TT_ACTIVE_RECV, "receive", clock);
 	if (tt_comm_waits_late(comm)) {

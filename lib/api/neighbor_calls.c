@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Collectives of neighbours in a graph: checks arguments, then one call down. */
+#include <errno.h>
+
+#include "lib/api/api.h"
+#include "lib/graph/graph.h"
+
+/* A call as its caller made it. */
+struct neighbor_call {
+	enum tt_coll coll;
+	const void *sendbuf;
+	void *recvbuf;
+	size_t count;
+	enum tutti_datatype datatype;
+	const struct tutti_graph *graph;
+	uint64_t step;
+};
+
+static bool reduces(const struct neighbor_call *n)
+{
+	return n->coll == TT_COLL_NEIGHBOR_ALLREDUCE;
+}
+
+static int check_vectors(const struct neighbor_call *n, const struct tt_plan_args *a)
+{
+	uintptr_t send = (uintptr_t)n->sendbuf, recv = (uintptr_t)n->recvbuf;
+	size_t sent = tt_send_bytes(a), got = tt_recv_bytes(a);
+	const char *name = tt_coll_name(n->coll);
+
+	if (a->in_place)
+		sent = 0;
+	if ((sent && !n->sendbuf) || (got && !n->recvbuf))
+		return tt_fail(-EINVAL, "%s: %s is NULL", name,
+			       sent && !n->sendbuf ? "sendbuf" : "recvbuf");
+	if ((got && n->recvbuf == TUTTI_IN_PLACE) || (sent && n->sendbuf == TUTTI_IN_PLACE))
+		return tt_fail(-EINVAL, "%s: %s is TUTTI_IN_PLACE%s", name,
+			       n->sendbuf == TUTTI_IN_PLACE ? "sendbuf" : "recvbuf",
+			       reduces(n) ? "" : ", which this call does not take");
+	if (sent && got && send < recv + got && recv < send + sent)
+		return tt_fail(-EINVAL, "%s: sendbuf and recvbuf overlap%s", name,
+			       reduces(n) ? "; to replace the input by the result, pass "
+					    "TUTTI_IN_PLACE"
+					  : "");
+	return 0;
+}
+
+static int check_type(const struct neighbor_call *n)
+{
+	const char *name = tt_coll_name(n->coll);
+	size_t size = tutti_datatype_size(n->datatype);
+
+	if (!size)
+		return tt_fail(-EINVAL, "%s: %d is not a datatype", name, (int)n->datatype);
+	if (reduces(n) && !tt_reduce_weighs(n->datatype))
+		return tt_fail(-EINVAL,
+			       "%s: %s has no weighted sums; pass float16, bfloat16, float32 or "
+			       "float64",
+			       name, tt_datatype_name(n->datatype));
+	if (n->count > (size_t)PTRDIFF_MAX / size / (size_t)n->graph->n)
+		return tt_fail(-EINVAL,
+			       "%s: a count of %zu %s for each of %d ranks does not fit in memory",
+			       name, n->count, tt_datatype_name(n->datatype), n->graph->n);
+	return 0;
+}
+
+static int check(const struct neighbor_call *n, struct tutti_comm *comm, struct tt_call *call)
+{
+	const char *name = tt_coll_name(n->coll);
+	struct tt_plan_args a;
+	int err = tt_check_comm(comm);
+
+	if (!err)
+		err = tt_check_graph(name, n->graph);
+	if (err)
+		return err;
+	if (n->graph->n != comm->size)
+		return tt_fail(-EINVAL,
+			       "%s: the graph has %d ranks, but the communicator has %d; make a "
+			       "graph of its size",
+			       name, n->graph->n, comm->size);
+	err = check_type(n);
+	if (err)
+		return err;
+	*call = (struct tt_call){.coll = n->coll,
+				 .sendbuf = n->sendbuf,
+				 .recvbuf = n->recvbuf,
+				 .count = n->count,
+				 .datatype = n->datatype,
+				 .op = TUTTI_SUM,
+				 .edges = tt_graph_at(n->graph, n->step)};
+	call->in_place = reduces(n) && n->count &&
+			 (n->sendbuf == TUTTI_IN_PLACE || n->sendbuf == n->recvbuf);
+	a = tt_call_args(comm, call);
+	err = check_vectors(n, &a);
+	if (call->in_place)
+		call->sendbuf = NULL;
+	return err;
+}
+
+static int run(struct tutti_comm *comm, struct neighbor_call n)
+{
+	struct tt_call call;
+	int err = check(&n, comm, &call);
+
+	return err ? err : tt_call_checked(comm, &call, false, NULL);
+}
+
+static int start(struct tutti_comm *comm, struct neighbor_call n, bool persistent,
+		 struct tutti_request **request)
+{
+	struct tt_call call;
+	int err = check(&n, comm, &call);
+
+	if (!err && !request)
+		err = tt_fail(-EINVAL, "%s: request is NULL", tt_coll_name(n.coll));
+	return err ? err : tt_call_checked(comm, &call, persistent, request);
+}
+
+#define CALL(coll)                                                                                 \
+	(struct neighbor_call)                                                                     \
+	{                                                                                          \
+		TT_COLL_NEIGHBOR_##coll, sendbuf, recvbuf, count, datatype, graph, step            \
+	}
+
+int tutti_neighbor_allreduce(const void *sendbuf, void *recvbuf, size_t count,
+			     enum tutti_datatype datatype, const struct tutti_graph *graph,
+			     uint64_t step, struct tutti_comm *comm)
+{
+	return run(comm, CALL(ALLREDUCE));
+}
+
+int tutti_ineighbor_allreduce(const void *sendbuf, void *recvbuf, size_t count,
+			      enum tutti_datatype datatype, const struct tutti_graph *graph,
+			      uint64_t step, struct tutti_comm *comm,
+			      struct tutti_request **request)
+{
+	return start(comm, CALL(ALLREDUCE), false, request);
+}
+
+int tutti_neighbor_allreduce_init(const void *sendbuf, void *recvbuf, size_t count,
+				  enum tutti_datatype datatype, const struct tutti_graph *graph,
+				  uint64_t step, struct tutti_comm *comm,
+				  struct tutti_request **request)
+{
+	return start(comm, CALL(ALLREDUCE), true, request);
+}
+
+int tutti_neighbor_allgather(const void *sendbuf, void *recvbuf, size_t count,
+			     enum tutti_datatype datatype, const struct tutti_graph *graph,
+			     uint64_t step, struct tutti_comm *comm)
+{
+	return run(comm, CALL(ALLGATHER));
+}
+
+int tutti_ineighbor_allgather(const void *sendbuf, void *recvbuf, size_t count,
+			      enum tutti_datatype datatype, const struct tutti_graph *graph,
+			      uint64_t step, struct tutti_comm *comm,
+			      struct tutti_request **request)
+{
+	return start(comm, CALL(ALLGATHER), false, request);
+}
+
+int tutti_neighbor_allgather_init(const void *sendbuf, void *recvbuf, size_t count,
+				  enum tutti_datatype datatype, const struct tutti_graph *graph,
+				  uint64_t step, struct tutti_comm *comm,
+				  struct tutti_request **request)
+{
+	return start(comm, CALL(ALLGATHER), true, request);
+}
+
+int tutti_neighbor_alltoall(const void *sendbuf, void *recvbuf, size_t count,
+			    enum tutti_datatype datatype, const struct tutti_graph *graph,
+			    uint64_t step, struct tutti_comm *comm)
+{
+	return run(comm, CALL(ALLTOALL));
+}
+
+int tutti_ineighbor_alltoall(const void *sendbuf, void *recvbuf, size_t count,
+			     enum tutti_datatype datatype, const struct tutti_graph *graph,
+			     uint64_t step, struct tutti_comm *comm, struct tutti_request **request)
+{
+	return start(comm, CALL(ALLTOALL), false, request);
+}
+
+int tutti_neighbor_alltoall_init(const void *sendbuf, void *recvbuf, size_t count,
+				 enum tutti_datatype datatype, const struct tutti_graph *graph,
+				 uint64_t step, struct tutti_comm *comm,
+				 struct tutti_request **request)
+{
+	return start(comm, CALL(ALLTOALL), true, request);
+}
