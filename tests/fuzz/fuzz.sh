@@ -73,7 +73,7 @@ decoder()
 	fuzz codec
 }
 
-for name in link frames ctl wire ps accumulate env hosts tune; do
+for name in link frames ctl wire ps accumulate env hosts tune state; do
 	run $name fuzz $name
 done
 if [ -z "${TT_FUZZ_RUNS:-}" ]; then

@@ -4,7 +4,7 @@
 # the code.
 TT_FUZZERS = tests/fuzz/fuzz_link tests/fuzz/fuzz_frames tests/fuzz/fuzz_ctl tests/fuzz/fuzz_wire \
 	tests/fuzz/fuzz_ps tests/fuzz/fuzz_accumulate tests/fuzz/fuzz_env tests/fuzz/fuzz_hosts \
-	tests/fuzz/fuzz_tune tests/fuzz/fuzz_codec
+	tests/fuzz/fuzz_tune tests/fuzz/fuzz_codec tests/fuzz/fuzz_state
 check_PROGRAMS += $(TT_FUZZERS)
 dist_check_SCRIPTS += tests/fuzz/fuzz.sh
 TESTS += tests/fuzz/fuzz.sh
@@ -27,6 +27,7 @@ tests_fuzz_fuzz_accumulate_LDADD = $(TT_FUZZ_LIBS)
 tests_fuzz_fuzz_env_LDADD = $(TT_FUZZ_LIBS)
 tests_fuzz_fuzz_tune_LDADD = $(TT_FUZZ_LIBS)
 tests_fuzz_fuzz_codec_LDADD = $(TT_FUZZ_LIBS)
+tests_fuzz_fuzz_state_LDADD = libtt_train.la $(TT_FUZZ_LIBS)
 tests_fuzz_fuzz_hosts_LDADD = $(TT_FUZZ_LIBS)
 tests_fuzz_fuzz_hosts_SOURCES = tests/fuzz/fuzz_hosts.c tools/run/hosts.c tools/run/frame.c \
 	tools/run/run.h

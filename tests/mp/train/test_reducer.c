@@ -455,6 +455,39 @@ static int refused_configs(struct mp_job *job, const struct tutti_reducer_config
 	return tutti_codec_free(codec);
 }
 
+/* Structs of a newer header: fields that are not known must be 0, or become 0. */
+static int newer_body(struct mp_job *job)
+{
+	static float memory[TOTAL];
+	struct {
+		struct tutti_reducer_config config;
+		char later[24];
+	} newer = {.later = {0}};
+	struct {
+		struct tutti_reducer_stats stats;
+		char later[24];
+	} more;
+	struct tutti_reducer *r = NULL;
+	float *g[TENSORS];
+	size_t i;
+
+	tensors_of(memory, sizeof(float), 0, (void **)g);
+	newer.config = config_of((void *const *)g);
+	newer.config.size = sizeof(newer);
+	newer.later[5] = 1;
+	MP_ERR(tutti_reducer_create(job->world, &newer.config, &r), -EINVAL);
+	MP_SAID("does not know");
+	newer.later[5] = 0;
+	MP_OK(tutti_reducer_create(job->world, &newer.config, &r));
+	memset(&more, 1, sizeof(more));
+	more.stats.size = sizeof(more);
+	MP_OK(tutti_reducer_stats(r, &more.stats));
+	for (i = 0; i < sizeof(more.later); i++)
+		TT_EXPECT(!more.later[i]);
+	TT_EXPECT(more.stats.size == sizeof(more) && more.stats.bytes == TOTAL * 4);
+	return tutti_reducer_free(r);
+}
+
 static int refusals_body(struct mp_job *job)
 {
 	static float memory[TOTAL];
@@ -493,6 +526,7 @@ static int refusals_body(struct mp_job *job)
 static void refusals(void)
 {
 	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = refusals_body));
+	TT_CHECK(!MP_RUN(.n = 1, .env = SHM, .fn = newer_body));
 }
 
 /* ---- ranks that differ, deaths ---- */
