@@ -124,14 +124,17 @@ static void tell_error(const struct gpt *g, int err)
 		fprintf(stderr, "gpt: %s: %s\n", g->doing, info.text);
 }
 
+/* With a progress thread, activations reach the next stage while both stages compute. */
 int main(int argc, char **argv)
 {
+	struct tutti_config config = {.size = sizeof(config),
+				      .progress_thread = !getenv("TUTTI_PROGRESS")};
 	struct gpt g = {.doing = "starting"};
 	int err = options_read(&g.o, argc, argv);
 
 	if (err)
 		return err < 0 ? 2 : 0;
-	err = tutti_init(NULL, &g.ctx);
+	err = tutti_init(&config, &g.ctx);
 	if (err)
 		return fprintf(stderr, "gpt: starting: %s\n", tutti_strerror(err)), 1;
 	g.world = tutti_world(g.ctx);
