@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Error texts and the reading of the caller's structs. */
+#include "train/fail.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+const char *tutti_train_version(void)
+{
+	return TUTTI_VERSION_STRING;
+}
+
+int tt_train_fail(int code, const char *fmt, ...)
+{
+	char text[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	return tutti_set_last_error(code, text);
+}
+
+int tt_train_read_config(const char *call, const void *user, size_t least, size_t known, void *own)
+{
+	size_t size, i;
+
+	if (!user)
+		return tt_train_fail(-EINVAL, "%s: config is NULL", call);
+	size = *(const size_t *)user;
+	if (size < least || size > 65536)
+		return tt_train_fail(-EINVAL,
+				     "%s: config.size is %zu, which no version has; set it to "
+				     "sizeof(*config), %zu here",
+				     call, size, known);
+	for (i = known; i < size; i++)
+		if (((const char *)user)[i])
+			return tt_train_fail(-EINVAL,
+					     "%s: config has a field at byte %zu that this version "
+					     "does not know; install the version of its header",
+					     call, i);
+	memset(own, 0, known);
+	memcpy(own, user, size < known ? size : known);
+	return 0;
+}
+
+int tt_train_write_stats(const char *call, void *user, size_t least, size_t known, const void *own)
+{
+	size_t size = *(const size_t *)user;
+
+	if (size < least || size > 65536)
+		return tt_train_fail(-EINVAL,
+				     "%s: size is %zu, which no version has; set it to the size of "
+				     "the struct, %zu here",
+				     call, size, known);
+	memset(user, 0, size);
+	memcpy(user, own, size < known ? size : known);
+	memcpy(user, &size, sizeof(size));
+	return 0;
+}
+
+int tt_train_agree(struct tutti_comm *comm, const char *call, int err)
+{
+	/* The lowest rank with an error, and its code: one number, of which the least counts. */
+	int64_t own = err ? ((int64_t)tutti_comm_rank(comm) << 32) | (uint32_t)-err : INT64_MAX;
+	int other = tutti_allreduce(TUTTI_IN_PLACE, &own, 1, TUTTI_INT64, TUTTI_MIN, comm);
+
+	if (err || other)
+		return err ? err : other;
+	if (own == INT64_MAX)
+		return 0;
+	return tt_train_fail(-(int)(own & 0xffffffff), "%s: rank %d: %s", call, (int)(own >> 32),
+			     tutti_strerror(-(int)(own & 0xffffffff)));
+}
