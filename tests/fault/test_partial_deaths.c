@@ -28,6 +28,7 @@ struct set {
 	unsigned victims;
 	size_t count;
 	bool apart; /* ranks may be further apart than results are kept */
+	bool drain; /* the victims die in the drain, or soon before it */
 };
 
 /*
@@ -204,7 +205,8 @@ static int deaths_body(struct mp_job *job)
 	struct tutti_partial_stats s = {.size = sizeof(s)};
 	struct work w = {.job = job, .set = *(struct set *)job->arg, .next = 1};
 	struct tutti_partial_config config = {.size = sizeof(config), .quorum = w.set.quorum};
-	int step, at = 20 + 13 * job->rank, deaths = __builtin_popcount(w.set.victims);
+	int step, at = w.set.drain ? STEPS : 20 + 13 * job->rank,
+		  deaths = __builtin_popcount(w.set.victims);
 	pthread_t thread;
 
 	srand((unsigned)getpid());
@@ -216,9 +218,11 @@ static int deaths_body(struct mp_job *job)
 			TT_EXPECT(!pthread_create(&thread, NULL, die_soon, NULL));
 		TT_EXPECT(!one_step(&w, false, step));
 	}
-	for (; dies(&w, job->rank);) /* it has been fast */
+	while (dies(&w, job->rank) && !w.set.drain) /* it has been fast */
 		pause();
 	TT_EXPECT(!one_step(&w, true, 0));
+	while (dies(&w, job->rank)) /* the drain has been fast */
+		pause();
 	TT_EXPECT(!all_heard(&w, w.set.n - deaths, &s));
 	TT_EXPECT(s.carried_bytes == 0 && s.rounds == w.next - 1 && !dies(&w, s.decider));
 	atomic_fetch_add(&job->shared->word[0], 1);
@@ -255,6 +259,10 @@ static void each_set(const char *env)
 	for (s.victims = 1; s.victims <= 3; s.victims += 2)
 		one_set(env, s);
 	s.apart = false;
+	s.drain = true;
+	for (s.victims = 1; s.victims <= 5; s.victims++)
+		one_set(env, s);
+	s.drain = false;
 	s.quorum = TUTTI_PARTIAL_MAJORITY;
 	s.count = LONG;
 	for (s.victims = 1; s.victims <= 3; s.victims += 2)
