@@ -148,6 +148,56 @@ int tutti_neighbor_alltoall_init(const void *sendbuf, void *recvbuf, size_t coun
 				 uint64_t step, struct tutti_comm *comm,
 				 struct tutti_request **request);
 
+/* Neighbour all-reduce in two levels: within hosts, and along a graph of hosts. */
+struct tutti_neighbor_hier;
+
+/**
+ * tutti_neighbor_hier_create - the communicators for it. Collective. All hosts have the same number
+ * of ranks.
+ */
+int tutti_neighbor_hier_create(struct tutti_comm *comm, struct tutti_neighbor_hier **hier);
+/** tutti_neighbor_hier_free - free them. Local. NULL is no error. */
+int tutti_neighbor_hier_free(struct tutti_neighbor_hier *hier);
+/**
+ * tutti_neighbor_hier_allreduce - the mean over each host, then the weighted sum over neighbouring
+ * hosts, on all ranks. graph has a rank for each host, in order of their lowest ranks. A host sends
+ * out-degree * N bytes. Blocks.
+ */
+int tutti_neighbor_hier_allreduce(const void *sendbuf, void *recvbuf, size_t count,
+				  enum tutti_datatype datatype, const struct tutti_graph *graph,
+				  uint64_t step, struct tutti_neighbor_hier *hier);
+
+/*
+ * Push-sum: averages along directed graphs that change, in which no rank waits for another one. A
+ * rank has a vector x of float64 and a weight w, which travel together; z = x / w comes to the mean
+ * over the ranks. A graph need not be the same on all ranks; its columns must sum to 1
+ * (TUTTI_GRAPH_COLUMNS). One thread at a time uses a state.
+ */
+struct tutti_push_sum;
+
+/** tutti_push_sum_create - x is 0 and w is 1, on each rank. Collective. */
+int tutti_push_sum_create(struct tutti_comm *comm, size_t count, struct tutti_push_sum **state);
+/**
+ * tutti_push_sum_free - free a state. Local. NULL is no error. -EBUSY while a push of this rank is
+ * under way.
+ */
+int tutti_push_sum_free(struct tutti_push_sum *state);
+/** tutti_push_sum_add - x += delta: the first values, or the step of an optimizer. Local. */
+int tutti_push_sum_add(struct tutti_push_sum *state, const double *delta);
+/**
+ * tutti_push_sum_step - take in what has come, then send the share weight(j, i) of x and w to each
+ * out-neighbour j, and keep the rest. Waits for no rank: a neighbour that has not taken the last
+ * push misses this one, and the share is kept.
+ */
+int tutti_push_sum_step(struct tutti_push_sum *state, const struct tutti_graph *graph,
+			uint64_t step);
+/** tutti_push_sum_drain - wait until all pushes of all ranks have been taken in. Collective. */
+int tutti_push_sum_drain(struct tutti_push_sum *state);
+/** tutti_push_sum_get - z = x / w; and w, unless weight is NULL. Local. */
+int tutti_push_sum_get(const struct tutti_push_sum *state, double *z, double *weight);
+/** tutti_push_sum_missed - pushes that were not made, as the last one was under way. Local. */
+uint64_t tutti_push_sum_missed(const struct tutti_push_sum *state);
+
 #ifdef __cplusplus
 }
 #endif

@@ -15,6 +15,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/coll/test_codec_allreduce \
 	tests/mp/coll/test_factors \
 	tests/mp/coll/test_neighbors \
+	tests/mp/coll/test_push_sum \
 	tests/mp/coll/test_auto_codec \
 	tests/mp/coll/test_power_sgd \
 	tests/mp/coll/test_partial \
@@ -101,6 +102,8 @@ tests_mp_coll_test_factors_SOURCES = tests/mp/coll/test_factors.c
 tests_mp_coll_test_factors_LDADD = libttmp.la -lm
 tests_mp_coll_test_neighbors_SOURCES = tests/mp/coll/test_neighbors.c
 tests_mp_coll_test_neighbors_LDADD = libttmp.la -lm
+tests_mp_coll_test_push_sum_SOURCES = tests/mp/coll/test_push_sum.c
+tests_mp_coll_test_push_sum_LDADD = libttmp.la -lm
 tests_mp_coll_test_auto_codec_SOURCES = tests/mp/coll/test_auto_codec.c
 tests_mp_coll_test_auto_codec_LDADD = libttmp.la
 tests_mp_coll_test_concurrent_SOURCES = tests/mp/coll/test_concurrent.c

@@ -362,6 +362,59 @@ static int rounds_body(struct mp_job *job)
 	return 0;
 }
 
+/* ---- two levels ---- */
+
+/* Hosts of two ranks: the oracle averages each, then applies the weights. */
+static int hier_body(struct mp_job *job)
+{
+	static const size_t counts[] = {1, 2, 7, 30001};
+	int hosts = job->n / 2, k, h;
+	struct tutti_neighbor_hier *hier;
+	struct tutti_graph *g, *small;
+	double *x = calloc(30001, sizeof(*x)), want;
+	size_t i;
+
+	TT_EXPECT(x != NULL);
+	MP_OK(tutti_neighbor_hier_create(job->world, &hier));
+	MP_OK(tutti_graph_star(hosts, &g));
+	MP_OK(tutti_graph_star(hosts + 1, &small));
+	for (k = 0; k < 4; k++) {
+		for (i = 0; i < counts[k]; i++)
+			x[i] = value(job->rank, i, 0);
+		MP_OK(tutti_neighbor_hier_allreduce(TUTTI_IN_PLACE, x, counts[k], TUTTI_FLOAT64, g,
+						    0, hier));
+		for (i = 0; i < counts[k]; i++) {
+			for (want = 0, h = 0; h < hosts; h++)
+				want += tutti_graph_weight(g, 0, job->rank / 2, h) *
+					(value(2 * h, i, 0) + value(2 * h + 1, i, 0)) / 2;
+			TT_EXPECT(fabs(x[i] - want) < 1e-12);
+		}
+	}
+	MP_ERR(tutti_neighbor_hier_allreduce(TUTTI_IN_PLACE, x, 1, TUTTI_FLOAT64, small, 0, hier),
+	       -EINVAL);
+	MP_SAID("a graph with a rank for each host");
+	MP_ERR(tutti_neighbor_hier_allreduce(NULL, x, 1, TUTTI_FLOAT64, g, 0, hier), -EINVAL);
+	MP_ERR(tutti_neighbor_hier_allreduce(x, x, 1, TUTTI_INT32, g, 0, hier), -EINVAL);
+	MP_ERR(tutti_neighbor_hier_allreduce(x, x, 1, TUTTI_FLOAT64, g, 0, NULL), -EINVAL);
+	MP_OK(tutti_graph_free(g));
+	MP_OK(tutti_graph_free(small));
+	MP_OK(tutti_neighbor_hier_free(hier));
+	free(x);
+	return 0;
+}
+
+/* A host with one rank, and another with two. */
+static int uneven_body(struct mp_job *job)
+{
+	struct tutti_neighbor_hier *hier = NULL;
+
+	MP_ERR(tutti_neighbor_hier_create(job->world, &hier), -EINVAL);
+	MP_SAID("hosts have 1 to 2 ranks");
+	TT_EXPECT(!hier);
+	MP_ERR(tutti_neighbor_hier_create(job->world, NULL), -EINVAL);
+	return 0;
+}
+
 /* ---- bytes ---- */
 
 static uint64_t sent_bytes(struct mp_job *job)
@@ -641,6 +694,14 @@ static void rounds(void)
 	TT_CHECK(!MP_RUN(.n = 5, .env = SHM, .fn = rounds_body, .timeout_ms = 120000));
 }
 
+static void hier(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	TT_CHECK(!MP_RUN(.n = 6, .env = "TUTTI_IF=lo TUTTI_HOST_ID=host%h", .fn = hier_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_IF=lo TUTTI_HOST_ID=host%h", .fn = uneven_body));
+}
+
 static void bytes(void)
 {
 	TT_CHECK(!MP_RUN(.n = 6, .env = SHM, .fn = bytes_body));
@@ -678,6 +739,7 @@ static const struct tt_test tests[] = {{"shm", shm},
 				       {"ofi", ofi},
 				       {"verbs", verbs},
 				       {"rounds", rounds},
+				       {"hier", hier},
 				       {"bytes", bytes},
 				       {"refused", refused},
 				       {"differ", differ},

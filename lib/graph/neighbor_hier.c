@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Neighbour all-reduce in two levels: the ranks of a host act as one.
+ *
+ *	host h, L ranks:   reduce-scatter (avg) ──> part l of the host's mean, on rank l
+ *			   neighbour all-reduce of part l, along the graph of hosts
+ *			   all-gather ──> the new vector on all ranks of the host
+ *
+ * Each rank drives its own part between hosts, so all ports are in use. All hosts must have as many
+ * ranks: then the mean over hosts is that over ranks.
+ *
+ * Cost, N bytes: degree x N / L sent between hosts by each rank, degree x N by each host.
+ */
+#include "lib/graph/neighbor_hier.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/error.h"
+
+static const char call[] = "tutti_neighbor_hier_create";
+
+/* All hosts have as many ranks. */
+static int check_sizes(struct tutti_comm *comm, int size)
+{
+	int32_t most[2] = {size, -size};
+	int err = tutti_allreduce(TUTTI_IN_PLACE, most, 2, TUTTI_INT32, TUTTI_MAX, comm);
+
+	if (err || most[0] == -most[1])
+		return err;
+	return tt_fail(-EINVAL,
+		       "%s: hosts have %d to %d ranks; start the same number on each host, or use "
+		       "tutti_neighbor_allreduce",
+		       call, -most[1], most[0]);
+}
+
+int tt_neighbor_hier_new(struct tutti_comm *comm, struct tutti_neighbor_hier **out)
+{
+	struct tutti_neighbor_hier *h = calloc(1, sizeof(*h));
+	int err, rank = tutti_comm_rank(comm);
+
+	if (!h)
+		return tt_fail(-ENOMEM, "%s: no memory", call);
+	h->magic = TT_NEIGHBOR_HIER_MAGIC;
+	err = tutti_comm_split_host(comm, rank, &h->host);
+	if (!err)
+		err = check_sizes(comm, tutti_comm_size(h->host));
+	if (!err) /* in order of the hosts' lowest ranks */
+		err = tutti_comm_split(comm, tutti_comm_rank(h->host), rank, &h->across);
+	if (err)
+		tt_neighbor_hier_free(h);
+	else
+		*out = h;
+	return err;
+}
+
+void tt_neighbor_hier_free(struct tutti_neighbor_hier *h)
+{
+	if (h->host)
+		tutti_comm_free(h->host);
+	if (h->across)
+		tutti_comm_free(h->across);
+	tutti_free(h->tmp);
+	h->magic = 0;
+	free(h);
+}
+
+static int reserve(struct tutti_neighbor_hier *h, size_t bytes)
+{
+	void *more = NULL;
+	int err;
+
+	if (bytes <= h->room)
+		return 0;
+	err = tutti_alloc(tutti_comm_context(h->host), bytes, &more);
+	if (err)
+		return err;
+	tutti_free(h->tmp);
+	h->tmp = more;
+	h->room = bytes;
+	return 0;
+}
+
+int tt_neighbor_hier_run(struct tutti_neighbor_hier *h, const void *sendbuf, void *recvbuf,
+			 size_t count, enum tutti_datatype datatype,
+			 const struct tutti_graph *graph, uint64_t step)
+{
+	size_t elem = tutti_datatype_size(datatype), n = (size_t)tutti_comm_size(h->host);
+	size_t part = (count + n - 1) / n;
+	char *mine;
+	int err = reserve(h, (n + 1) * part * elem + 1);
+
+	if (err)
+		return err;
+	mine = h->tmp + n * part * elem;
+	memcpy(h->tmp, sendbuf == TUTTI_IN_PLACE ? recvbuf : sendbuf, count * elem);
+	memset(h->tmp + count * elem, 0, (n * part - count) * elem);
+	err = tutti_reduce_scatter_block(h->tmp, mine, part, datatype, TUTTI_AVG, h->host);
+	if (!err)
+		err = tutti_neighbor_allreduce(TUTTI_IN_PLACE, mine, part, datatype, graph, step,
+					       h->across);
+	if (!err)
+		err = tutti_allgather(mine, h->tmp, part, datatype, h->host);
+	if (!err)
+		memcpy(recvbuf, h->tmp, count * elem);
+	return err;
+}

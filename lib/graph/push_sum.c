@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Push-sum: each rank keeps a vector x and a weight w, and sends shares of both along its edges.
+ *
+ *	share for rank j:  p x, p w	p = weight(j, i)
+ *	kept:		   x - all shares sent, w - their weights
+ *	estimate:	   z = x / w, which comes to the mean of all x
+ *
+ * No rank waits for another one. A push is a synchronous send, so it is over when its receiver has
+ * taken it, and there is one at most for each pair of ranks. If the last one is still under way,
+ * the receiver misses this exchange: the share stays here, and nothing is lost. A push to a rank
+ * that dies comes back. So the sums of x and of w over living ranks and pushes under way stay.
+ *
+ * Kempe, Dobra, Gehrke: Gossip-based computation of aggregate information. FOCS 2003. Assran et
+ * al.: Stochastic gradient push for distributed deep learning. ICML 2019.
+ */
+#include "lib/graph/push_sum.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "lib/base/error.h"
+
+#define TAG 1
+
+static int post(struct tutti_push_sum *p)
+{
+	return tutti_irecv(p->in, 1 + p->count, TUTTI_FLOAT64, TUTTI_ANY_SOURCE, TAG, p->comm, NULL,
+			   &p->recv);
+}
+
+/* Deaths do not matter to receives from any rank. */
+static int acknowledge(struct tutti_push_sum *p)
+{
+	struct tutti_failed *failed = calloc((size_t)p->n, sizeof(*failed));
+	int n = 0, err = failed ? tutti_comm_failed(p->comm, failed, p->n, &n) : -ENOMEM;
+
+	if (!err && n)
+		err = tutti_comm_ack_failed(p->comm, failed, n < p->n ? n : p->n);
+	free(failed);
+	return err;
+}
+
+static void add(struct tutti_push_sum *p, const double *share)
+{
+	size_t i;
+
+	p->w += share[0];
+	for (i = 0; i < p->count; i++)
+		p->x[i] += share[1 + i];
+}
+
+static bool is_dead(int err)
+{
+	return err == -TUTTI_EPEER;
+}
+
+/* Adds all that has come. */
+static int take_in(struct tutti_push_sum *p)
+{
+	int done = 1, err = 0, again = 0;
+
+	for (;;) {
+		if (!p->recv)
+			err = post(p);
+		if (!err)
+			err = tutti_test(&p->recv, &done);
+		if (is_dead(err) && again++ < p->n) {
+			err = acknowledge(p);
+			if (!err)
+				continue;
+		}
+		if (err || !done)
+			return err;
+		add(p, p->in);
+		p->received++;
+	}
+}
+
+/* Whether nothing is under way to rank j any more. A share that came to nobody comes back. */
+static int settle(struct tutti_push_sum *p, int j, int *done)
+{
+	struct tt_push *to = &p->to[j];
+	int err = 0;
+
+	*done = 1;
+	if (to->request)
+		err = tutti_test(&to->request, done);
+	if (!is_dead(err))
+		return err;
+	add(p, to->share);
+	to->sent--;
+	*done = 1;
+	return 0;
+}
+
+static int push(struct tutti_push_sum *p, int j, double part, const double *x, double w)
+{
+	struct tt_push *to = &p->to[j];
+	size_t i;
+	int err;
+
+	err = to->share ? 0
+			: tutti_alloc(tutti_comm_context(p->comm),
+				      (1 + p->count) * sizeof(*to->share), (void **)&to->share);
+	if (err)
+		return err;
+	to->share[0] = part * w;
+	for (i = 0; i < p->count; i++)
+		to->share[1 + i] = part * x[i];
+	err = tutti_issend(to->share, 1 + p->count, TUTTI_FLOAT64, j, TAG, p->comm, &to->request);
+	if (err)
+		return is_dead(err) ? 0 : err;
+	to->sent++;
+	p->w -= to->share[0];
+	for (i = 0; i < p->count; i++)
+		p->x[i] -= to->share[1 + i];
+	return 0;
+}
+
+/* The weight of the edge. */
+static double part_of(const struct tt_edges *edges, int from, int to)
+{
+	size_t i = edges->in_at[to];
+
+	while (edges->in[i] != from)
+		i++;
+	return edges->weight[i];
+}
+
+/* before: w, then x, as they were, of which all shares are parts. */
+static int push_all(struct tutti_push_sum *p, const struct tt_edges *edges, const double *before)
+{
+	size_t i;
+	int done, err = 0;
+
+	for (i = edges->out_at[p->rank]; i < edges->out_at[p->rank + 1] && !err; i++) {
+		int j = edges->out[i];
+
+		err = settle(p, j, &done);
+		if (!err && !done)
+			p->missed++;
+		else if (!err)
+			err = push(p, j, part_of(edges, p->rank, j), before + 1, before[0]);
+	}
+	return err;
+}
+
+int tt_push_sum_step(struct tutti_push_sum *p, const struct tt_edges *edges)
+{
+	double *before = malloc((1 + p->count) * sizeof(*before));
+	int err = before ? take_in(p) : -ENOMEM;
+
+	if (!err) {
+		before[0] = p->w;
+		memcpy(before + 1, p->x, p->count * sizeof(*before));
+		err = push_all(p, edges, before);
+	}
+	free(before);
+	return err;
+}
+
+/* ---- drain ---- */
+
+/* All of this rank's pushes are over. */
+static int settle_all(struct tutti_push_sum *p, bool *over)
+{
+	int j, done, err = 0;
+
+	for (*over = true, j = 0; j < p->n && !err; j++) {
+		err = settle(p, j, &done);
+		*over &= done;
+	}
+	return err;
+}
+
+/* Takes in until all ranks have told how many pushes they made to this one, and these are here. */
+static int take_all(struct tutti_push_sum *p, struct tutti_request **told, const uint64_t *from)
+{
+	uint64_t want = 0;
+	int r, done = 0, err = 0;
+	bool over = false;
+
+	while (!err && !(done && over && p->received >= want)) {
+		if (!done)
+			err = tutti_test(told, &done);
+		for (want = 0, r = 0; done && !err && r < p->n; r++)
+			want += from[r];
+		if (!err)
+			err = take_in(p);
+		if (!err)
+			err = settle_all(p, &over);
+	}
+	return err;
+}
+
+int tt_push_sum_drain(struct tutti_push_sum *p)
+{
+	uint64_t *count = calloc(2 * (size_t)p->n, sizeof(*count));
+	struct tutti_request *told = NULL;
+	int r, err;
+
+	if (!count)
+		return tt_fail(-ENOMEM, "tutti_push_sum_drain: no memory for %d ranks", p->n);
+	for (r = 0; r < p->n; r++)
+		count[r] = p->to[r].sent;
+	err = tutti_ialltoall(count, count + p->n, 1, TUTTI_UINT64, p->comm, &told);
+	if (!err)
+		err = take_all(p, &told, count + p->n);
+	if (told)
+		tutti_wait(&told);
+	free(count);
+	return err;
+}
+
+/* ---- its life ---- */
+
+static void free_memory(struct tutti_push_sum *p)
+{
+	int r;
+
+	for (r = 0; p->to && r < p->n; r++)
+		if (!p->to[r].request)
+			tutti_free(p->to[r].share);
+	free(p->to);
+	free(p->x);
+	free(p->in);
+	p->magic = 0;
+	free(p);
+}
+
+int tt_push_sum_new(struct tutti_comm *comm, size_t count, struct tutti_push_sum **out)
+{
+	struct tutti_push_sum *p = calloc(1, sizeof(*p));
+	int err;
+
+	if (!p)
+		return tt_fail(-ENOMEM, "tutti_push_sum_create: no memory");
+	p->magic = TT_PUSH_SUM_MAGIC;
+	p->n = tutti_comm_size(comm);
+	p->rank = tutti_comm_rank(comm);
+	p->count = count;
+	p->w = 1;
+	p->x = calloc(count + 1, sizeof(*p->x));
+	p->in = calloc(count + 1, sizeof(*p->in));
+	p->to = calloc((size_t)p->n, sizeof(*p->to));
+	if (p->x && p->in && p->to)
+		err = tutti_comm_dup(comm, &p->comm);
+	else
+		err = tt_fail(-ENOMEM, "tutti_push_sum_create: no memory for %zu elements", count);
+	if (err)
+		free_memory(p);
+	else
+		*out = p;
+	return err;
+}
+
+static bool has_died(struct tutti_push_sum *p)
+{
+	struct tutti_failed failed;
+	int n = 0;
+
+	return !tutti_comm_failed(p->comm, &failed, 1, &n) && n;
+}
+
+/* How many pushes are under way. */
+static int under_way(struct tutti_push_sum *p)
+{
+	int r, done, n = 0;
+
+	for (r = 0; r < p->n; r++)
+		if (!settle(p, r, &done) && !done)
+			n++;
+	return n;
+}
+
+int tt_push_sum_free(struct tutti_push_sum *p)
+{
+	int r, n = under_way(p);
+
+	if (n && !has_died(p))
+		return tt_fail(-EBUSY,
+			       "tutti_push_sum_free: %d pushes have not been taken; call "
+			       "tutti_push_sum_drain on all ranks first",
+			       n);
+	for (r = 0; r < p->n; r++)
+		if (p->to[r].request) /* it and its memory go with the context */
+			tutti_request_free(p->to[r].request);
+	if (p->recv) {
+		tutti_cancel(p->recv);
+		tutti_wait(&p->recv);
+	}
+	tutti_comm_free(p->comm);
+	free_memory(p);
+	return 0;
+}
