@@ -5,6 +5,7 @@ dist_man_MANS += \
 	man/tutti_ps_clock_to.3 \
 	man/tutti_ps_close.3 \
 	man/tutti_ps_dense.3 \
+	man/tutti_ps_elastic.3 \
 	man/tutti_ps_exact.3 \
 	man/tutti_ps_find.3 \
 	man/tutti_ps_flush.3 \

@@ -191,6 +191,14 @@ int tutti_ps_push(struct tutti_ps_table *table, const void *buf, size_t offset, 
 /** tutti_ps_push_pull - the push, then a pull of the same elements. */
 int tutti_ps_push_pull(struct tutti_ps_table *table, const void *update, void *values,
 		       size_t offset, size_t count, enum tutti_datatype datatype);
+/**
+ * tutti_ps_elastic - elastic averaging (EASGD): with d = alpha (x - value), x -= d and value += d,
+ * for each element. Atomic to all pushes, a block at a time. int32, int64, float32 or float64; of
+ * integers d is rounded towards 0, so x + value is kept. A table of plain sums, with a staleness
+ * other than 0. alpha: 0 to 1.
+ */
+int tutti_ps_elastic(struct tutti_ps_table *table, void *x, size_t offset, size_t count,
+		     enum tutti_datatype datatype, double alpha);
 int tutti_ps_ipull(struct tutti_ps_table *table, void *buf, size_t offset, size_t count,
 		   enum tutti_datatype datatype, struct tutti_request **request);
 int tutti_ps_ipush(struct tutti_ps_table *table, const void *buf, size_t offset, size_t count,

@@ -111,6 +111,40 @@ int tutti_ps_push_pull(struct tutti_ps_table *table, const void *update, void *v
 	return err ? err : tt_ps_push_pull(table, update, values, offset, count, "ps_push_pull");
 }
 
+/* The table changes by sums alone, and each push is sent and applied at once, as it is. */
+static bool plain_sums(const struct tutti_ps_table *t)
+{
+	const struct tutti_ps_options *o = &t->opt;
+
+	return o->rule == TUTTI_PS_SUM && t->ps->staleness && !o->codec && !o->publish &&
+	       !t->budget && !t->feedback && !(o->significance > 0) && o->n_fetch <= 1 &&
+	       o->n_push <= 1 && !o->softsync && !o->staleness_aware && !o->essp;
+}
+
+int tutti_ps_elastic(struct tutti_ps_table *table, void *x, size_t offset, size_t count,
+		     enum tutti_datatype datatype, double alpha)
+{
+	static const char call[] = "tutti_ps_elastic";
+	int err = check_range(call, table, x, offset, count, datatype);
+
+	if (err)
+		return err;
+	if (datatype != TUTTI_INT32 && datatype != TUTTI_INT64 && datatype != TUTTI_FLOAT32 &&
+	    datatype != TUTTI_FLOAT64)
+		return tt_fail(-EINVAL,
+			       "%s: table '%s' is of %s; it must be int32, int64, float32 or "
+			       "float64",
+			       call, table->name, tt_datatype_name(datatype));
+	if (!plain_sums(table))
+		return tt_fail(-EINVAL,
+			       "%s: table '%s' must have rule TUTTI_PS_SUM, a staleness other than "
+			       "0, and no other option that changes pushes or pulls",
+			       call, table->name);
+	if (!(alpha >= 0 && alpha <= 1))
+		return tt_fail(-EINVAL, "%s: alpha is %g; it must be 0 to 1", call, alpha);
+	return tt_ps_elastic(table, x, offset, count, alpha, call + 6);
+}
+
 int tutti_ps_set(struct tutti_ps_table *table, const void *values, size_t count,
 		 enum tutti_datatype datatype)
 {

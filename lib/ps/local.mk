@@ -16,7 +16,7 @@ libtt_la_SOURCES += \
 	lib/ps/table_layout.c lib/ps/update_sum.c lib/ps/worker/accumulate.h \
 	lib/ps/worker/block_read.c lib/ps/worker/budget.c lib/ps/worker/downpour.c \
 	lib/ps/worker/held_back.c lib/ps/worker/held_rows.c lib/ps/worker/held_back.h \
-	lib/ps/worker/pull.c lib/ps/worker/pull.h \
+	lib/ps/worker/ps_elastic.c lib/ps/worker/pull.c lib/ps/worker/pull.h \
 	lib/ps/worker/push.c lib/ps/worker/row_places.c lib/ps/worker/rpc.c \
 	lib/ps/worker/server_link.c lib/ps/worker/table_range.c \
 	lib/ps/worker/urgency.c lib/ps/worker/worker_call.c lib/ps/worker/worker_clock.c

@@ -28,6 +28,8 @@ enum tt_ps_kind {
 			     of 8 bytes), then rows */
 	TT_PS_PUSH_CODED, /* as TT_PS_PUSH, or of rows, with the updates encoded by the table's
 			     codec */
+	TT_PS_PUSH_SAME,  /* as TT_PS_PUSH, if the block still has the version that was pulled; else
+			     the answer has a tau and nothing changes */
 	TT_PS_LOOKUP,	  /* count keys; the answer has their places, which are made if missing */
 	TT_PS_CLOCK,
 	TT_PS_BYE,

@@ -553,13 +553,30 @@ int tt_ps_push_pull(struct tutti_ps_table *t, const void *update, void *values, 
 /* All elements; waits. */
 int tt_ps_set(struct tutti_ps_table *t, const void *values, const char *call);
 enum tt_ps_push_kind {
-	TT_PS_PUSH_UPDATES, /* encoded if the table has a codec */
-	TT_PS_PUSH_FIRST,   /* the table's first */
-	TT_PS_PUSH_HELD	    /* what is held back of the range, as it is; buf is not used */
+	TT_PS_PUSH_UPDATES,  /* encoded if the table has a codec */
+	TT_PS_PUSH_FIRST,    /* the table's first */
+	TT_PS_PUSH_HELD,     /* what is held back of the range, as it is; buf is not used */
+	TT_PS_PUSH_UNCHANGED /* where the block has not changed since it was pulled */
+};
+/* Pieces of a range, each within a block. */
+struct tt_ps_pieces {
+	size_t n;
+	struct tt_ps_piece {
+		uint64_t offset, count;
+	} * piece;
 };
 /* The next two neither accumulate nor wait for a budget. */
 int tt_ps_push_now(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count,
 		   enum tt_ps_push_kind kind, const char *call, struct tutti_request **request);
+/*
+ * Waits. Pieces whose blocks have changed since they were pulled are not applied: *refused has room
+ * for all pieces of the range.
+ */
+int tt_ps_push_unchanged(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count,
+			 struct tt_ps_pieces *refused, const char *call);
+/* ps_elastic.c: the elastic average of x with the values; waits. */
+int tt_ps_elastic(struct tutti_ps_table *t, void *x, uint64_t offset, uint64_t count, double alpha,
+		  const char *call);
 int tt_ps_push_rows_now(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf,
 			const char *call, struct tutti_request **request);
 /* Rows of which something is held back, as it is; waits. */

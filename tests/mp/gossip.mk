@@ -9,4 +9,4 @@ tests_mp_gossip_test_pair_LDADD = libttmp.la
 tests_mp_gossip_test_gossip_SOURCES = tests/mp/gossip/test_gossip.c
 tests_mp_gossip_test_gossip_LDADD = libttmp.la
 tests_mp_gossip_test_elastic_SOURCES = tests/mp/gossip/test_elastic.c
-tests_mp_gossip_test_elastic_LDADD = libttmp.la
+tests_mp_gossip_test_elastic_LDADD = libttmp.la -lm

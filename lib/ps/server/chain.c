@@ -421,7 +421,8 @@ static int again(struct tt_ps_server *srv)
 			/* every publication of this replica contains what was here before */
 			credit = (struct tt_ps_credit){
 				.number = m->number,
-				.sequence = tt_ps_first((uint64_t)srv->copy) + 1};
+				.sequence = tt_ps_first((uint64_t)srv->copy) + 1,
+				.tau = m->kind == TT_PS_PUSH_SAME ? c->tau[j] : 0};
 			if (m->kind == TT_PS_LOOKUP || m->kind >= TT_PS_MEET)
 				tt_ps_handle(srv, c, m, (const char *)(m + 1), &credit);
 			say_refused(srv, c, m);

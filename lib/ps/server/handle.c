@@ -175,6 +175,10 @@ static int with_table(struct tt_ps_server *srv, struct tt_ps_client *c, const st
 	case TT_PS_PUSH:
 		err = tt_ps_store_push(s, m, payload, &done);
 		break;
+	case TT_PS_PUSH_SAME:
+		err = tt_ps_store_push_same(s, m, payload, &done);
+		c->tau[m->number % TT_PS_SLOTS] = done.tau;
+		break;
 	case TT_PS_PUSH_CODED:
 		err = tt_ps_store_push_coded(s, m, payload, &done);
 		break;

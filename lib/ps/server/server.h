@@ -44,6 +44,7 @@ struct tt_ps_client {
 	struct tt_ps_in_bell bell[TT_PS_SLOTS][2]; /* head, payload; under the lock */
 	uint64_t next;				   /* message */
 	uint64_t order[TT_PS_SLOTS];		   /* of the last that came in each slot */
+	uint64_t tau[TT_PS_SLOTS]; /* of that one, if it was a push on a condition */
 	uint64_t clock;
 	bool dead;	  /* under the lock: the worker has failed */
 	bool buried;	  /* what a failed worker left behind is being handled */

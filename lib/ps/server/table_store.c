@@ -437,6 +437,23 @@ int tt_ps_store_push(struct tt_ps_store *s, const struct tt_ps_msg *m, const cha
 	return 0;
 }
 
+int tt_ps_store_push_same(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,
+			  struct tt_ps_done *done)
+{
+	uint32_t step;
+
+	if (!in_block(s, m) || !plain(s, m) || s->sum.sums || s->scaled)
+		return -EPROTO;
+	if (!s->is_set)
+		return -ENODATA;
+	step = s->steps[m->first / s->t->block_elems];
+	if (m->version == step)
+		push_block(s, m, payload, done);
+	else
+		done->tau = m->version < step ? step - m->version : 1;
+	return 0;
+}
+
 static int push_coded_block(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,
 			    struct tt_ps_done *done)
 {

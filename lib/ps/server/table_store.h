@@ -123,6 +123,9 @@ void tt_ps_mark(struct tt_ps_store *s, struct tt_ps_blocks *list, uint64_t block
 int tt_ps_store_set(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload);
 int tt_ps_store_push(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,
 		     struct tt_ps_done *done);
+/* Does nothing, with a tau, if the block has not the version of the message. */
+int tt_ps_store_push_same(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,
+			  struct tt_ps_done *done);
 int tt_ps_store_push_coded(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,
 			   struct tt_ps_done *done);
 int tt_ps_store_push_rows(struct tt_ps_store *s, const struct tt_ps_msg *m, const char *payload,

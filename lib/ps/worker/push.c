@@ -18,6 +18,7 @@ struct push {
 	uint64_t offset;
 	int server; /* values: up to here it is known which blocks are published */
 	uint64_t block;
+	struct tt_ps_pieces *refused; /* of PUSH_UNCHANGED */
 
 	/* rows */
 	struct tt_ps_places places;
@@ -47,7 +48,9 @@ static bool pack(struct push *push, struct tt_ps_out *out, int k, struct tt_ps_m
 	bool plain = false;
 	int err = 0;
 
-	msg->kind = push->kind == TT_PS_PUSH_FIRST ? TT_PS_SET : TT_PS_PUSH;
+	msg->kind = push->kind == TT_PS_PUSH_FIRST	 ? TT_PS_SET
+		    : push->kind == TT_PS_PUSH_UNCHANGED ? TT_PS_PUSH_SAME
+							 : TT_PS_PUSH;
 	*payload = NULL;
 	if (push->kind == TT_PS_PUSH_HELD) {
 		if (!tt_ps_feedback_take(t, first, msg->count, behind))
@@ -86,7 +89,8 @@ static void send_block(struct push *push, struct tt_ps_out *out, int k)
 	t->track[k].pending[block]++;
 	tt_ps_trace(t->ps, "push %u %d %llu %llu\n", t->index, k, (unsigned long long)block,
 		    (unsigned long long)push->task.clock);
-	tt_ps_send(&push->task, out, msg, payload, push->kind == TT_PS_PUSH_FIRST);
+	tt_ps_send(&push->task, out, msg, payload,
+		   push->kind == TT_PS_PUSH_FIRST || push->kind == TT_PS_PUSH_UNCHANGED);
 }
 
 /* Send to every server in turn, until no server with work left has a free slot. */
@@ -235,11 +239,22 @@ static int send_rows(struct push *push)
 	return left ? -EAGAIN : 0;
 }
 
+static void note_refused(struct push *push, const struct tt_ps_out *out)
+{
+	const struct tt_ps_msg *msg = (const struct tt_ps_msg *)(const void *)out->staging;
+	const struct tt_ps_part *part = &push->task.table->part[out->link->index];
+
+	push->refused->piece[push->refused->n++] =
+		(struct tt_ps_piece){.offset = part->begin + msg->first, .count = msg->count};
+}
+
 static void told(struct tt_ps_task *task, struct tt_ps_out *out, const struct tt_ps_credit *credit,
 		 const void *data)
 {
 	if (task->table->rows)
 		tt_ps_places_told(task, &push_of(task)->places, out, credit, data);
+	else if (push_of(task)->refused && credit->tau)
+		note_refused(push_of(task), out);
 }
 
 /* ---- both ---- */
@@ -261,8 +276,9 @@ static void advance(struct tt_ps_task *task)
 
 static const struct tt_ps_task_ops push_ops = {.advance = advance, .answered = told};
 
-int tt_ps_push_now(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count,
-		   enum tt_ps_push_kind kind, const char *call, struct tutti_request **request)
+static int push_range(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count,
+		      enum tt_ps_push_kind kind, struct tt_ps_pieces *refused, const char *call,
+		      struct tutti_request **request)
 {
 	struct tt_ps_task *task;
 	struct push *push;
@@ -276,7 +292,21 @@ int tt_ps_push_now(struct tutti_ps_table *t, const void *buf, uint64_t offset, u
 	push->buf = buf;
 	push->offset = offset;
 	push->kind = kind;
+	push->refused = refused;
 	return tt_ps_task_start(task, request);
+}
+
+int tt_ps_push_now(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count,
+		   enum tt_ps_push_kind kind, const char *call, struct tutti_request **request)
+{
+	return push_range(t, buf, offset, count, kind, NULL, call, request);
+}
+
+int tt_ps_push_unchanged(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count,
+			 struct tt_ps_pieces *refused, const char *call)
+{
+	refused->n = 0;
+	return push_range(t, buf, offset, count, TT_PS_PUSH_UNCHANGED, refused, call, NULL);
 }
 
 static int push_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, const void *buf,

@@ -210,8 +210,10 @@ static void pushed(struct tt_ps_out *out, const struct tt_ps_msg *msg, uint64_t 
 		return;
 	t = out->link->ps->table[msg->table];
 	track = &t->track[out->link->index];
-	t->taus += tau;
-	t->answered += t->rows ? msg->count : 1;
+	if (msg->kind != TT_PS_PUSH_SAME) { /* which is applied with a tau of 0, or not at all */
+		t->taus += tau;
+		t->answered += t->rows ? msg->count : 1;
+	}
 	if (t->rows) {
 		for (i = 0; i < msg->count; i++) {
 			block = (uint64_t)place[i] * t->width / t->block_elems;

@@ -331,14 +331,14 @@ static int deaths_body(struct mp_job *job)
 	for (i = 0; i < times; i++) /* ranks 0 and 7 need their own lock, which the dead have */
 		MP_OK(tutti_pair_average(pair, TUTTI_PAIR_ANY, NULL));
 	TT_EXPECT(!learn(job, pair) && !meet_live(job, 10));
-	MP_OK(tutti_pair_state(pair, &state));
-	atomic_fetch_add(&word[11], (int)state.broken);
 	atomic_fetch_add(&word[12], (int)*x);
 	TT_EXPECT(!meet_live(job, 13));
 	for (i = 0; i < times; i++) {
 		MP_OK(tutti_pair_average(pair, TUTTI_PAIR_ANY, &with));
 		TT_EXPECT(!victim(with));
 	}
+	MP_OK(tutti_pair_state(pair, &state));
+	atomic_fetch_add(&word[11], (int)state.broken);
 	TT_EXPECT(!meet_live(job, 14));
 	atomic_fetch_add(&word[15], (int)*x);
 	TT_EXPECT(!meet_live(job, 16));
