@@ -59,8 +59,8 @@ struct tt_gossip_in {
 
 struct tt_gossip_out {
 	int rank;
-	uint64_t at; /* of this rank's slot in its window */
-	uint64_t sent;
+	uint64_t at;		/* of this rank's slot in its window */
+	uint64_t sent, version; /* how many posts, and which was the last */
 	struct tutti_request *put;
 	int staging; /* that put reads */
 	bool dead;
@@ -78,6 +78,7 @@ struct tutti_gossip {
 	uint64_t version;
 	char *staging; /* nout + 1 buffers of pool memory: one is always idle */
 	int *users;    /* puts that read each */
+	int newest;    /* which has the last post */
 	char *copy;    /* of a slot */
 	double *sum;
 	struct tutti_gossip_state state;

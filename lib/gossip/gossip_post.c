@@ -70,6 +70,7 @@ static int send_to(struct tutti_gossip *g, struct tt_gossip_out *out, int b)
 			 out->at + out->sent % 2 * g->pitch, &out->put);
 	if (err)
 		return put_over(g, out, err);
+	out->version = g->version;
 	out->sent++;
 	g->state.sent++;
 	g->state.bytes += size;
@@ -82,7 +83,7 @@ int tt_gossip_post(struct tutti_gossip *g, const void *x)
 
 	pthread_mutex_lock(&g->lock);
 	err = collect(g);
-	b = stage(g, x);
+	b = g->newest = stage(g, x);
 	g->state.posts++;
 	for (i = 0; i < g->nout && !err; i++)
 		err = send_to(g, &g->out[i], b);
@@ -91,17 +92,28 @@ int tt_gossip_post(struct tutti_gossip *g, const void *x)
 	return err ? err : end;
 }
 
+static int wait_for(struct tutti_gossip *g, struct tt_gossip_out *out)
+{
+	return out->put ? put_over(g, out, tutti_wait(&out->put)) : 0;
+}
+
+/* A neighbour that the last post has left out gets it now. */
+static int flush_to(struct tutti_gossip *g, struct tt_gossip_out *out)
+{
+	int err = wait_for(g, out);
+
+	if (!err && out->version != g->version)
+		err = send_to(g, out, g->newest);
+	return err ? err : wait_for(g, out);
+}
+
 int tt_gossip_flush(struct tutti_gossip *g)
 {
-	struct tt_gossip_out *out;
 	int i, end, err = 0;
 
 	pthread_mutex_lock(&g->lock);
 	for (i = 0; i < g->nout; i++) {
-		out = &g->out[i];
-		if (!out->put)
-			continue;
-		end = put_over(g, out, tutti_wait(&out->put));
+		end = flush_to(g, &g->out[i]);
 		err = err ? err : end;
 	}
 	pthread_mutex_unlock(&g->lock);

@@ -75,7 +75,7 @@ static uint64_t wanted(const struct try *t, bool patient)
 static int try_once(struct try *t, bool patient)
 {
 	uint64_t want = wanted(t, patient), old;
-	bool taken = want != t->word && holder_of(want) == t->me;
+	bool taken = holder_of(want) == t->me && holder_of(t->word) != t->me;
 	int err = tutti_compare_swap(t->pair->base.win, t->rank, t->word, want, 0, &old);
 
 	if (err)

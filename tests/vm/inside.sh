@@ -451,6 +451,11 @@ one_sided() {
 	program tests/mp/rma/test_strided verbs
 	program tests/mp/rma/test_put_layout verbs
 }
+gossip() {
+	program tests/mp/gossip/test_gossip verbs
+	program tests/mp/gossip/test_pair verbs
+	program tests/mp/gossip/test_elastic verbs
+}
 parameter_server() {
 	program tests/mp/ps/test_ps verbs
 	program tests/mp/ps/test_ps_hammer verbs
@@ -516,6 +521,7 @@ run random_programs random_programs
 run zero_copy zero_copy
 run cache cache
 run one_sided one_sided
+run gossip gossip
 run parameter_server parameter_server
 run messages messages
 run death death

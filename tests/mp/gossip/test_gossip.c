@@ -346,6 +346,7 @@ static int stopped_body(struct mp_job *job)
 	float *x = calloc(count, sizeof(*x));
 	struct tutti_gossip_config config;
 	struct tutti_gossip *g;
+	uint64_t version;
 	struct ring ring;
 	double end;
 
@@ -364,6 +365,14 @@ static int stopped_body(struct mp_job *job)
 		TT_EXPECT(state.skipped);
 		TT_EXPECT(state.sent + state.skipped == state.posts);
 		MP_OK(tutti_gossip_flush(g));
+		MP_OK(tutti_gossip_state(g, &state));
+		atomic_store(&job->shared->word[5], (int)state.posts);
+	}
+	mp_meet(job);
+	if (job->rank == 1) { /* the last post has come, also if it was left out at first */
+		MP_OK(tutti_gossip_mix(g, x));
+		MP_OK(tutti_gossip_versions(g, &version));
+		TT_EXPECT(version == (uint64_t)atomic_load(&job->shared->word[5]));
 	}
 	mp_meet(job);
 	free(x);
