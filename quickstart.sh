@@ -15,7 +15,8 @@ build_packages="gcc g++ make autoconf automake libtool pkg-config libsodium-dev 
 check_packages="libcunit1-dev mandoc valgrind strace iproute2 nftables procps cpio
 	gnuplot-nox qemu-system-x86 busybox-static rdma-core perftest util-linux xz-utils
 	mpich libmpich-dev openmpi-bin libopenmpi-dev clang clang-format libclang-rt-14-dev
-	libreadline8 jq python3-numpy python3-pytest python3-setuptools python3-wheel python3-pip"
+	libreadline8 jq python3-numpy python3-pytest python3-setuptools python3-wheel python3-pip
+	cmake abigail-tools"
 full_packages="gcc-aarch64-linux-gnu qemu-user"
 
 say()
@@ -174,8 +175,9 @@ main_job()
 {
 	PATH=$PWD/build/install/bin:$PATH
 	export PATH
-	say "tutti_run -n 4 train_digits"
-	tutti_run -n 4 train_digits || die "the training failed"
+	demo=build/install/libexec/tutti/train_digits
+	say "tutti_run -n 4 $demo"
+	tutti_run -n 4 $demo || die "the training failed"
 	say "tutti_run -n 2 tutti_perf allreduce -b 8 -e 64M -f 2"
 	tutti_run -n 2 tutti_perf allreduce -b 8 -e 64M -f 2 || die "tutti_perf failed"
 	say "done; the programs are in build/install/bin"

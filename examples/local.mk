@@ -13,8 +13,20 @@ halo_LDADD = libtutti.la
 hello_SOURCES = examples/hello.c
 hello_LDADD = libtutti.la
 
+# Programs to show what tutti does, which are in no PATH.
+demodir = $(pkglibexecdir)
+demo_PROGRAMS =
+
+examplesdir = $(docdir)/examples
+dist_examples_DATA = examples/hello.c examples/halo.c examples/logreg.c examples/glove.c \
+	examples/ps_digits.c examples/train_digits.c examples/train_elastic.c examples/trainer.c \
+	examples/trainer.h examples/train_options.c examples/train_options.h examples/mlp.c \
+	examples/mlp.h examples/digits.c examples/digits.h examples/texts.c examples/texts.h \
+	examples/random.c examples/random.h examples/coded_sum.c examples/coded_sum.h \
+	examples/advise.c examples/advise.h examples/mpi_unique_id.c
+
 if HAVE_ZLIB
-bin_PROGRAMS += train_digits
+demo_PROGRAMS += train_digits
 TT_TRAINER = examples/trainer.c examples/trainer.h examples/train_options.c \
 	examples/train_options.h examples/coded_sum.c examples/coded_sum.h \
 	examples/mlp.c examples/mlp.h examples/digits.c examples/digits.h examples/random.c \
@@ -37,6 +49,3 @@ ps_digits_SOURCES = examples/ps_digits.c examples/mlp.c examples/mlp.h examples/
 ps_digits_CPPFLAGS = $(AM_CPPFLAGS) $(ZLIB_CFLAGS) -DPKGDATADIR=\"$(pkgdatadir)\"
 ps_digits_LDADD = libtutti.la $(ZLIB_LIBS) -lm
 endif
-
-# Built by its test alone: it needs an MPI.
-EXTRA_DIST += examples/mpi_unique_id.c

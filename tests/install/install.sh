@@ -168,6 +168,48 @@ test_missing_library()
 	done
 }
 
+# A project that says find_package(tutti), with the installation moved elsewhere.
+test_cmake()
+{
+	command -v cmake >/dev/null || skip "there is no cmake"
+	[ -f "$root/lib/libtutti.so" ] || skip "there is no shared library"
+	[ -z "$sanitized" ] || skip "a sanitizer's library comes with the program"
+	mkdir "$tmp/project"
+	cp "$TT_SRC/tests/install/program.c" "$TT_SRC/tests/install/train_program.c" "$tmp/project"
+	cat >"$tmp/project/CMakeLists.txt" <<-'END'
+		cmake_minimum_required(VERSION 3.16)
+		project(program C)
+		find_package(tutti ${WANTED} REQUIRED)
+		message(STATUS "tutti ${tutti_VERSION}")
+		add_executable(program program.c)
+		target_link_libraries(program tutti::tutti)
+		add_executable(train_program train_program.c)
+		target_link_libraries(train_program tutti::train)
+	END
+	version=$(sed -n 's/^VERSION = //p' "$TT_BUILD/Makefile")
+	for wanted in "$version" "${version%.*}"; do
+		cmake -S "$tmp/project" -B "$tmp/cmake" -DCMAKE_PREFIX_PATH="$root" \
+			-DWANTED="$wanted" >"$tmp/out" 2>&1 || die "$(cat "$tmp/out")"
+		grep -q "tutti $version" "$tmp/out" || die "$(cat "$tmp/out")"
+	done
+	cmake --build "$tmp/cmake" >"$tmp/out" 2>&1 || die "$(cat "$tmp/out")"
+	runs "$tmp/cmake/program"
+	for wanted in 99.0 "${version%.*}.99"; do
+		! cmake -S "$tmp/project" -B "$tmp/other" -DCMAKE_PREFIX_PATH="$root" \
+			-DWANTED="$wanted" >"$tmp/out" 2>&1 || die "version $wanted was found"
+		grep -q "$wanted" "$tmp/out" || die "$(cat "$tmp/out")"
+	done
+}
+
+# Demos are not in bin; the sources of the examples are among the documents.
+test_examples()
+{
+	[ ! -e "$root/bin/train_digits" ] || die "train_digits is in bin"
+	[ ! -x "$TT_BUILD/train_digits" ] || [ -x "$root/libexec/tutti/train_digits" ] ||
+		die "train_digits is not in libexec"
+	cmp "$TT_SRC/examples/hello.c" "$root/share/doc/tutti/examples/hello.c" || die "no hello.c"
+}
+
 test_uninstall()
 {
 	make -C "$TT_BUILD" uninstall DESTDIR="$tmp/stage" >"$tmp/uninstall.log" 2>&1 ||
@@ -176,7 +218,7 @@ test_uninstall()
 	[ -z "$left" ] || die "left behind: $left"
 }
 
-for t in headers shared cxx static train programs missing_library uninstall; do
+for t in headers shared cxx static train programs missing_library cmake examples uninstall; do
 	run $t test_$t
 done
 finish

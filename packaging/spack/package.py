@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""
+Spack recipe: copy it to packages/tutti/ of a repository of your own (spack repo create), then, in
+the sources of tutti: spack dev-build tutti@main
+"""
+
+from spack.package import *
+
+
+class Tutti(AutotoolsPackage):
+    """Communication runtime for distributed training: collectives, messages, one-sided access and
+    a parameter server over shared memory, RDMA (verbs) and libfabric."""
+
+    version("main")
+
+    license("BSD-3-Clause")
+
+    variant("verbs", default=True, description="Build the transport verbs")
+    variant("ofi", default=True, description="Build the transport over libfabric")
+    variant("examples", default=True, description="Build the training examples on digits")
+
+    depends_on("c", type="build")
+    depends_on("cxx", type="build")
+    depends_on("autoconf@2.71:", type="build")
+    depends_on("automake", type="build")
+    depends_on("libtool", type="build")
+    depends_on("pkgconfig", type="build")
+    depends_on("libsodium")
+    depends_on("xxhash")
+    depends_on("jansson")
+    depends_on("numactl")
+    depends_on("rdma-core", when="+verbs")
+    depends_on("libfabric", when="+ofi")
+    depends_on("zlib-api", when="+examples")
+
+    def autoreconf(self, spec, prefix):
+        Executable("./autogen.sh")()
+
+    def configure_args(self):
+        return self.with_or_without("verbs") + self.with_or_without("ofi")
