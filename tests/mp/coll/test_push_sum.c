@@ -181,6 +181,7 @@ static int death_body(struct mp_job *job)
 	int t, r;
 
 	TT_EXPECT(!begin(job, 3, &p));
+	mp_meet(job); /* no rank is still making its state */
 	MP_OK(tutti_graph_exponential(job->n, &g));
 	for (t = 0; t < 50; t++)
 		MP_OK(tutti_push_sum_step(p, g, 0));
