@@ -318,7 +318,13 @@ enum tutti_coll {
 struct tutti_codec;    /* tutti/codec.h */
 struct tutti_feedback; /* tutti/feedback.h */
 
-#define TUTTI_CALL_PERSISTENT 1u /* flags: as the _init form */
+/* flags */
+#define TUTTI_CALL_PERSISTENT 1u /* as the _init form */
+/*
+ * As the blocking form, by a caller that only tests the request until its end and may do other
+ * short work between the tests. *request becomes NULL if the call has ended already.
+ */
+#define TUTTI_CALL_POLL 2u
 
 /*
  * A collective with its options. Fields that a collective does not have are 0. Later versions

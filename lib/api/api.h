@@ -30,6 +30,8 @@ static inline int tt_coll_run(struct tutti_comm *comm, struct tt_call call)
 }
 int tt_coll_start(struct tutti_comm *comm, struct tt_call call, struct tutti_request **request);
 int tt_coll_init(struct tutti_comm *comm, struct tt_call call, struct tutti_request **request);
+/* As the blocking form; what does not end at once is left to the caller: TUTTI_CALL_POLL. */
+int tt_coll_poll(struct tutti_comm *comm, struct tt_call call, struct tutti_request **request);
 /* All three forms; request NULL: blocking. */
 int tt_coll_with(struct tutti_comm *comm, struct tt_call call,
 		 const struct tt_call_options *options, bool persistent,

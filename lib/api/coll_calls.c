@@ -70,18 +70,42 @@ static int run_request(struct tutti_comm *comm, struct tt_call *call,
 	return err || !req ? err : tt_request_finish(&req);
 }
 
-int tt_call_run(struct tutti_comm *comm, struct tt_call *call)
+/*
+ * As a blocking call, which the caller waits for afterwards: *out becomes its request, or NULL if
+ * it is done.
+ */
+static int run_or_start(struct tutti_comm *comm, struct tt_call *call, struct tutti_request **out)
 {
 	struct tutti_request *req = NULL;
 	int err = tt_check_call(comm, call);
 
-	if (err)
-		return err == TT_NEGATIVE ? run_request(comm, call, NULL) : err;
+	if (err && err != TT_NEGATIVE)
+		return err;
 	call->blocking = !tt_group_is_open();
-	err = call->blocking ? tt_short_run(comm, call, &req) : TT_SHORT_NOT;
+	if (err == TT_NEGATIVE)
+		err = launch(comm, call, false, NULL, &req);
+	else if (call->blocking)
+		err = tt_short_run(comm, call, &req);
+	else
+		err = TT_SHORT_NOT;
 	if (err == TT_SHORT_NOT)
 		err = launch_checked(comm, call, false, NULL, &req);
+	if (!err)
+		*out = req;
+	return err;
+}
+
+int tt_call_run(struct tutti_comm *comm, struct tt_call *call)
+{
+	struct tutti_request *req = NULL;
+	int err = run_or_start(comm, call, &req);
+
 	return err || !req ? err : tt_request_finish(&req);
+}
+
+int tt_coll_poll(struct tutti_comm *comm, struct tt_call call, struct tutti_request **request)
+{
+	return run_or_start(comm, &call, request);
 }
 
 int tt_call_unchecked(struct tutti_comm *comm, const struct tt_call *call)

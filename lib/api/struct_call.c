@@ -31,6 +31,7 @@ static const struct field {
 	FIELD(quorum),	   FIELD(cutoff_ms),  FIELD(pad),      FIELD(codec),	  FIELD(feedback),
 #undef FIELD
 };
+#define FLAGS (TUTTI_CALL_PERSISTENT | TUTTI_CALL_POLL)
 #define FIELDS (sizeof(fields) / sizeof(fields[0]))
 enum {
 	SEND = 1 << 0,
@@ -70,14 +71,13 @@ static unsigned fields_of(enum tt_coll coll)
 	return has[coll];
 }
 
+/* len: 4 or 8, the size of a field */
 static bool is_zero(const void *data, size_t len)
 {
-	const char *p = data;
-	size_t i;
+	uint64_t word = 0;
 
-	for (i = 0; i < len && !p[i]; i++)
-		;
-	return i == len;
+	memcpy(&word, data, len == 8 ? 8 : 4);
+	return !word;
 }
 
 static int check_unused(const struct tutti_call *c)
@@ -107,12 +107,15 @@ static int check_struct(const struct tutti_call *c, const struct tutti_request *
 {
 	if (c->coll < TUTTI_COLL_ALLREDUCE || c->coll > TUTTI_COLL_EXSCAN)
 		return tt_fail(-EINVAL, "tutti_call: coll: %d is not a collective", (int)c->coll);
-	if (c->flags & ~TUTTI_CALL_PERSISTENT)
-		return tt_fail(-EINVAL, "tutti_call: flags: 0x%x is unknown",
-			       c->flags & ~TUTTI_CALL_PERSISTENT);
-	if (c->flags & TUTTI_CALL_PERSISTENT && !request)
-		return tt_fail(-EINVAL, "tutti_call: request is NULL, but flags has "
+	if (c->flags & ~FLAGS)
+		return tt_fail(-EINVAL, "tutti_call: flags: 0x%x is unknown", c->flags & ~FLAGS);
+	if (c->flags == FLAGS)
+		return tt_fail(-EINVAL, "tutti_call: flags: TUTTI_CALL_POLL does not go with "
 					"TUTTI_CALL_PERSISTENT");
+	if (c->flags && !request)
+		return tt_fail(-EINVAL, "tutti_call: request is NULL, but flags has %s",
+			       c->flags & TUTTI_CALL_POLL ? "TUTTI_CALL_POLL"
+							  : "TUTTI_CALL_PERSISTENT");
 	if (c->timeout_ms < TUTTI_NEVER)
 		return tt_fail(-EINVAL,
 			       "tutti_call: timeout_ms is %d; it must be 0 or more, or TUTTI_NEVER",
@@ -239,6 +242,7 @@ int tutti_call(struct tutti_comm *comm, const struct tutti_call *c, struct tutti
 		}
 		call.feedback = c->feedback;
 	}
+	call.blocking = c->flags & TUTTI_CALL_POLL && !tt_group_is_open();
 	if (c->timeout_ms || c->priority || c->codec)
 		return tt_coll_with(comm, call,
 				    &(struct tt_call_options){.timeout_ms = c->timeout_ms,
@@ -246,5 +250,7 @@ int tutti_call(struct tutti_comm *comm, const struct tutti_call *c, struct tutti
 				    persistent, request);
 	if (!request)
 		return tt_coll_run(comm, call);
+	if (c->flags & TUTTI_CALL_POLL)
+		return tt_coll_poll(comm, call, request);
 	return persistent ? tt_coll_init(comm, call, request) : tt_coll_start(comm, call, request);
 }

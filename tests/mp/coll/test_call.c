@@ -9,6 +9,8 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 static int each(struct mp_job *job)
 {
@@ -73,6 +75,48 @@ static int mixed(struct mp_job *job)
 	return 0;
 }
 
+/* Polled calls have the results of blocking ones of other ranks, also where a rank is late. */
+static int polled(struct mp_job *job)
+{
+	size_t sizes[] = {1, 300, 5000, 400000}, i, k;
+	float *in = malloc(400000 * sizeof(*in)), *out = malloc(400000 * sizeof(*out));
+	int times, done;
+
+	TT_EXPECT(in && out);
+	for (i = 0; i < 400000; i++)
+		in[i] = (float)(i % 1000 + (size_t)job->rank);
+	for (times = 0; times < 20; times++)
+		for (i = 0; i < 4; i++) {
+			struct tutti_call call = {.size = sizeof(call),
+						  .coll = TUTTI_COLL_ALLREDUCE,
+						  .flags = TUTTI_CALL_POLL,
+						  .sendbuf = in,
+						  .recvbuf = out,
+						  .count = sizes[i],
+						  .timeout_ms = times % 5 == 4 ? 60000 : 0,
+						  .datatype = TUTTI_FLOAT32};
+			struct tutti_request *req = (void *)job;
+
+			if (times % 3 == 2 && job->rank == job->n - 1) {
+				usleep(2000);
+				MP_OK(tutti_allreduce(in, out, sizes[i], TUTTI_FLOAT32, TUTTI_SUM,
+						      job->world));
+				req = NULL;
+			} else {
+				MP_OK(tutti_call(job->world, &call, &req));
+			}
+			for (done = !req; !done;)
+				MP_OK(tutti_test(&req, &done));
+			TT_EXPECT(!req);
+			for (k = 0; k < sizes[i]; k++)
+				TT_EXPECT(out[k] == (float)(k % 1000) * (float)job->n +
+							    (float)(job->n * (job->n - 1) / 2));
+		}
+	free(in);
+	free(out);
+	return 0;
+}
+
 /* A struct with one field changed. */
 #define WRONG(word, ...)                                                                           \
 	do {                                                                                       \
@@ -130,9 +174,13 @@ static int refused(struct mp_job *job)
 	WRONG("operator", c.op = (enum tutti_op)99);
 	WRONG("recvbuf is NULL", c.recvbuf = NULL);
 	WRONG("root 9", c.coll = TUTTI_COLL_REDUCE; c.root = 9);
+	WRONG("does not go with", c.flags = TUTTI_CALL_PERSISTENT | TUTTI_CALL_POLL);
 	call.flags = TUTTI_CALL_PERSISTENT;
 	MP_ERR(tutti_call(job->world, &call, NULL), -EINVAL);
 	MP_SAID("request is NULL");
+	call.flags = TUTTI_CALL_POLL;
+	MP_ERR(tutti_call(job->world, &call, NULL), -EINVAL);
+	MP_SAID("request is NULL, but flags has TUTTI_CALL_POLL");
 	call.flags = 0;
 	/* of a later version */
 	memset(&longer, 0, sizeof(longer));
@@ -150,12 +198,14 @@ static void all_on(const char *env)
 {
 	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = each));
 	TT_CHECK(!MP_RUN(.n = 2, .env = env, .fn = mixed));
+	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = polled));
 }
 
 static void self(void)
 {
 	TT_CHECK(!MP_RUN(.n = 1, .fn = each));
 	TT_CHECK(!MP_RUN(.n = 1, .fn = mixed));
+	TT_CHECK(!MP_RUN(.n = 1, .fn = polled));
 }
 
 static void node(void)
