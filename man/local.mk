@@ -13,7 +13,7 @@ dist_man_MANS += man/tutti_partial_create.3 man/tutti_partial_allreduce.3 \
 
 dist_man_MANS += \
 	man/tutti_info.1 man/tutti_run.1 man/tutti_sim.1 man/tutti_explain.1 man/tutti_tune.1 \
-	man/tutti.7 man/tutti_errors.7 man/tutti_transport.7 man/tutti_fault.7 \
+	man/tutti.7 man/tutti_errors.7 man/tutti_mpi.7 man/tutti_transport.7 man/tutti_fault.7 \
 	man/tutti_security.7 \
 	man/tutti_accumulate.3 \
 	man/tutti_allgather.3 \

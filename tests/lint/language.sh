@@ -72,7 +72,7 @@ text()
 {
 	pattern=$1
 	shift
-	grep -rnE "$@" -e "$pattern" lib transports train include man tools perf examples \
+	grep -rnE "$@" -e "$pattern" lib transports train mpi include man tools perf examples \
 		tests doc README.md CONTRIBUTING.md SECURITY.md \
 		--include='*.[ch1-9]' --include='*.md'
 }

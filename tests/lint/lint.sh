@@ -50,7 +50,7 @@ include_rules()
 
 sources()
 {
-	find lib transports train tools perf examples man -name '*.[ch]' -o -name '*.def'
+	find lib transports train mpi tools perf examples man -name '*.[ch]' -o -name '*.def'
 }
 
 # included FILE: what it includes in quotes
@@ -301,7 +301,8 @@ test_lists()
 	bad=0
 	find . -path ./build -prune -o -name '*.mk' -exec cat {} + >"$tmp/all.mk"
 	cat Makefile.am >>"$tmp/all.mk"
-	for mk in $(find lib transports train tools perf examples man doc tests -name '*.mk'); do
+	for mk in $(find lib transports train mpi tools perf examples man doc tests \
+		-name '*.mk'); do
 		grep -qx "include $mk" "$tmp/all.mk" ||
 			{ echo "$mk is included nowhere"; bad=1; }
 	done

@@ -13,3 +13,10 @@ TESTS += tests/mp/programs/elastic.sh tests/mp/programs/digits.sh tests/mp/progr
 	tests/mp/programs/trained.sh tests/mp/programs/perf.sh tests/mp/programs/tune.sh \
 	tests/mp/programs/mpi.sh tests/mp/programs/cluster.sh tests/mp/programs/compare.sh \
 	tests/mp/programs/gpt.sh
+
+# The libraries to preload under MPI programs; the programs are built by the tests.
+EXTRA_DIST += tests/mp/programs/mpi_colls.c tests/mp/programs/mpi_moves.c \
+	tests/mp/programs/mpi_reductions.c tests/mp/programs/mpi_cases.h \
+	tests/mp/programs/mpi_fortran.f90 tests/mp/programs/mpi4py_colls.py
+dist_check_SCRIPTS += tests/mp/programs/preload.sh tests/mp/programs/preload_codes.sh
+TESTS += tests/mp/programs/preload.sh tests/mp/programs/preload_codes.sh

@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The collectives that combine. Operator, datatype and count are the same at all ranks. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "mpi/preload.h"
+
+/* The communicator if the call is taken, which then has datatype, op and count. */
+static struct tm_comm *take(enum tm_coll coll, int count, MPI_Datatype datatype, MPI_Op op,
+			    MPI_Comm comm, struct tutti_call *call)
+{
+	struct tm_comm *c = tm_comm_of(comm);
+	const struct tm_type *type;
+	int code;
+
+	if (!c->tutti) {
+		tm_passed(coll, TM_COMM);
+		return NULL;
+	}
+	type = tm_type_of(datatype);
+	code = tm_op_of(op);
+	if (!type || code < 0 || !(type->ops & 1u << code) || count <= 0) {
+		tm_passed(coll, TM_KIND);
+		return NULL;
+	}
+	if (!tm_takes(c, coll, (uint64_t)count * (uint64_t)type->bytes))
+		return NULL;
+	call->count = (size_t)count;
+	call->datatype = (enum tutti_datatype)type->tutti;
+	call->op = (enum tutti_op)code;
+	return c;
+}
+
+static const void *sent(const void *buf)
+{
+	return buf == MPI_IN_PLACE ? TUTTI_IN_PLACE : buf;
+}
+
+static int tm_Allreduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
+			MPI_Op op, MPI_Comm comm)
+{
+	struct tutti_call call = {.coll = TUTTI_COLL_ALLREDUCE};
+	struct tm_comm *c = take(TM_ALLREDUCE, count, datatype, op, comm, &call);
+
+	if (!c)
+		return tm_real.Allreduce(sendbuf, recvbuf, count, datatype, op, comm);
+	call.sendbuf = sent(sendbuf);
+	call.recvbuf = recvbuf;
+	return tm_run(c, TM_ALLREDUCE, &call);
+}
+TM_ENTRY(Allreduce,
+	 (const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
+	  MPI_Comm comm),
+	 (sendbuf, recvbuf, count, datatype, op, comm))
+
+static int tm_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
+		     MPI_Op op, int root, MPI_Comm comm)
+{
+	struct tutti_call call = {.coll = TUTTI_COLL_REDUCE, .root = root};
+	struct tm_comm *c = take(TM_REDUCE, count, datatype, op, comm, &call);
+
+	if (!c || root < 0 || root >= c->size)
+		return tm_real.Reduce(sendbuf, recvbuf, count, datatype, op, root, comm);
+	call.sendbuf = sent(sendbuf);
+	call.recvbuf = c->rank == root ? recvbuf : NULL;
+	return tm_run(c, TM_REDUCE, &call);
+}
+TM_ENTRY(Reduce,
+	 (const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op, int root,
+	  MPI_Comm comm),
+	 (sendbuf, recvbuf, count, datatype, op, root, comm))
+
+static int tm_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int count,
+				   MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
+{
+	struct tutti_call call = {.coll = TUTTI_COLL_REDUCE_SCATTER_BLOCK};
+	struct tm_comm *c = take(TM_REDUCE_SCATTER_BLOCK, count, datatype, op, comm, &call);
+
+	if (!c)
+		return tm_real.Reduce_scatter_block(sendbuf, recvbuf, count, datatype, op, comm);
+	call.sendbuf = sent(sendbuf);
+	call.recvbuf = recvbuf;
+	return tm_run(c, TM_REDUCE_SCATTER_BLOCK, &call);
+}
+TM_ENTRY(Reduce_scatter_block,
+	 (const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
+	  MPI_Comm comm),
+	 (sendbuf, recvbuf, count, datatype, op, comm))
+
+/* The mean block, rounded up; 0 if a count is negative or all are 0. */
+static int mean_count(const int *counts, int n)
+{
+	int64_t sum = 0;
+	int i;
+
+	for (i = 0; i < n; i++) {
+		if (counts[i] < 0)
+			return 0;
+		sum += counts[i];
+	}
+	return (int)((sum + n - 1) / n);
+}
+
+static int tm_Reduce_scatter(const void *sendbuf, void *recvbuf, const int *counts,
+			     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
+{
+	struct tutti_call call = {.coll = TUTTI_COLL_REDUCE_SCATTER};
+	int n = tm_comm_of(comm)->size, i, err;
+	struct tm_comm *c =
+		take(TM_REDUCE_SCATTER, n ? mean_count(counts, n) : 0, datatype, op, comm, &call);
+	size_t *list;
+
+	if (!c)
+		return tm_real.Reduce_scatter(sendbuf, recvbuf, counts, datatype, op, comm);
+	list = malloc((size_t)n * sizeof(*list));
+	if (!list)
+		return tm_fail(c, MPI_ERR_NO_MEM, "no memory for a reduce-scatter");
+	for (i = 0; i < n; i++)
+		list[i] = (size_t)counts[i];
+	call.count = 0;
+	call.recvcounts = list;
+	call.sendbuf = sent(sendbuf);
+	call.recvbuf = recvbuf ? recvbuf : list; /* where this rank gets nothing */
+	err = tm_run(c, TM_REDUCE_SCATTER, &call);
+	free(list);
+	return err;
+}
+TM_ENTRY(Reduce_scatter,
+	 (const void *sendbuf, void *recvbuf, const int *counts, MPI_Datatype datatype, MPI_Op op,
+	  MPI_Comm comm),
+	 (sendbuf, recvbuf, counts, datatype, op, comm))
+
+/* MPI lets each rank choose whether it is in place; tutti has one choice for all. */
+static int run_scan(struct tm_comm *c, enum tm_coll coll, struct tutti_call *call,
+		    const void *sendbuf, void *recvbuf)
+{
+	size_t len = call->count * tutti_datatype_size(call->datatype);
+	void *copy = NULL;
+	int err;
+
+	if (sendbuf == MPI_IN_PLACE) {
+		copy = malloc(len);
+		if (!copy)
+			return tm_fail(c, MPI_ERR_NO_MEM, "no memory for a scan");
+		memcpy(copy, recvbuf, len);
+	}
+	call->sendbuf = copy ? copy : sendbuf;
+	call->recvbuf = recvbuf;
+	err = tm_run(c, coll, call);
+	free(copy);
+	return err;
+}
+
+static int tm_Scan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
+		   MPI_Comm comm)
+{
+	struct tutti_call call = {.coll = TUTTI_COLL_SCAN};
+	struct tm_comm *c = take(TM_SCAN, count, datatype, op, comm, &call);
+
+	return c ? run_scan(c, TM_SCAN, &call, sendbuf, recvbuf)
+		 : tm_real.Scan(sendbuf, recvbuf, count, datatype, op, comm);
+}
+TM_ENTRY(Scan,
+	 (const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
+	  MPI_Comm comm),
+	 (sendbuf, recvbuf, count, datatype, op, comm))
+
+static int tm_Exscan(const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype,
+		     MPI_Op op, MPI_Comm comm)
+{
+	struct tutti_call call = {.coll = TUTTI_COLL_EXSCAN};
+	struct tm_comm *c = take(TM_EXSCAN, count, datatype, op, comm, &call);
+
+	return c ? run_scan(c, TM_EXSCAN, &call, sendbuf, recvbuf)
+		 : tm_real.Exscan(sendbuf, recvbuf, count, datatype, op, comm);
+}
+TM_ENTRY(Exscan,
+	 (const void *sendbuf, void *recvbuf, int count, MPI_Datatype datatype, MPI_Op op,
+	  MPI_Comm comm),
+	 (sendbuf, recvbuf, count, datatype, op, comm))

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The v forms. Their counts are known to some ranks only, so all calls on a communicator are taken
+ * or none.
+ */
+#include "mpi/preload.h"
+
+static bool take(const struct tm_comm *c, enum tm_coll coll)
+{
+	const struct tm_range *range = &tm_job.settings.take[coll];
+
+	if (c->tutti && range->min <= range->max)
+		return true;
+	tm_passed(coll, c->tutti ? TM_SIZE : TM_COMM);
+	return false;
+}
+
+static void init(struct tm_side *s, const void *buf, int n, const int *counts, const int *displs,
+		 MPI_Datatype type)
+{
+	tm_side_init(s, buf, n, 0, type);
+	s->counts = counts;
+	s->displs = displs;
+}
+
+/* As in entry_move.c; sides with counts have them in bytes from tm_side_begin on. */
+static int run(struct tm_comm *c, enum tm_coll coll, struct tutti_call *call, struct tm_side *send,
+	       struct tm_side *recv)
+{
+	int err = send ? send->err : MPI_SUCCESS, end = MPI_SUCCESS;
+
+	if (!err && recv)
+		err = recv->err;
+	if (!err && send)
+		err = tm_side_begin(send, true, c->comm);
+	if (!err && recv)
+		err = tm_side_begin(recv, !send, c->comm);
+	if (err) {
+		err = tm_fail(c, err, "cannot pack what it sends");
+	} else {
+		if (send) {
+			call->sendbuf = send->data;
+			call->sendcounts = send->bytes;
+			call->senddispls = send->offsets;
+		}
+		if (recv) {
+			call->recvbuf = recv->data;
+			call->recvcounts = recv->bytes;
+			call->recvdispls = recv->offsets;
+		}
+		call->datatype = TUTTI_UINT8;
+		err = tm_run(c, coll, call);
+	}
+	if (recv)
+		end = tm_side_end(recv, !err, c->comm);
+	if (send)
+		tm_side_end(send, false, c->comm);
+	return err ? err : end;
+}
+
+static int tm_Gatherv(const void *sendbuf, int scount, MPI_Datatype stype, void *recvbuf,
+		      const int *rcounts, const int *displs, MPI_Datatype rtype, int root,
+		      MPI_Comm comm)
+{
+	struct tutti_call call = {.coll = TUTTI_COLL_GATHERV, .root = root};
+	struct tm_comm *c = tm_comm_of(comm);
+	bool is_root = c->rank == root, in_place = is_root && sendbuf == MPI_IN_PLACE;
+	struct tm_side send, recv;
+
+	if (!take(c, TM_GATHERV) || root < 0 || root >= c->size)
+		return tm_real.Gatherv(sendbuf, scount, stype, recvbuf, rcounts, displs, rtype,
+				       root, comm);
+	if (is_root)
+		init(&recv, recvbuf, c->size, rcounts, displs, rtype);
+	if (!in_place)
+		tm_side_init(&send, sendbuf, 1, scount, stype);
+	call.count = in_place ? (size_t)rcounts[root] * recv.size : tm_side_block(&send);
+	if (in_place)
+		call.sendbuf = TUTTI_IN_PLACE;
+	return run(c, TM_GATHERV, &call, in_place ? NULL : &send, is_root ? &recv : NULL);
+}
+TM_ENTRY(Gatherv,
+	 (const void *sendbuf, int scount, MPI_Datatype stype, void *recvbuf, const int *rcounts,
+	  const int *displs, MPI_Datatype rtype, int root, MPI_Comm comm),
+	 (sendbuf, scount, stype, recvbuf, rcounts, displs, rtype, root, comm))
+
+static int tm_Scatterv(const void *sendbuf, const int *scounts, const int *displs,
+		       MPI_Datatype stype, void *recvbuf, int rcount, MPI_Datatype rtype, int root,
+		       MPI_Comm comm)
+{
+	struct tutti_call call = {.coll = TUTTI_COLL_SCATTERV, .root = root};
+	struct tm_comm *c = tm_comm_of(comm);
+	bool is_root = c->rank == root, in_place = is_root && recvbuf == MPI_IN_PLACE;
+	struct tm_side send, recv;
+
+	if (!take(c, TM_SCATTERV) || root < 0 || root >= c->size)
+		return tm_real.Scatterv(sendbuf, scounts, displs, stype, recvbuf, rcount, rtype,
+					root, comm);
+	if (is_root)
+		init(&send, sendbuf, c->size, scounts, displs, stype);
+	if (!in_place)
+		tm_side_init(&recv, recvbuf, 1, rcount, rtype);
+	call.count = in_place ? (size_t)scounts[root] * send.size : tm_side_block(&recv);
+	if (in_place)
+		call.recvbuf = TUTTI_IN_PLACE;
+	return run(c, TM_SCATTERV, &call, is_root ? &send : NULL, in_place ? NULL : &recv);
+}
+TM_ENTRY(Scatterv,
+	 (const void *sendbuf, const int *scounts, const int *displs, MPI_Datatype stype,
+	  void *recvbuf, int rcount, MPI_Datatype rtype, int root, MPI_Comm comm),
+	 (sendbuf, scounts, displs, stype, recvbuf, rcount, rtype, root, comm))
+
+static int tm_Allgatherv(const void *sendbuf, int scount, MPI_Datatype stype, void *recvbuf,
+			 const int *rcounts, const int *displs, MPI_Datatype rtype, MPI_Comm comm)
+{
+	struct tutti_call call = {.coll = TUTTI_COLL_ALLGATHERV};
+	struct tm_comm *c = tm_comm_of(comm);
+	bool in_place = sendbuf == MPI_IN_PLACE;
+	struct tm_side send, recv;
+
+	if (!take(c, TM_ALLGATHERV))
+		return tm_real.Allgatherv(sendbuf, scount, stype, recvbuf, rcounts, displs, rtype,
+					  comm);
+	init(&recv, recvbuf, c->size, rcounts, displs, rtype);
+	if (!in_place)
+		tm_side_init(&send, sendbuf, 1, scount, stype);
+	call.count = in_place ? (size_t)rcounts[c->rank] * recv.size : tm_side_block(&send);
+	if (in_place)
+		call.sendbuf = TUTTI_IN_PLACE;
+	return run(c, TM_ALLGATHERV, &call, in_place ? NULL : &send, &recv);
+}
+TM_ENTRY(Allgatherv,
+	 (const void *sendbuf, int scount, MPI_Datatype stype, void *recvbuf, const int *rcounts,
+	  const int *displs, MPI_Datatype rtype, MPI_Comm comm),
+	 (sendbuf, scount, stype, recvbuf, rcounts, displs, rtype, comm))
+
+static int tm_Alltoallv(const void *sendbuf, const int *scounts, const int *sdispls,
+			MPI_Datatype stype, void *recvbuf, const int *rcounts, const int *rdispls,
+			MPI_Datatype rtype, MPI_Comm comm)
+{
+	struct tutti_call call = {.coll = TUTTI_COLL_ALLTOALLV};
+	struct tm_comm *c = tm_comm_of(comm);
+	bool in_place = sendbuf == MPI_IN_PLACE;
+	struct tm_side send, recv;
+
+	if (!take(c, TM_ALLTOALLV))
+		return tm_real.Alltoallv(sendbuf, scounts, sdispls, stype, recvbuf, rcounts,
+					 rdispls, rtype, comm);
+	init(&recv, recvbuf, c->size, rcounts, rdispls, rtype);
+	if (!in_place)
+		init(&send, sendbuf, c->size, scounts, sdispls, stype);
+	if (in_place)
+		call.sendbuf = TUTTI_IN_PLACE;
+	return run(c, TM_ALLTOALLV, &call, in_place ? NULL : &send, &recv);
+}
+TM_ENTRY(Alltoallv,
+	 (const void *sendbuf, const int *scounts, const int *sdispls, MPI_Datatype stype,
+	  void *recvbuf, const int *rcounts, const int *rdispls, MPI_Datatype rtype, MPI_Comm comm),
+	 (sendbuf, scounts, sdispls, stype, recvbuf, rcounts, rdispls, rtype, comm))

@@ -1,0 +1,186 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * From MPI_Init, which joins a job of tutti of the ranks of MPI_COMM_WORLD, to MPI_Finalize. If a
+ * rank cannot join, no rank takes any call.
+ */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "mpi/preload.h"
+
+#define SET_UP_MS 60000 /* for calls that make communicators */
+
+#ifdef OPEN_MPI
+#define FLAVOR "Open MPI"
+#else
+#define FLAVOR "MPICH"
+#endif
+
+struct tm_real tm_real;
+struct tm_job tm_job;
+
+/* The next library is that of the MPI, whichever the program has. */
+static __attribute__((constructor)) void find_real(void)
+{
+#define X(id, name, text) tm_real.name = (__typeof__(tm_real.name))dlsym(RTLD_NEXT, "PMPI_" #name);
+	TM_COLLS(X)
+	X(, Init, )
+	X(, Init_thread, )
+	X(, Finalize, )
+#undef X
+}
+
+/* Handles of another MPI mean nothing to this library, so the program cannot go on. */
+static void check_mpi(void)
+{
+	int (*version)(char *, int *);
+	char text[MPI_MAX_LIBRARY_VERSION_STRING + 8192] = "";
+	int len = 0;
+
+	version = (int (*)(char *, int *))dlsym(RTLD_NEXT, "PMPI_Get_library_version");
+	if (version && !version(text, &len) && !strncmp(text, FLAVOR, strlen(FLAVOR)))
+		return;
+	text[strcspn(text, " ")] = 0;
+	fprintf(stderr,
+		"tutti_mpi: LD_PRELOAD has the library for " FLAVOR ", but the program runs %s; "
+		"load the library for that\n",
+		text[0] ? text : "another MPI");
+	exit(1);
+}
+
+static int gather(const void *send, void *recv, size_t len, void *arg)
+{
+	return tm_real.Allgather(send, (int)len, MPI_BYTE, recv, (int)len, MPI_BYTE, tm_job.own);
+}
+
+/* More ranks than cores on this host. */
+static bool is_crowded(void)
+{
+	MPI_Comm host;
+	int n = 1;
+
+	if (PMPI_Comm_split_type(tm_job.own, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &host))
+		return true;
+	PMPI_Comm_size(host, &n);
+	PMPI_Comm_free(&host);
+	return n > sysconf(_SC_NPROCESSORS_ONLN);
+}
+
+/* Elements are packed as they are, so that packed and plain ones are the same bytes. */
+static bool packs_plainly(void)
+{
+	int in[3] = {1, -2, 3}, out[6] = {0}, position = 0;
+
+	return !PMPI_Pack(in, 3, MPI_INT, out, sizeof(out), &position, tm_job.own) &&
+	       position == sizeof(in) && !memcmp(in, out, sizeof(in));
+}
+
+static int join(void)
+{
+	struct tutti_config config = {.size = sizeof(config),
+				      .nranks = tm_job.size,
+				      .rank = tm_job.rank,
+				      .allgather = gather,
+				      .timeout_ms = SET_UP_MS};
+
+	/* A rank that is late is normal in MPI. */
+	if (!getenv("TUTTI_LOG"))
+		config.log_level = TUTTI_LOG_ERROR;
+	return tutti_init(&config, &tm_job.ctx);
+}
+
+/* Whether a value is true at all ranks. */
+static bool all_of(bool mine)
+{
+	int can = mine, least = 0;
+
+	return !tm_real.Allreduce(&can, &least, 1, MPI_INT, MPI_MIN, tm_job.own) && least;
+}
+
+/* Collective over all ranks, which have agreed to take calls. */
+static bool start(void)
+{
+	int err, class;
+
+	tm_types_start();
+	tm_job.crowded = is_crowded();
+	err = PMPI_Comm_group(tm_job.own, &tm_job.group) || PMPI_Add_error_class(&class) ||
+	      PMPI_Add_error_code(class, &tm_job.error) || tm_comms_start() || !packs_plainly();
+	if (!all_of(!err))
+		return false;
+	err = join();
+	if (err && tm_job.rank == 0)
+		fprintf(stderr, "tutti_mpi: tutti_init failed: %s; the MPI makes all calls\n",
+			tutti_strerror(err));
+	if (all_of(!err))
+		return true;
+	if (!err)
+		tutti_finalize(tm_job.ctx);
+	return false;
+}
+
+static void after_init(void)
+{
+	if (PMPI_Comm_dup(MPI_COMM_WORLD, &tm_job.own))
+		return;
+	PMPI_Comm_rank(tm_job.own, &tm_job.rank);
+	PMPI_Comm_size(tm_job.own, &tm_job.size);
+	if (tm_job.rank == 0)
+		tm_settings_read(&tm_job.settings);
+	if (tm_job.size < 2 ||
+	    tm_real.Bcast(&tm_job.settings, sizeof(tm_job.settings), MPI_BYTE, 0, tm_job.own))
+		return;
+	tm_counting = tm_job.settings.summary;
+	tm_job.on = tm_job.settings.valid && start();
+}
+
+static void before_finalize(void)
+{
+	if (tm_job.own == MPI_COMM_NULL || !tm_job.size)
+		return;
+	if (tm_counting)
+		tm_summary_print();
+	if (tm_job.on) {
+		tm_real.Barrier(tm_job.own); /* a rank that waits here progresses the MPI */
+		tm_job.on = false;
+		tm_comms_stop();
+		tutti_finalize(tm_job.ctx);
+		PMPI_Group_free(&tm_job.group);
+	}
+	PMPI_Comm_free(&tm_job.own);
+}
+
+static int tm_Init(int *argc, char ***argv)
+{
+	int err;
+
+	check_mpi();
+	err = tm_real.Init(argc, argv);
+	if (!err)
+		after_init();
+	return err;
+}
+TM_ENTRY(Init, (int *argc, char ***argv), (argc, argv))
+
+static int tm_Init_thread(int *argc, char ***argv, int required, int *provided)
+{
+	int err;
+
+	check_mpi();
+	err = tm_real.Init_thread(argc, argv, required, provided);
+	if (!err)
+		after_init();
+	return err;
+}
+TM_ENTRY(Init_thread, (int *argc, char ***argv, int required, int *provided),
+	 (argc, argv, required, provided))
+
+static int tm_Finalize(void)
+{
+	before_finalize();
+	return tm_real.Finalize();
+}
+TM_ENTRY(Finalize, (void), ())

@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Which calls are taken over: a table of sizes for each collective, or TUTTI_MPI_TAKE. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "mpi/preload.h"
+
+const char *const tm_coll_names[TM_NUM_COLLS] = {
+#define X(id, name, text) [TM_##id] = text,
+	TM_COLLS(X)
+#undef X
+};
+
+#define ALL UINT64_MAX
+#define NONE                                                                                       \
+	{                                                                                          \
+		1, 0                                                                               \
+	}
+
+/*
+ * Bytes of the vector, of a block for gather, scatter, all-gather and all-to-all, of a block of the
+ * result for reduce-scatter; v forms are taken or not. What the MPIs do faster in ordinary memory
+ * is left out: doc/COMPARE.md.
+ */
+static const struct tm_range defaults[TM_NUM_COLLS] = {
+	[TM_ALLREDUCE] = {0, ALL},
+	[TM_REDUCE] = {0, ALL},
+	[TM_REDUCE_SCATTER] = {0, ALL},
+	[TM_REDUCE_SCATTER_BLOCK] = {0, ALL},
+	[TM_SCAN] = {0, ALL},
+	[TM_EXSCAN] = {0, ALL},
+	[TM_BARRIER] = {0, ALL},
+	[TM_BCAST] = {0, ALL},
+	[TM_GATHER] = {0, ALL},
+	[TM_SCATTER] = {0, ALL},
+	[TM_ALLGATHER] = {0, ALL},
+	[TM_ALLTOALL] = {0, ALL},
+	[TM_GATHERV] = NONE,
+	[TM_SCATTERV] = NONE,
+	[TM_ALLGATHERV] = {0, ALL},
+	[TM_ALLTOALLV] = NONE,
+};
+
+/* A number with K, M or G; NULL if it is none. */
+static const char *read_size(const char *p, uint64_t *value)
+{
+	static const char suffixes[] = "KMG";
+	const char *suffix;
+	char *end;
+
+	if (!isdigit((unsigned char)*p))
+		return NULL;
+	*value = strtoull(p, &end, 10);
+	suffix = *end ? strchr(suffixes, toupper((unsigned char)*end)) : NULL;
+	if (!suffix)
+		return end;
+	*value <<= 10 * (suffix - suffixes + 1);
+	return end + 1;
+}
+
+/* NAME, NAME=MIN- or NAME=MIN-MAX; all: every collective. */
+static bool read_item(const char *p, const char *end, struct tm_range *take)
+{
+	struct tm_range range = {0, ALL};
+	size_t len = strcspn(p, "=,");
+	int i, found = 0;
+
+	if (p[len] == '=') {
+		const char *q = read_size(p + len + 1, &range.min);
+
+		if (!q || *q != '-')
+			return false;
+		q++;
+		if (q != end)
+			q = read_size(q, &range.max);
+		if (q != end)
+			return false;
+	}
+	for (i = 0; i < TM_NUM_COLLS; i++)
+		if ((len == 3 && !memcmp(p, "all", 3)) ||
+		    (strlen(tm_coll_names[i]) == len && !memcmp(p, tm_coll_names[i], len))) {
+			take[i] = range;
+			found++;
+		}
+	return found;
+}
+
+static bool read_take(const char *text, struct tm_range *take)
+{
+	int i;
+
+	for (i = 0; i < TM_NUM_COLLS; i++)
+		take[i] = (struct tm_range)NONE;
+	if (!strcmp(text, "none"))
+		return true;
+	for (;;) {
+		const char *end = text + strcspn(text, ",");
+
+		if (!read_item(text, end, take)) {
+			fprintf(stderr,
+				"tutti_mpi: TUTTI_MPI_TAKE: '%.*s' is not NAME, NAME=MIN- or "
+				"NAME=MIN-MAX; see tutti_mpi(7); the MPI makes all calls\n",
+				(int)(end - text), text);
+			return false;
+		}
+		if (!*end)
+			return true;
+		text = end + 1;
+	}
+}
+
+void tm_settings_read(struct tm_settings *settings)
+{
+	const char *take = getenv("TUTTI_MPI_TAKE"), *summary = getenv("TUTTI_MPI_SUMMARY");
+
+	memset(settings, 0, sizeof(*settings));
+	memcpy(settings->take, defaults, sizeof(defaults));
+	settings->summary = summary && !strcmp(summary, "1");
+	settings->valid = !take || !*take || read_take(take, settings->take);
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The data that a rank sends or receives in a collective. tutti moves bytes. Elements that
+ * have gaps or another order in memory are packed here: other ranks may use plain ones for the same
+ * signature.
+ */
+#include <limits.h>
+#include <stdlib.h>
+
+#include "mpi/preload.h"
+
+void tm_side_init(struct tm_side *s, const void *buf, int n, int count, MPI_Datatype type)
+{
+	const struct tm_type *known = tm_type_of(type);
+	MPI_Aint lb;
+	int size = 0;
+
+	*s = (struct tm_side){.buf = buf, .type = type, .n = n, .count = count};
+	if (known) {
+		s->size = (size_t)known->bytes;
+		s->extent = known->bytes;
+		s->plain = true;
+		return;
+	}
+	s->err = PMPI_Type_size(type, &size);
+	if (!s->err)
+		s->err = PMPI_Type_get_extent(type, &lb, &s->extent);
+	s->size = size < 0 ? 0 : (size_t)size;
+}
+
+size_t tm_side_block(const struct tm_side *s)
+{
+	return s->count < 0 ? 0 : (size_t)s->count * s->size;
+}
+
+static int count_of(const struct tm_side *s, int i)
+{
+	return s->counts ? s->counts[i] : s->count;
+}
+
+/* Where a block begins in the program's buffer. */
+static char *block_at(const struct tm_side *s, int i)
+{
+	MPI_Aint at = s->displs ? s->displs[i] : (MPI_Aint)i * s->count;
+
+	return (char *)s->buf + at * s->extent;
+}
+
+static size_t total(const struct tm_side *s)
+{
+	size_t sum = 0;
+	int i;
+
+	for (i = 0; i < s->n; i++)
+		sum += (size_t)count_of(s, i) * s->size;
+	return sum;
+}
+
+/* Packs into, or unpacks from, the blocks of the program's buffer. */
+static int convert(struct tm_side *s, bool pack, MPI_Comm comm)
+{
+	char *at = s->packed;
+	int i, position, err = MPI_SUCCESS;
+
+	for (i = 0; i < s->n && !err; i++) {
+		size_t len = (size_t)count_of(s, i) * s->size;
+
+		position = 0;
+		if (len && pack)
+			err = PMPI_Pack(block_at(s, i), count_of(s, i), s->type, at, (int)len,
+					&position, comm);
+		else if (len)
+			err = PMPI_Unpack(at, (int)len, &position, block_at(s, i), count_of(s, i),
+					  s->type, comm);
+		at += len;
+	}
+	return err;
+}
+
+/* The arrays of a v form, in bytes. */
+static int list_bytes(struct tm_side *s)
+{
+	int i;
+
+	s->bytes = malloc(2 * (size_t)s->n * sizeof(*s->bytes));
+	if (!s->bytes)
+		return MPI_ERR_NO_MEM;
+	for (i = 0; i < s->n; i++)
+		s->bytes[i] = (size_t)s->counts[i] * s->size;
+	if (!s->plain || !s->displs)
+		return MPI_SUCCESS;
+	s->offsets = s->bytes + s->n;
+	for (i = 0; i < s->n; i++)
+		s->offsets[i] = (size_t)((MPI_Aint)s->displs[i] * s->extent);
+	return MPI_SUCCESS;
+}
+
+int tm_side_begin(struct tm_side *s, bool sent, MPI_Comm comm)
+{
+	int err = s->counts ? list_bytes(s) : MPI_SUCCESS;
+
+	s->data = (void *)s->buf;
+	if (err || (s->plain && s->buf))
+		return err;
+	if (s->plain && total(s))
+		return MPI_ERR_BUFFER;
+	s->packed = malloc(total(s) + 1);
+	if (!s->packed)
+		return MPI_ERR_NO_MEM;
+	s->data = s->packed;
+	return sent && !s->plain ? convert(s, true, comm) : MPI_SUCCESS;
+}
+
+int tm_side_end(struct tm_side *s, bool received, MPI_Comm comm)
+{
+	int err = received && s->packed && !s->plain ? convert(s, false, comm) : MPI_SUCCESS;
+
+	free(s->packed);
+	free(s->bytes);
+	s->packed = NULL;
+	s->bytes = NULL;
+	return err;
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * An MPI program for preload.sh, which runs it with and without a preloaded library:
+ *
+ *	mpi_colls CASE
+ */
+#include <pthread.h>
+#include <unistd.h>
+
+#include "tests/mp/programs/mpi_cases.h"
+
+int rank, size;
+
+/* The world, the world backwards, every second rank, and a copy of the world. */
+static void each_comm(void (*test)(MPI_Comm))
+{
+	MPI_Comm comms[3];
+	int i;
+
+	test(MPI_COMM_WORLD);
+	MPI_Comm_split(MPI_COMM_WORLD, 0, -rank, &comms[0]);
+	MPI_Comm_split(MPI_COMM_WORLD, rank % 2, rank, &comms[1]);
+	MPI_Comm_dup(comms[0], &comms[2]);
+	for (i = 0; i < 3; i++)
+		test(comms[i]);
+	for (i = 0; i < 3; i++)
+		MPI_Comm_free(&comms[(i + rank) % 3]); /* in any order */
+}
+
+static void reductions(void)
+{
+	test_reductions(MPI_COMM_WORLD);
+}
+
+static void moves(void)
+{
+	each_comm(test_moves);
+}
+
+static void v_forms(void)
+{
+	each_comm(test_v_forms);
+}
+
+/* A rank waits in a collective for one that waits for its message. */
+static void hang(void)
+{
+	int n = 1 << 20, i, sum, one = 1;
+	char *data = calloc(1, (size_t)n);
+	MPI_Request request;
+
+	EXPECT(data);
+	MPI_Barrier(MPI_COMM_WORLD);
+	for (i = 0; i < 5; i++) {
+		if (rank == 0) {
+			memset(data, i, (size_t)n);
+			MPI_Isend(data, n, MPI_BYTE, size - 1, 0, MPI_COMM_WORLD, &request);
+			MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+			MPI_Wait(&request, MPI_STATUS_IGNORE);
+		} else {
+			usleep(50000); /* rank 0 is in the collective, most of the time */
+			if (rank == size - 1)
+				MPI_Recv(data, n, MPI_BYTE, 0, 0, MPI_COMM_WORLD,
+					 MPI_STATUS_IGNORE);
+			MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+			EXPECT(rank != size - 1 || data[n - 1] == i);
+		}
+		EXPECT(sum == size);
+	}
+	free(data);
+}
+
+/* Many communicators, freed while other ranks may still be in their last call. */
+static void comms(void)
+{
+	int i, sum, value;
+
+	for (i = 0; i < 60; i++) {
+		MPI_Comm first, second;
+
+		MPI_Comm_dup(MPI_COMM_WORLD, &first);
+		MPI_Comm_split(MPI_COMM_WORLD, rank % 2, 0, &second);
+		value = rank + i;
+		MPI_Bcast(&value, 1, MPI_INT, i % size, first);
+		EXPECT(value == i % size + i);
+		MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_MAX, second);
+		EXPECT(sum == (size - 1) - (size - 1 - rank) % 2);
+		MPI_Comm_free(i % 2 ? &first : &second);
+		MPI_Comm_free(i % 2 ? &second : &first);
+	}
+}
+
+/* Inter-communicators, derived operators and datatypes of reductions pass on. */
+static void twice(void *in, void *inout, int *len, MPI_Datatype *type)
+{
+	int i;
+
+	for (i = 0; i < *len; i++)
+		((int *)inout)[i] =
+			((int *)in)[i] > ((int *)inout)[i] ? ((int *)in)[i] : ((int *)inout)[i];
+}
+
+static void passed(void)
+{
+	MPI_Comm half, inter;
+	MPI_Request request;
+	MPI_Op op;
+	int in = rank, out = -1, sum;
+
+	MPI_Op_create(twice, 1, &op);
+	MPI_Allreduce(&in, &out, 1, MPI_INT, op, MPI_COMM_WORLD);
+	EXPECT(out == size - 1);
+	MPI_Op_free(&op);
+	MPI_Comm_split(MPI_COMM_WORLD, rank % 2, 0, &half);
+	MPI_Intercomm_create(half, 0, MPI_COMM_WORLD, 1 - rank % 2, 5, &inter);
+	MPI_Allreduce(&rank, &sum, 1, MPI_INT, MPI_MAX, inter);
+	EXPECT(sum % 2 != rank % 2);
+	MPI_Barrier(inter);
+	MPI_Comm_free(&inter);
+	MPI_Comm_free(&half);
+	/* a nonblocking one is under way beside those that are taken */
+	MPI_Iallreduce(&in, &out, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD, &request);
+	MPI_Allreduce(&in, &sum, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+	MPI_Wait(&request, MPI_STATUS_IGNORE);
+	EXPECT(sum == size * (size - 1) / 2 && out == sum);
+	MPI_Allreduce(&in, &out, 1, MPI_INT, MPI_SUM, MPI_COMM_SELF);
+	EXPECT(out == rank);
+}
+
+/* Each thread has a communicator of its own. */
+static void *in_thread(void *arg)
+{
+	MPI_Comm comm = *(MPI_Comm *)arg;
+	int i, sum, buf[3000];
+
+	for (i = 0; i < 300; i++) {
+		MPI_Allreduce(&i, &sum, 1, MPI_INT, MPI_SUM, comm);
+		EXPECT(sum == i * size);
+		buf[2999] = rank == i % size ? i : -1;
+		MPI_Bcast(buf, 3000, MPI_INT, i % size, comm);
+		EXPECT(buf[2999] == i);
+	}
+	return NULL;
+}
+
+static void threads(void)
+{
+	pthread_t thread[3];
+	MPI_Comm comm[3];
+	int i;
+
+	for (i = 0; i < 3; i++)
+		MPI_Comm_dup(MPI_COMM_WORLD, &comm[i]);
+	for (i = 0; i < 3; i++)
+		EXPECT(!pthread_create(&thread[i], NULL, in_thread, &comm[i]));
+	for (i = 0; i < 3; i++)
+		pthread_join(thread[i], NULL);
+	for (i = 2; i >= 0; i--)
+		MPI_Comm_free(&comm[i]);
+}
+
+/* Calls that MPI refuses are refused as without the library. */
+static void errors(void)
+{
+	int value = 1, out, class;
+
+	MPI_Barrier(MPI_COMM_WORLD);
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
+	MPI_Error_class(MPI_Bcast(&value, 1, MPI_INT, size, MPI_COMM_WORLD), &class);
+	EXPECT(class == MPI_ERR_ROOT);
+	MPI_Error_class(MPI_Bcast(&value, -1, MPI_INT, 0, MPI_COMM_WORLD), &class);
+	EXPECT(class == MPI_ERR_COUNT);
+	MPI_Error_class(MPI_Allreduce(&value, &out, 1, MPI_FLOAT, MPI_BAND, MPI_COMM_WORLD),
+			&class);
+	EXPECT(class == MPI_ERR_OP);
+	MPI_Error_class(MPI_Barrier(MPI_COMM_NULL), &class);
+	EXPECT(class == MPI_ERR_COMM);
+	MPI_Allreduce(&value, &out, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+	EXPECT(out == size);
+}
+
+static int handled;
+
+static void handler(MPI_Comm *comm, int *code, ...)
+{
+	char text[MPI_MAX_ERROR_STRING];
+	int len;
+
+	MPI_Error_string(*code, text, &len);
+	handled += strstr(text, "rank") || strstr(text, "tutti");
+	fprintf(stderr, "handled: %s\n", text);
+}
+
+/* The last rank dies while the others are in a taken call: their error handler is called. */
+static void death(void)
+{
+	MPI_Errhandler mine;
+
+	MPI_Comm_create_errhandler(handler, &mine);
+	MPI_Comm_set_errhandler(MPI_COMM_WORLD, mine);
+	MPI_Barrier(MPI_COMM_WORLD);
+	if (rank == size - 1)
+		_exit(0);
+	EXPECT(MPI_Barrier(MPI_COMM_WORLD));
+	EXPECT(handled == 1);
+	fprintf(stderr, "survived\n");
+	_exit(0);
+}
+
+/* The cost of a call that passes on: nanoseconds of one on a communicator of one rank. */
+static void cost(void)
+{
+	double begin, best = 1;
+	int i, k, in = 1, out;
+
+	for (k = 0; k < 20; k++) {
+		begin = MPI_Wtime();
+		for (i = 0; i < 10000; i++)
+			MPI_Allreduce(&in, &out, 1, MPI_INT, MPI_SUM, MPI_COMM_SELF);
+		begin = MPI_Wtime() - begin;
+		best = begin < best ? begin : best;
+	}
+	if (!rank)
+		printf("cost %.1f\n", best / 10000 * 1e9);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*fn)(void);
+	} cases[] = {{"reductions", reductions}, {"moves", moves},
+		     {"v_forms", v_forms},	 {"hang", hang},
+		     {"comms", comms},		 {"passed", passed},
+		     {"threads", threads},	 {"errors", errors},
+		     {"death", death},		 {"cost", cost}};
+	size_t i;
+	int level, done = 0;
+
+	MPI_Init_thread(&argc, &argv, MPI_THREAD_MULTIPLE, &level);
+	MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+	MPI_Comm_size(MPI_COMM_WORLD, &size);
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (argc > 1 && !strcmp(argv[1], cases[i].name)) {
+			cases[i].fn();
+			done = 1;
+		}
+	EXPECT(done);
+	if (!rank)
+		printf("case %s passed\n", argv[1]);
+	MPI_Finalize();
+	return 0;
+}

@@ -1,0 +1,165 @@
+#!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
+# The libraries of tutti_mpi(7) under programs of each MPI there is.
+only=$*
+. "${TT_SRC:-.}/tests/sh.inc"
+suite preload
+
+OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
+unset TUTTI_RANK TUTTI_NRANKS TUTTI_STORE TUTTI_IF RANK WORLD_SIZE MASTER_ADDR
+programs=$TT_SRC/tests/mp/programs
+
+# under FLAVOR LIBRARY RANKS COMMAND...: the command with the library for an MPI; "none": without
+under() {
+	flavor=$1 library=$PWD/.libs/libtutti_mpi_$2.so ranks=$3
+	shift 3
+	[ -e "$library" ] || library=
+	case $flavor in
+	openmpi) set -- mpirun.openmpi --oversubscribe -n "$ranks" -x "LD_PRELOAD=$library" "$@" ;;
+	mpich) set -- mpirun.mpich -n "$ranks" -genv LD_PRELOAD "$library" "$@" ;;
+	esac
+	timeout 120 "$@" >"$tmp/out" 2>&1
+	status=$?
+	cat "$tmp/out"
+	return $status
+}
+
+# passes FLAVOR RANKS CASE: a case of mpi_colls.c, with the library
+passes() {
+	under "$1" "$1" "$2" "$tmp/colls.$1" "$3" || die "status $?"
+	grep -q "^case $3 passed" "$tmp/out"
+}
+
+# counts NAME: what the summary says of a collective: taken, by size, by type/op, by comm
+counts() {
+	awk -v name="$1" '$1 == "tutti_mpi:" && $2 == name { print $3, $5, $6, $7 }' "$tmp/out"
+}
+
+# counted NAME COUNTS
+counted() {
+	[ "$(counts "$1")" = "$2" ] || die "$1: '$(counts "$1")' instead of '$2'"
+}
+
+build() {
+	"mpicc.$1" -O1 -Wall -Werror -D_GNU_SOURCE -I"$TT_SRC" "$programs/mpi_colls.c" \
+		"$programs/mpi_moves.c" "$programs/mpi_reductions.c" -o "$tmp/colls.$1" -lpthread
+}
+
+# All collectives against an oracle: nothing passes on that the library can take.
+all_colls() {
+	names="allreduce reduce reduce_scatter reduce_scatter_block scan exscan bcast gather
+		scatter allgather alltoall gatherv scatterv allgatherv alltoallv"
+	TUTTI_MPI_TAKE=all TUTTI_MPI_SUMMARY=1
+	export TUTTI_MPI_TAKE TUTTI_MPI_SUMMARY
+	for what in reductions moves v_forms; do
+		for ranks in 3 4; do
+			[ $what$ranks != reductions4 ] || continue # 3 and, below, 2
+			passes "$1" $ranks $what
+			for name in $names; do
+				of=$(counts $name)
+				[ -z "$of" ] || [ "${of%% *}" -gt 100 ] || die "$name: $of"
+			done
+		done
+	done
+	passes "$1" 2 reductions
+	counted allreduce "860 0 8 0"
+	passes "$1" 2 moves
+	counted bcast "234 0 0 78" # one rank is alone in each half
+}
+
+# The same over transports, without the memory of the host.
+transports() {
+	TUTTI_MPI_TAKE=all TUTTI_TRANSPORT=shm passes "$1" 3 moves
+	TUTTI_MPI_TAKE=all TUTTI_TRANSPORT=ofi TUTTI_IF=lo passes "$1" 2 v_forms
+}
+
+hang() {
+	passes "$1" 2 hang
+	passes "$1" 3 hang
+	TUTTI_TRANSPORT=shm passes "$1" 2 hang
+}
+
+communicators() {
+	TUTTI_MPI_TAKE=all TUTTI_MPI_SUMMARY=1 passes "$1" 3 comms
+	counted allreduce "120 0 0 60" # rank 1 is alone in its half
+	counted bcast "180 0 0 0"
+}
+
+passed() {
+	TUTTI_MPI_TAKE=all TUTTI_MPI_SUMMARY=1 passes "$1" 4 passed
+	counted allreduce "4 0 4 8" # taken; of a derived operator; inter, and alone
+	counted barrier "0 0 0 4"
+}
+
+threads() {
+	passes "$1" 2 threads
+}
+
+errors() {
+	passes "$1" 2 errors
+}
+
+# Open MPI's launcher ends the ranks that survive.
+death() {
+	[ "$1" = mpich ] || skip "mpirun.openmpi ends all ranks at the death of one"
+	under mpich mpich 3 "$tmp/colls.mpich" death
+	[ "$(grep -c '^survived' "$tmp/out")" = 2 ] || die "not both ranks survived"
+	grep -q 'handled: tutti: barrier: rank 2 on host' "$tmp/out"
+}
+
+# The value of rank 0 counts; a wrong one is reported and takes nothing.
+take() {
+	TUTTI_MPI_SUMMARY=1
+	export TUTTI_MPI_SUMMARY
+	TUTTI_MPI_TAKE=allreduce=1K-2K,bcast passes "$1" 2 comms
+	counted allreduce "0 0 0 120"
+	TUTTI_MPI_TAKE=allreduce=4-4,scan=1G- passes "$1" 2 passed
+	counted allreduce "2 0 2 4"
+	TUTTI_MPI_TAKE=none passes "$1" 2 passed
+	counted allreduce "0 2 2 4"
+	for bad in allreduc allreduce=4 allreduce=x- allreduce=1-2x bcast,,scan all= bcast,; do
+		TUTTI_MPI_TAKE=$bad passes "$1" 2 hang
+		grep -q "TUTTI_MPI_TAKE: '.*' is not NAME" "$tmp/out" || die "$bad: no report"
+		counted allreduce "0 0 0 10"
+	done
+}
+
+# A rank that cannot join makes all calls pass on; the library of the other MPI ends the program.
+refused() {
+	TUTTI_TRANSPORT=nonsense passes "$1" 2 hang
+	grep -q 'tutti_mpi: tutti_init failed: .*; the MPI makes all calls' "$tmp/out" ||
+		die "no report"
+	other=mpich
+	[ "$1" = openmpi ] || other=openmpi
+	[ -e .libs/libtutti_mpi_$other.so ] || return 0
+	! under "$1" $other 2 "$tmp/colls.$1" hang || die "it runs with the library for $other"
+	grep -q 'tutti_mpi: LD_PRELOAD has the library for .*, but the program runs' "$tmp/out"
+}
+
+# mpif.h and mpi_f08; Open MPI's functions of Fortran do not call those of C.
+fortran() {
+	command -v "mpif90.$1" >/dev/null && command -v gfortran >/dev/null ||
+		skip "there is no compiler for Fortran"
+	"mpif90.$1" -fallow-argument-mismatch "$programs/mpi_fortran.f90" \
+		-o "$tmp/fortran.$1" || die "does not compile"
+	TUTTI_MPI_SUMMARY=1 TUTTI_MPI_TAKE=all under "$1" "$1" 2 "$tmp/fortran.$1" ||
+		die "status $?"
+	grep -q 'fortran passed' "$tmp/out" || die "wrong results"
+	counted allreduce "8 0 0 0"
+	counted bcast "4 0 0 0"
+}
+
+grep -q '^TT_CFLAGS.*-fsanitize' Makefile && skip_all "MPI programs are not run under sanitizers"
+for flavor in openmpi mpich; do
+	[ -e ".libs/libtutti_mpi_$flavor.so" ] && command -v "mpicc.$flavor" >/dev/null &&
+		command -v "mpirun.$flavor" >/dev/null || continue
+	found=1
+	run "build_$flavor" build $flavor
+	for t in all_colls transports hang communicators passed threads errors death take refused \
+		fortran; do
+		run "${t}_$flavor" $t $flavor
+	done
+done
+[ "$found" ] || skip_all "neither library was built: no Open MPI and no MPICH"
+finish
