@@ -109,6 +109,11 @@ perf-training: all
 perf-decentralized: all
 	$(SHELL) $(srcdir)/perf/decentralized $(OPTIONS)
 .PHONY: perf-decentralized
+# The MPIs with and without the libraries of tutti_mpi(7); OPTIONS: those of perf/preload.
+EXTRA_DIST += perf/preload
+.PHONY: perf-mpi
+perf-mpi: all
+	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/preload $(OPTIONS)
 # All-reduce on one host against the least that one can take.
 EXTRA_DIST += perf/compare/floor perf/compare/floor.c
 perf-floor: all
