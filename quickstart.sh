@@ -17,7 +17,8 @@ check_packages="libcunit1-dev mandoc valgrind strace iproute2 nftables procps cp
 	mpich libmpich-dev openmpi-bin libopenmpi-dev clang clang-format libclang-rt-14-dev
 	libreadline8 jq python3-numpy python3-pytest python3-setuptools python3-wheel python3-pip
 	cmake abigail-tools"
-full_packages="gcc-aarch64-linux-gnu qemu-user gfortran python3-mpi4py hpcc lammps"
+full_packages="gcc-aarch64-linux-gnu qemu-user gfortran python3-mpi4py hpcc lammps
+	python3-torch libtorch-dev python3-dev pybind11-dev"
 
 say()
 {

@@ -22,3 +22,30 @@ AS_IF([test "x$with_python" = xno], [tt_python_note="--without-python"], [
 		AC_MSG_ERROR([--with-python: no Python 3.9 or later was found; set PYTHON])])
 ])
 AM_CONDITIONAL([HAVE_PYTHON], [test $tt_python = yes])
+
+dnl The backend of torch.distributed: C++ over PyTorch's headers.
+AC_ARG_WITH([torch], [AS_HELP_STRING([--without-torch], [do not build the backend of PyTorch])],
+	[], [with_torch=auto])
+AC_ARG_VAR([TORCH_CPPFLAGS], [preprocessor flags for PyTorch's headers])
+tt_torch=no
+tt_torch_note="no python"
+AS_IF([test "x$with_torch" = xno], [tt_torch_note="--without-torch"],
+	[test "x$cross_compiling" = xyes], [tt_torch_note="not when cross-compiling"],
+	[test $tt_python = yes], [
+		tt_torch_note="no PyTorch, or not its headers and Python's"
+		tt_torch_header=torch/csrc/distributed/c10d/ProcessGroup.hpp
+		tt_include=`"$PYTHON" -c 'import sysconfig; print(sysconfig.get_path("include"))'`
+		for tt_try in /usr/include $TORCH_INCLUDE; do
+			AS_IF([test -f $tt_try/$tt_torch_header && test -f $tt_include/Python.h &&
+				"$PYTHON" -c 'import importlib.util as u, sys
+sys.exit(u.find_spec("torch") is None)'],
+				[tt_torch=yes; tt_torch_note="yes, with the headers of $tt_try"
+				 TORCH_CPPFLAGS="$TORCH_CPPFLAGS -I$tt_include -I$tt_try"
+				 TORCH_CPPFLAGS="$TORCH_CPPFLAGS -I$tt_try/torch/csrc/api/include"
+				 break])
+		done
+	])
+AS_IF([test "x$with_torch" = xyes && test $tt_torch = no],
+	[AC_MSG_ERROR([--with-torch: $tt_torch_note; install python3-torch, libtorch-dev, python3-dev and pybind11-dev])])
+AM_CONDITIONAL([HAVE_TORCH], [test $tt_torch = yes && test "x$with_sanitizer" = xno &&
+	test "x$enable_shared" != xno])
