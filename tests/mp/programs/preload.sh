@@ -8,6 +8,7 @@ suite preload
 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
 unset TUTTI_RANK TUTTI_NRANKS TUTTI_STORE TUTTI_IF RANK WORLD_SIZE MASTER_ADDR
+hydra=
 programs=$TT_SRC/tests/mp/programs
 
 # under FLAVOR LIBRARY RANKS COMMAND...: the command with the library for an MPI; "none": without
@@ -17,7 +18,7 @@ under() {
 	[ -e "$library" ] || library=
 	case $flavor in
 	openmpi) set -- mpirun.openmpi --oversubscribe -n "$ranks" -x "LD_PRELOAD=$library" "$@" ;;
-	mpich) set -- mpirun.mpich -n "$ranks" -genv LD_PRELOAD "$library" "$@" ;;
+	mpich) set -- mpirun.mpich $hydra -n "$ranks" -genv LD_PRELOAD "$library" "$@" ;;
 	esac
 	timeout 120 "$@" >"$tmp/out" 2>&1
 	status=$?
@@ -103,6 +104,7 @@ errors() {
 # Open MPI's launcher ends the ranks that survive.
 death() {
 	[ "$1" = mpich ] || skip "mpirun.openmpi ends all ranks at the death of one"
+	hydra=-disable-auto-cleanup # else the end of a rank without MPI_Finalize ends the others
 	under mpich mpich 3 "$tmp/colls.mpich" death
 	[ "$(grep -c '^survived' "$tmp/out")" = 2 ] || die "not both ranks survived"
 	grep -q 'handled: tutti: barrier: rank 2 on host' "$tmp/out"
