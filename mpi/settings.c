@@ -21,8 +21,8 @@ const char *const tm_coll_names[TM_NUM_COLLS] = {
 
 /*
  * Bytes of the vector, of a block for gather, scatter, all-gather and all-to-all, of a block of the
- * result for reduce-scatter; v forms are taken or not. What the MPIs do faster in ordinary memory
- * is left out: doc/COMPARE.md.
+ * result for reduce-scatter; v forms are taken or not. Those whose counts only two ranks know are
+ * left out: they travel as messages, and the MPIs are faster.
  */
 static const struct tm_range defaults[TM_NUM_COLLS] = {
 	[TM_ALLREDUCE] = {0, ALL},
