@@ -38,16 +38,19 @@ static int check_sizes(struct tutti_comm *comm, int size)
 int tt_neighbor_hier_new(struct tutti_comm *comm, struct tutti_neighbor_hier **out)
 {
 	struct tutti_neighbor_hier *h = calloc(1, sizeof(*h));
-	int err, rank = tutti_comm_rank(comm);
+	int32_t lowest = tutti_comm_rank(comm); /* of this host */
+	int err;
 
 	if (!h)
 		return tt_fail(-ENOMEM, "%s: no memory", call);
 	h->magic = TT_NEIGHBOR_HIER_MAGIC;
-	err = tutti_comm_split_host(comm, rank, &h->host);
+	err = tutti_comm_split_host(comm, lowest, &h->host);
 	if (!err)
 		err = check_sizes(comm, tutti_comm_size(h->host));
-	if (!err) /* in order of the hosts' lowest ranks */
-		err = tutti_comm_split(comm, tutti_comm_rank(h->host), rank, &h->across);
+	if (!err)
+		err = tutti_bcast(&lowest, 1, TUTTI_INT32, 0, h->host);
+	if (!err) /* all parts number the hosts alike */
+		err = tutti_comm_split(comm, tutti_comm_rank(h->host), lowest, &h->across);
 	if (err)
 		tt_neighbor_hier_free(h);
 	else

@@ -403,6 +403,35 @@ static int hier_body(struct mp_job *job)
 	return 0;
 }
 
+/* Hosts a, b, c, c, b, a: each part has another rank of a host in front. */
+static int mixed_body(struct mp_job *job)
+{
+	static const int host_of[] = {0, 1, 2, 2, 1, 0};
+	struct tutti_neighbor_hier *hier;
+	char id[2] = {(char)('a' + host_of[job->rank]), 0};
+	double x[5], want;
+	struct tutti_graph *g;
+	size_t i;
+	int h;
+
+	setenv("TUTTI_HOST_ID", id, 1);
+	MP_OK(mp_join(job, MP_ID, &(struct tutti_config){.size = sizeof(struct tutti_config)}));
+	MP_OK(tutti_neighbor_hier_create(job->world, &hier));
+	MP_OK(tutti_graph_star(3, &g));
+	for (i = 0; i < 5; i++)
+		x[i] = value(job->rank, i, 0);
+	MP_OK(tutti_neighbor_hier_allreduce(TUTTI_IN_PLACE, x, 5, TUTTI_FLOAT64, g, 0, hier));
+	for (i = 0; i < 5; i++) {
+		for (want = 0, h = 0; h < 3; h++)
+			want += tutti_graph_weight(g, 0, host_of[job->rank], h) *
+				(value(h, i, 0) + value(5 - h, i, 0)) / 2;
+		TT_EXPECT(fabs(x[i] - want) < 1e-12);
+	}
+	MP_OK(tutti_graph_free(g));
+	MP_OK(tutti_neighbor_hier_free(hier));
+	return mp_leave(job);
+}
+
 /* A host with one rank, and another with two. */
 static int uneven_body(struct mp_job *job)
 {
@@ -700,6 +729,7 @@ static void hier(void)
 		TT_SKIP("%s", mp_no_ofi());
 	TT_CHECK(!MP_RUN(.n = 6, .env = "TUTTI_IF=lo TUTTI_HOST_ID=host%h", .fn = hier_body));
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_IF=lo TUTTI_HOST_ID=host%h", .fn = uneven_body));
+	TT_CHECK(!MP_RUN(.n = 6, .env = "TUTTI_IF=lo", .fn = mixed_body, .no_init = true));
 }
 
 static void bytes(void)
