@@ -3,7 +3,8 @@
  * The lock of a vector: a word of its window with two ranks, each + 1 or 0, changed by compare and
  * swap: the holder, and the next one. A rank that has waited for a while names itself as the next
  * one, and the holder hands the lock to it; else a rank that takes its own lock again and again
- * would starve ranks whose compare and swap goes over a network.
+ * would starve ranks whose compare and swap goes over a network. No thread names its rank as the
+ * next one while another thread of that rank has the lock: it tries again.
  *
  * A rank that holds one lock only waits for locks of higher ranks, so no ring of waiting ranks
  * comes about. The lock of a holder that is known to be dead goes to the first that asks: the word
@@ -67,7 +68,8 @@ static uint64_t wanted(const struct try *t, bool patient)
 		return word_of(t->me, next);
 	if (is_dead(t->pair, holder))
 		return word_of(t->me, t->queued && next == t->me ? 0 : next);
-	if (!t->queued && !patient && (!next || is_dead(t->pair, next)))
+	/* Behind its own rank, the word would not tell which thread has the lock. */
+	if (!t->queued && !patient && holder != t->me && (!next || is_dead(t->pair, next)))
 		return word_of(holder, t->me);
 	return t->word;
 }

@@ -279,6 +279,42 @@ static int kept_body(struct mp_job *job)
 	return 0;
 }
 
+static void *lock_one(void *arg)
+{
+	struct tutti_pair *pair = arg;
+
+	return tutti_pair_lock(pair, 1) || tutti_pair_unlock(pair) ? arg : NULL;
+}
+
+/* Both threads of rank 1 wait while rank 0 has the lock, and then both get it. */
+static int siblings_body(struct mp_job *job)
+{
+	struct tutti_pair *pair;
+	pthread_t thread[2];
+	void *failed;
+	int64_t *x;
+	int i, k;
+
+	MP_OK(tutti_pair_create(job->world, 1, TUTTI_INT64, (void **)&x, &pair));
+	for (i = 0; i < 60; i++) {
+		if (job->rank == 0)
+			MP_OK(tutti_pair_lock(pair, 1));
+		mp_meet(job);
+		for (k = 0; job->rank == 1 && k < 2; k++)
+			TT_EXPECT(!pthread_create(&thread[k], NULL, lock_one, pair));
+		mp_sleep_ms(3); /* they come to sleep between their tries */
+		if (job->rank == 0)
+			MP_OK(tutti_pair_unlock(pair));
+		for (k = 0; job->rank == 1 && k < 2; k++) {
+			pthread_join(thread[k], &failed);
+			TT_EXPECT(!failed);
+		}
+		mp_meet(job);
+	}
+	MP_OK(tutti_pair_free(pair));
+	return 0;
+}
+
 /* ---- deaths ---- */
 
 static bool victim(int rank)
@@ -497,6 +533,11 @@ static void kept(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = SHM " TUTTI_TIMEOUT=1500ms", .fn = kept_body));
 }
 
+static void threads(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM " TUTTI_TIMEOUT=5s", .fn = siblings_body));
+}
+
 static void refuse(void)
 {
 	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = refuse_body));
@@ -511,6 +552,7 @@ int main(int argc, char **argv)
 		{"ofi", ofi},
 		{"verbs", verbs},
 		{"kept", kept},
+		{"threads", threads},
 		{"refuse", refuse},
 		{NULL, NULL},
 	};
