@@ -174,14 +174,23 @@ bool tt_pair_holds(struct tutti_pair *pair)
 int tt_pair_hold(struct tutti_pair *pair, int rank)
 {
 	int err = tt_pair_take(pair, rank, "tutti_pair_lock");
+	bool other;
 
 	if (err)
 		return err;
 	pthread_mutex_lock(&pair->hold);
-	pair->held = rank;
-	pair->holder = pthread_self();
+	other = pair->held >= 0;
+	if (!other) {
+		pair->held = rank;
+		pair->holder = pthread_self();
+	}
 	pthread_mutex_unlock(&pair->hold);
-	return 0;
+	if (!other)
+		return 0;
+	err = tt_pair_give(pair, rank);
+	return err ? err
+		   : tt_fail(-EBUSY, "tutti_pair_lock: another thread of this rank has a lock; "
+				     "unlock it first");
 }
 
 int tt_pair_release(struct tutti_pair *pair)

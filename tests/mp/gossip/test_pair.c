@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #define COUNT 5
@@ -315,6 +316,39 @@ static int siblings_body(struct mp_job *job)
 	return 0;
 }
 
+static void *lock_two(void *arg)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+
+	if (tutti_pair_lock(arg, 2) != -EBUSY)
+		return arg;
+	tutti_last_error(&info);
+	return strstr(info.text, "another thread of this rank has a lock") ? NULL : arg;
+}
+
+/* A rank has one lock at a time: that of the second thread is given back. */
+static int one_lock_body(struct mp_job *job)
+{
+	struct tutti_pair *pair;
+	pthread_t thread;
+	void *failed;
+	int64_t *x;
+
+	MP_OK(tutti_pair_create(job->world, 1, TUTTI_INT64, (void **)&x, &pair));
+	if (job->rank == 0) {
+		MP_OK(tutti_pair_lock(pair, 1));
+		TT_EXPECT(!pthread_create(&thread, NULL, lock_two, pair));
+		pthread_join(thread, &failed);
+		TT_EXPECT(!failed);
+		MP_OK(tutti_pair_unlock(pair));
+	}
+	mp_meet(job);
+	if (job->rank == 1)
+		MP_OK(tutti_pair_average(pair, 2, NULL));
+	MP_OK(tutti_pair_free(pair));
+	return 0;
+}
+
 /* ---- deaths ---- */
 
 static bool victim(int rank)
@@ -536,6 +570,7 @@ static void kept(void)
 static void threads(void)
 {
 	TT_CHECK(!MP_RUN(.n = 2, .env = SHM " TUTTI_TIMEOUT=5s", .fn = siblings_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM " TUTTI_TIMEOUT=5s", .fn = one_lock_body));
 }
 
 static void refuse(void)
