@@ -130,22 +130,28 @@ TM_ENTRY(Reduce_scatter,
 	  MPI_Comm comm),
 	 (sendbuf, recvbuf, counts, datatype, op, comm))
 
-/* MPI lets each rank choose whether it is in place; tutti has one choice for all. */
+/*
+ * MPI lets each rank choose whether it is in place; tutti has one choice for all. Nobody receives
+ * the result of rank 0 of an exclusive scan.
+ */
 static int run_scan(struct tm_comm *c, enum tm_coll coll, struct tutti_call *call,
 		    const void *sendbuf, void *recvbuf)
 {
 	size_t len = call->count * tutti_datatype_size(call->datatype);
+	bool in_place = sendbuf == MPI_IN_PLACE;
+	bool unused = coll == TM_EXSCAN && !recvbuf && !c->rank;
 	void *copy = NULL;
 	int err;
 
-	if (sendbuf == MPI_IN_PLACE) {
+	if (in_place || unused) {
 		copy = malloc(len);
 		if (!copy)
 			return tm_fail(c, MPI_ERR_NO_MEM, "no memory for a scan");
-		memcpy(copy, recvbuf, len);
+		if (recvbuf)
+			memcpy(copy, recvbuf, len);
 	}
-	call->sendbuf = copy ? copy : sendbuf;
-	call->recvbuf = recvbuf;
+	call->sendbuf = in_place ? copy : sendbuf;
+	call->recvbuf = unused ? copy : recvbuf;
 	err = tm_run(c, coll, call);
 	free(copy);
 	return err;
