@@ -101,6 +101,35 @@ static int mean_count(const int *counts, int n)
 	return (int)((sum + n - 1) / n);
 }
 
+/*
+ * Where some ranks get nothing, MPI lets only others be in place; tutti has one choice for all.
+ * Then none is: input in recvbuf becomes a copy, and a rank that gets nothing passes the list of
+ * counts as recvbuf. copy is NULL if there is none.
+ */
+static int set_buffers(struct tutti_call *call, const void *sendbuf, void *recvbuf, int rank, int n,
+		       void **copy)
+{
+	size_t total = 0;
+	bool some_empty = false;
+	int i;
+
+	*copy = NULL;
+	for (i = 0; i < n; i++) {
+		total += call->recvcounts[i];
+		some_empty |= !call->recvcounts[i];
+	}
+	call->sendbuf = sent(sendbuf);
+	call->recvbuf = call->recvcounts[rank] ? recvbuf : (void *)call->recvcounts;
+	if (!some_empty || (sendbuf != MPI_IN_PLACE && sendbuf != recvbuf))
+		return MPI_SUCCESS;
+	total *= tutti_datatype_size(call->datatype);
+	*copy = malloc(total);
+	if (!*copy)
+		return MPI_ERR_NO_MEM;
+	call->sendbuf = memcpy(*copy, recvbuf, total);
+	return MPI_SUCCESS;
+}
+
 static int tm_Reduce_scatter(const void *sendbuf, void *recvbuf, const int *counts,
 			     MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
 {
@@ -109,6 +138,7 @@ static int tm_Reduce_scatter(const void *sendbuf, void *recvbuf, const int *coun
 	struct tm_comm *c =
 		take(TM_REDUCE_SCATTER, n ? mean_count(counts, n) : 0, datatype, op, comm, &call);
 	size_t *list;
+	void *copy;
 
 	if (!c)
 		return tm_real.Reduce_scatter(sendbuf, recvbuf, counts, datatype, op, comm);
@@ -119,9 +149,10 @@ static int tm_Reduce_scatter(const void *sendbuf, void *recvbuf, const int *coun
 		list[i] = (size_t)counts[i];
 	call.count = 0;
 	call.recvcounts = list;
-	call.sendbuf = sent(sendbuf);
-	call.recvbuf = recvbuf ? recvbuf : list; /* where this rank gets nothing */
-	err = tm_run(c, TM_REDUCE_SCATTER, &call);
+	err = set_buffers(&call, sendbuf, recvbuf, c->rank, n, &copy);
+	err = err ? tm_fail(c, err, "no memory for a reduce-scatter")
+		  : tm_run(c, TM_REDUCE_SCATTER, &call);
+	free(copy);
 	free(list);
 	return err;
 }

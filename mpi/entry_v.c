@@ -124,6 +124,9 @@ static int tm_Allgatherv(const void *sendbuf, int scount, MPI_Datatype stype, vo
 	init(&recv, recvbuf, c->size, rcounts, displs, rtype);
 	if (!in_place)
 		tm_side_init(&send, sendbuf, 1, scount, stype);
+	/* an address in recvbuf would be in place, which all ranks must be alike */
+	if (!in_place && !tm_side_block(&send))
+		send.buf = NULL;
 	call.count = in_place ? (size_t)rcounts[c->rank] * recv.size : tm_side_block(&send);
 	if (in_place)
 		call.sendbuf = TUTTI_IN_PLACE;
