@@ -19,17 +19,29 @@ static bool take(const struct tm_comm *c, enum tm_coll coll, const struct tm_sid
 	return tm_takes(c, coll, bytes);
 }
 
+/* Both sides of a rank have blocks of one length. */
+static int check(const struct tm_side *side, size_t block)
+{
+	if (side->err)
+		return side->err;
+	return tm_side_block(side) == block ? MPI_SUCCESS : MPI_ERR_COUNT;
+}
+
 /* Runs a call with what is sent and received; NULL: nothing, or in place. */
 static int run(struct tm_comm *c, enum tm_coll coll, struct tutti_call *call, struct tm_side *send,
 	       struct tm_side *recv)
 {
-	int err = send ? tm_side_begin(send, true, c->comm) : MPI_SUCCESS, end;
+	int err = send ? check(send, call->count) : MPI_SUCCESS, end = MPI_SUCCESS;
 
+	if (!err && recv)
+		err = check(recv, call->count);
+	if (!err && send)
+		err = tm_side_begin(send, true, c->comm);
 	/* in place, what is sent is in the buffer for the result */
 	if (!err && recv)
 		err = tm_side_begin(recv, !send, c->comm);
 	if (err) {
-		err = tm_fail(c, err, "cannot pack what it sends");
+		err = tm_fail(c, err, "its datatypes or counts are wrong, or it cannot pack");
 	} else {
 		if (send)
 			call->sendbuf = send->data;
@@ -38,7 +50,8 @@ static int run(struct tm_comm *c, enum tm_coll coll, struct tutti_call *call, st
 		call->datatype = TUTTI_UINT8;
 		err = tm_run(c, coll, call);
 	}
-	end = recv ? tm_side_end(recv, !err, c->comm) : MPI_SUCCESS;
+	if (recv)
+		end = tm_side_end(recv, !err, c->comm);
 	if (send)
 		tm_side_end(send, false, c->comm);
 	return err ? err : end;
@@ -70,8 +83,10 @@ static int tm_Bcast(void *buf, int count, MPI_Datatype datatype, int root, MPI_C
 	if (root < 0 || root >= c->size || !take(c, TM_BCAST, &side))
 		return tm_real.Bcast(buf, count, datatype, root, comm);
 	err = tm_side_begin(&side, c->rank == root, comm);
-	if (err)
+	if (err) {
+		tm_side_end(&side, false, comm);
 		return tm_fail(c, err, "cannot pack what it sends");
+	}
 	call.recvbuf = side.data;
 	call.count = tm_side_block(&side);
 	call.datatype = TUTTI_UINT8;

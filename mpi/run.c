@@ -3,6 +3,7 @@
  * Runs a taken call. The rank spins on tutti for a while and then also lets the MPI progress:
  * another rank may need a message of this one before it can make the call.
  */
+#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <time.h>
@@ -60,7 +61,8 @@ int tm_fail(struct tm_comm *c, int class, const char *why)
 	return report(c, class);
 }
 
-static int fail_call(struct tm_comm *c, enum tm_coll coll, int err)
+/* alone: no other rank knows, and they would wait for this one. */
+static int fail_call(struct tm_comm *c, enum tm_coll coll, int err, bool alone)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};
 	char text[MPI_MAX_ERROR_STRING];
@@ -68,6 +70,8 @@ static int fail_call(struct tm_comm *c, enum tm_coll coll, int err)
 	snprintf(text, sizeof(text), "tutti: %s: %.*s", tm_coll_names[coll], ROOM,
 		 tutti_last_error(&info) ? tutti_strerror(err) : info.text);
 	PMPI_Add_error_string(tm_job.error, text);
+	if (alone)
+		tutti_comm_revoke(c->tutti);
 	return report(c, tm_job.error);
 }
 
@@ -75,14 +79,16 @@ int tm_run(struct tm_comm *c, enum tm_coll coll, struct tutti_call *call)
 {
 	uint64_t begin = tm_counting ? now_ns() : 0;
 	struct tutti_request *request = NULL;
+	bool alone;
 	int err;
 
 	call->size = sizeof(*call);
 	call->flags = TUTTI_CALL_POLL;
 	err = tutti_call(c->tutti, call, &request);
+	alone = err == -EINVAL || err == -ENOMEM;
 	if (!err && request)
 		err = wait_for(request);
 	if (tm_counting)
 		tm_count_taken(coll, now_ns() - begin);
-	return err ? fail_call(c, coll, err) : MPI_SUCCESS;
+	return err ? fail_call(c, coll, err, alone) : MPI_SUCCESS;
 }

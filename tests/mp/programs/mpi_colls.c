@@ -179,6 +179,31 @@ static void errors(void)
 	EXPECT(out == size);
 }
 
+/* A call that tutti refuses at rank 0 fails at all ranks, which do not wait for ever. */
+static void alone(void)
+{
+	int *counts = calloc(4 * (size_t)size, sizeof(*counts)), *displs = counts + size, i;
+	MPI_Comm comm;
+
+	EXPECT(counts);
+	for (i = 0; i < size; i++) {
+		counts[i] = 1;
+		displs[i] = rank ? i : 0; /* blocks that overlap */
+	}
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+	EXPECT(!MPI_Barrier(comm));
+	EXPECT(MPI_Allgatherv(&rank, 1, MPI_INT, counts + 2 * size, counts, displs, MPI_INT, comm));
+	MPI_Comm_free(&comm);
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+	EXPECT(!MPI_Barrier(comm));
+	EXPECT(MPI_Gather(&rank, 1, MPI_INT, counts, 1, rank ? MPI_INT : MPI_DOUBLE, 0, comm) ||
+	       rank); /* the others may be done before */
+	MPI_Comm_free(&comm);
+	free(counts);
+}
+
 static int handled;
 
 static void handler(MPI_Comm *comm, int *code, ...)
@@ -230,11 +255,17 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*fn)(void);
-	} cases[] = {{"reductions", reductions}, {"moves", moves},
-		     {"v_forms", v_forms},	 {"hang", hang},
-		     {"comms", comms},		 {"passed", passed},
-		     {"threads", threads},	 {"errors", errors},
-		     {"death", death},		 {"cost", cost}};
+	} cases[] = {{"reductions", reductions},
+		     {"moves", moves},
+		     {"v_forms", v_forms},
+		     {"hang", hang},
+		     {"comms", comms},
+		     {"passed", passed},
+		     {"threads", threads},
+		     {"errors", errors},
+		     {"alone", alone},
+		     {"death", death},
+		     {"cost", cost}};
 	size_t i;
 	int level, done = 0;
 

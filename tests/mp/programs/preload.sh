@@ -115,6 +115,12 @@ errors() {
 	passes "$1" 2 errors
 }
 
+alone() {
+	TUTTI_MPI_TAKE=all TUTTI_MPI_SUMMARY=1 passes "$1" 2 alone
+	counted allgatherv "2 0 0 0"
+	TUTTI_MPI_TAKE=all passes "$1" 3 alone
+}
+
 # Open MPI's launcher ends the ranks that survive.
 death() {
 	[ "$1" = mpich ] || skip "mpirun.openmpi ends all ranks at the death of one"
@@ -172,8 +178,8 @@ for flavor in openmpi mpich; do
 		command -v "mpirun.$flavor" >/dev/null || continue
 	found=1
 	run "build_$flavor" build $flavor
-	for t in all_colls transports hang communicators passed threads errors death take refused \
-		fortran; do
+	for t in all_colls transports hang communicators passed threads errors alone death take \
+		refused fortran; do
 		run "${t}_$flavor" $t $flavor
 	done
 done
