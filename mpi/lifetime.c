@@ -126,6 +126,7 @@ static void after_init(void)
 {
 	if (PMPI_Comm_dup(MPI_COMM_WORLD, &tm_job.own))
 		return;
+	PMPI_Comm_set_errhandler(tm_job.own, MPI_ERRORS_RETURN);
 	PMPI_Comm_rank(tm_job.own, &tm_job.rank);
 	PMPI_Comm_size(tm_job.own, &tm_job.size);
 	if (tm_job.rank == 0)
