@@ -65,8 +65,8 @@ static int on_free(MPI_Comm comm, int key, void *value, void *extra)
 	return MPI_SUCCESS;
 }
 
-/* The ranks of comm in the world of tutti, which is that of MPI. NULL: not all are there. */
-static int *world_ranks(MPI_Comm comm, int n)
+/* The ranks of comm in the world of tutti, which is that of MPI. NULL: no memory or *outside. */
+static int *world_ranks(MPI_Comm comm, int n, bool *outside)
 {
 	int *ranks = malloc(2 * (size_t)n * sizeof(*ranks)), i, bad = 1;
 	MPI_Group group;
@@ -79,9 +79,9 @@ static int *world_ranks(MPI_Comm comm, int n)
 		bad = PMPI_Group_translate_ranks(group, n, ranks + n, tm_job.group, ranks);
 		PMPI_Group_free(&group);
 	}
-	for (i = 0; i < n && !bad; i++)
-		bad = ranks[i] == MPI_UNDEFINED;
-	if (!bad)
+	for (i = 0; i < n && !bad && !*outside; i++)
+		*outside = ranks[i] == MPI_UNDEFINED;
+	if (!bad && !*outside)
 		return ranks;
 	free(ranks);
 	return NULL;
@@ -103,9 +103,13 @@ static bool agree(MPI_Comm comm, bool can, int *tag)
 static struct tutti_comm *make(MPI_Comm comm, int rank, int size)
 {
 	struct tutti_comm_config config = {.size = sizeof(config), .nranks = size};
-	int *ranks = world_ranks(comm, size), err;
 	struct tutti_comm *made = NULL;
+	bool outside = false;
+	int *ranks = world_ranks(comm, size, &outside), err;
 
+	/* All members see that alike; those outside may be without this library. */
+	if (outside)
+		return NULL;
 	config.tag = rank ? INT_MAX : atomic_fetch_add(&tags, 1) % TAGS;
 	if (agree(comm, ranks && atomic_load(&live) < MOST, &config.tag)) {
 		config.ranks = ranks;
