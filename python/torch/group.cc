@@ -71,12 +71,14 @@ const at::Tensor &only(const Tensors &tensors)
 	return tensors[0];
 }
 
-/* The tensors lie one after the other in memory. */
+/* The tensors lie one after the other in memory; an empty one among others may lie nowhere. */
 bool adjacent(const Tensors &tensors)
 {
 	const char *at = nullptr;
 
 	for (const at::Tensor &tensor : tensors) {
+		if (tensors.size() > 1 && !tensor.numel())
+			return false;
 		if (!tensor.is_contiguous() || (at && tensor.data_ptr() != at))
 			return false;
 		at = (const char *)tensor.data_ptr() + tensor.nbytes();

@@ -119,6 +119,11 @@ def case_movement():
     recv = torch.empty(sum(received), 3)
     dist.all_to_all_single(recv, torch.full((sum(sent), 3), float(rank)), received, sent)
     same(recv[:, 0], torch.cat([torch.full((other + 1,), float(other)) for other in range(size)]))
+    sizes = [(rank + other) % 2 * 5 for other in range(size)]  # some empty, as rank 0's first
+    lists = [torch.empty(n) for n in sizes]
+    dist.all_to_all(lists, [data(rank * size + other, n) for other, n in enumerate(sizes)])
+    assert all(torch.equal(one, data(other * size + rank, n))
+               for other, (one, n) in enumerate(zip(lists, sizes)))
     dist.barrier()
     dist.barrier(async_op=True).wait()
     objects = [None] * size
