@@ -15,13 +15,19 @@ PYTHONPATH=$tmp/site LD_LIBRARY_PATH=$TT_BUILD/.libs${LD_LIBRARY_PATH:+:$LD_LIBR
 PYTHONDONTWRITEBYTECODE=1 OMP_NUM_THREADS=1
 export PYTHONPATH LD_LIBRARY_PATH PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS
 
-# torchrun N CASE...; -r and -t: the defaults fail with Python 3.11, and there is no rank 9
+# torchrun N CASE...: at a free port
+# -r and -t: the defaults fail with Python 3.11, and there is no rank 9
 torchrun()
 {
 	n=$1
 	shift
-	timeout -k 10 280 "$python" -m torch.distributed.run --standalone -r 9:1 -t 9:1 \
-		--nproc_per_node "$n" \
+	port=$("$python" -c 'import socket
+with socket.socket() as one:
+    one.bind(("localhost", 0))
+    print(one.getsockname()[1])')
+	timeout -k 10 280 "$python" -m torch.distributed.run --rdzv_backend c10d \
+		--rdzv_endpoint "localhost:$port" --rdzv_id "$$" -r 9:1 -t 9:1 \
+		--nnodes 1 --nproc_per_node "$n" \
 		"$TT_SRC/tests/python/torch_cases.py" "$@"
 }
 
