@@ -24,6 +24,7 @@ def job(n, folder, body, timeout=120):
     script.write_text(HEAD + textwrap.dedent(body))
     environment = {name: value for name, value in os.environ.items()
                    if not name.startswith("TUTTI_")}
+    environment["TUTTI_LOG"] = "error"  # warnings of ranks that are late would be in the output
     ranks = [subprocess.Popen([sys.executable, str(script), str(rank), str(n), str(folder)],
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                               env=environment) for rank in range(n)]
