@@ -44,6 +44,8 @@ int tutti_push_sum_free(struct tutti_push_sum *state)
 {
 	int err = state ? check_push_sum(__func__, state) : 0;
 
+	if (!err && state)
+		err = tt_group_refuse(__func__);
 	return err || !state ? err : tt_push_sum_free(state);
 }
 

@@ -17,6 +17,7 @@
 #include "lib/graph/push_sum.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -26,16 +27,19 @@
 
 static int post(struct tutti_push_sum *p)
 {
-	return tutti_irecv(p->in, 1 + p->count, TUTTI_FLOAT64, TUTTI_ANY_SOURCE, TAG, p->comm, NULL,
-			   &p->recv);
+	return tutti_irecv(p->in, 1 + p->count, TUTTI_FLOAT64, TUTTI_ANY_SOURCE, TAG, p->comm,
+			   &p->from, &p->recv);
 }
 
 /* Deaths do not matter to receives from any rank. */
 static int acknowledge(struct tutti_push_sum *p)
 {
 	struct tutti_failed *failed = calloc((size_t)p->n, sizeof(*failed));
-	int n = 0, err = failed ? tutti_comm_failed(p->comm, failed, p->n, &n) : -ENOMEM;
+	int n = 0, err;
 
+	if (!failed)
+		return tt_fail(-ENOMEM, "tutti_push_sum: no memory for %d ranks", p->n);
+	err = tutti_comm_failed(p->comm, failed, p->n, &n);
 	if (!err && n)
 		err = tutti_comm_ack_failed(p->comm, failed, n < p->n ? n : p->n);
 	free(failed);
@@ -56,17 +60,17 @@ static bool is_dead(int err)
 	return err == -TUTTI_EPEER;
 }
 
-/* Adds all that has come. */
+/* Adds what has come, at most n pushes, so that others cannot keep this rank busy for ever. */
 static int take_in(struct tutti_push_sum *p)
 {
-	int done = 1, err = 0, again = 0;
+	int done = 1, err = 0, again = 0, taken = 0;
 
-	for (;;) {
+	while (taken < p->n) {
 		if (!p->recv)
 			err = post(p);
 		if (!err)
 			err = tutti_test(&p->recv, &done);
-		if (is_dead(err) && again++ < p->n) {
+		if (p->tolerant && is_dead(err) && again++ < p->n) {
 			err = acknowledge(p);
 			if (!err)
 				continue;
@@ -74,8 +78,10 @@ static int take_in(struct tutti_push_sum *p)
 		if (err || !done)
 			return err;
 		add(p, p->in);
-		p->received++;
+		p->received[p->from.source]++;
+		taken++;
 	}
+	return 0;
 }
 
 /* Whether nothing is under way to rank j any more. A share that came to nobody comes back. */
@@ -92,7 +98,7 @@ static int settle(struct tutti_push_sum *p, int j, int *done)
 	add(p, to->share);
 	to->sent--;
 	*done = 1;
-	return 0;
+	return p->tolerant ? 0 : err;
 }
 
 static int push(struct tutti_push_sum *p, int j, double part, const double *x, double w)
@@ -111,12 +117,12 @@ static int push(struct tutti_push_sum *p, int j, double part, const double *x, d
 		to->share[1 + i] = part * x[i];
 	err = tutti_issend(to->share, 1 + p->count, TUTTI_FLOAT64, j, TAG, p->comm, &to->request);
 	if (err)
-		return is_dead(err) ? 0 : err;
+		return p->tolerant && is_dead(err) ? 0 : err;
 	to->sent++;
 	p->w -= to->share[0];
 	for (i = 0; i < p->count; i++)
 		p->x[i] -= to->share[1 + i];
-	return 0;
+	return tutti_request_set_timeout(to->request, TUTTI_NEVER); /* a slow rank may take long */
 }
 
 /* The weight of the edge. */
@@ -150,8 +156,12 @@ static int push_all(struct tutti_push_sum *p, const struct tt_edges *edges, cons
 int tt_push_sum_step(struct tutti_push_sum *p, const struct tt_edges *edges)
 {
 	double *before = malloc((1 + p->count) * sizeof(*before));
-	int err = before ? take_in(p) : -ENOMEM;
+	int err;
 
+	if (!before)
+		return tt_fail(-ENOMEM, "tutti_push_sum_step: no memory for %zu elements",
+			       p->count);
+	err = take_in(p);
 	if (!err) {
 		before[0] = p->w;
 		memcpy(before + 1, p->x, p->count * sizeof(*before));
@@ -175,24 +185,70 @@ static int settle_all(struct tutti_push_sum *p, bool *over)
 	return err;
 }
 
+static bool all_here(const struct tutti_push_sum *p, const uint64_t *from)
+{
+	int r;
+
+	for (r = 0; r < p->n; r++)
+		if (p->received[r] < from[r])
+			return false;
+	return true;
+}
+
+/* A push that a dead rank has told of, and which is not here, will not come. */
+static int check_dead(const struct tutti_push_sum *p, const uint64_t *from)
+{
+	struct tutti_failed *failed;
+	int i, n = 0, err = tutti_comm_failed(p->comm, NULL, 0, &n);
+
+	if (err || !n)
+		return err;
+	failed = calloc((size_t)p->n, sizeof(*failed));
+	if (!failed)
+		return tt_fail(-ENOMEM, "tutti_push_sum_drain: no memory for %d ranks", p->n);
+	err = tutti_comm_failed(p->comm, failed, p->n, &n);
+	for (i = 0; i < n && !err; i++) {
+		int r = failed[i].rank;
+
+		if (p->received[r] < from[r])
+			err = tt_fail(-TUTTI_EPEER,
+				      "tutti_push_sum_drain: rank %d died before its pushes came: "
+				      "%llu of %llu are here; go on with steps, or free the state",
+				      r, (unsigned long long)p->received[r],
+				      (unsigned long long)from[r]);
+	}
+	free(failed);
+	return err;
+}
+
 /* Takes in until all ranks have told how many pushes they made to this one, and these are here. */
 static int take_all(struct tutti_push_sum *p, struct tutti_request **told, const uint64_t *from)
 {
-	uint64_t want = 0;
-	int r, done = 0, err = 0;
+	int done = 0, err = 0;
 	bool over = false;
 
-	while (!err && !(done && over && p->received >= want)) {
+	while (!err && !(done && over && all_here(p, from))) {
 		if (!done)
 			err = tutti_test(told, &done);
-		for (want = 0, r = 0; done && !err && r < p->n; r++)
-			want += from[r];
 		if (!err)
 			err = take_in(p);
 		if (!err)
 			err = settle_all(p, &over);
+		if (!err && done)
+			err = check_dead(p, from);
+		sched_yield();
 	}
 	return err;
+}
+
+/* Now all ranks are to take what is under way to them: the communicator's timeout holds. */
+static void time_pushes(struct tutti_push_sum *p)
+{
+	int r;
+
+	for (r = 0; r < p->n; r++)
+		if (p->to[r].request)
+			tutti_request_set_timeout(p->to[r].request, 0);
 }
 
 int tt_push_sum_drain(struct tutti_push_sum *p)
@@ -205,6 +261,7 @@ int tt_push_sum_drain(struct tutti_push_sum *p)
 		return tt_fail(-ENOMEM, "tutti_push_sum_drain: no memory for %d ranks", p->n);
 	for (r = 0; r < p->n; r++)
 		count[r] = p->to[r].sent;
+	time_pushes(p);
 	err = tutti_ialltoall(count, count + p->n, 1, TUTTI_UINT64, p->comm, &told);
 	if (!err)
 		err = take_all(p, &told, count + p->n);
@@ -224,6 +281,7 @@ static void free_memory(struct tutti_push_sum *p)
 		if (!p->to[r].request)
 			tutti_free(p->to[r].share);
 	free(p->to);
+	free(p->received);
 	free(p->x);
 	free(p->in);
 	p->magic = 0;
@@ -233,6 +291,7 @@ static void free_memory(struct tutti_push_sum *p)
 int tt_push_sum_new(struct tutti_comm *comm, size_t count, struct tutti_push_sum **out)
 {
 	struct tutti_push_sum *p = calloc(1, sizeof(*p));
+	struct tutti_comm_state state = {.size = sizeof(state)};
 	int err;
 
 	if (!p)
@@ -245,14 +304,18 @@ int tt_push_sum_new(struct tutti_comm *comm, size_t count, struct tutti_push_sum
 	p->x = calloc(count + 1, sizeof(*p->x));
 	p->in = calloc(count + 1, sizeof(*p->in));
 	p->to = calloc((size_t)p->n, sizeof(*p->to));
-	if (p->x && p->in && p->to)
+	p->received = calloc((size_t)p->n, sizeof(*p->received));
+	if (p->x && p->in && p->to && p->received)
 		err = tutti_comm_dup(comm, &p->comm);
 	else
 		err = tt_fail(-ENOMEM, "tutti_push_sum_create: no memory for %zu elements", count);
-	if (err)
-		free_memory(p);
-	else
+	if (!err) {
+		tutti_comm_state(p->comm, &state);
+		p->tolerant = state.flags & TUTTI_COMM_TOLERANT;
 		*out = p;
+	} else {
+		free_memory(p);
+	}
 	return err;
 }
 
@@ -275,22 +338,31 @@ static int under_way(struct tutti_push_sum *p)
 	return n;
 }
 
+/* Nothing is written to p->in any more. */
+static int end_receive(struct tutti_push_sum *p)
+{
+	int err = p->recv ? tutti_cancel(p->recv) : 0;
+
+	if (!err && p->recv)
+		err = tutti_wait(&p->recv);
+	return p->recv ? err : 0;
+}
+
 int tt_push_sum_free(struct tutti_push_sum *p)
 {
-	int r, n = under_way(p);
+	int r, err, n = under_way(p);
 
 	if (n && !has_died(p))
 		return tt_fail(-EBUSY,
 			       "tutti_push_sum_free: %d pushes have not been taken; call "
 			       "tutti_push_sum_drain on all ranks first",
 			       n);
+	err = end_receive(p);
+	if (err)
+		return err;
 	for (r = 0; r < p->n; r++)
 		if (p->to[r].request) /* it and its memory go with the context */
 			tutti_request_free(p->to[r].request);
-	if (p->recv) {
-		tutti_cancel(p->recv);
-		tutti_wait(&p->recv);
-	}
 	tutti_comm_free(p->comm);
 	free_memory(p);
 	return 0;

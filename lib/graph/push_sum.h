@@ -25,7 +25,10 @@ struct tutti_push_sum {
 	double w, *x;		    /* count elements */
 	double *in;		    /* what is received: 1 + count elements */
 	struct tutti_request *recv; /* posted; NULL: not yet, or never again */
-	uint64_t received, missed;
+	struct tutti_status from;   /* whose it is */
+	bool tolerant;
+	uint64_t *received; /* by rank */
+	uint64_t missed;
 	struct tt_push *to; /* by rank */
 };
 

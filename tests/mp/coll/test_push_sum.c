@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "lib/base/hash.h"
+#include "lib/graph/push_sum.h"
 
 #define SHM "TUTTI_TRANSPORT=shm "
 #define OFI "TUTTI_TRANSPORT=ofi TUTTI_IF=lo "
@@ -210,6 +211,84 @@ static int death_body(struct mp_job *job)
 	return 0;
 }
 
+/* Rank 1 tells of a push to each rank, and dies without it: a drain says so. */
+static int drain_death_body(struct mp_job *job)
+{
+	uint64_t told[MAX_N], none[MAX_N];
+	double x[3] = {1, 2, 3}, z[3];
+	struct tutti_push_sum *p;
+	struct tutti_graph *g;
+	int r;
+
+	TT_EXPECT(!begin(job, 3, &p));
+	MP_OK(tutti_graph_exponential(job->n, &g));
+	for (r = 0; r < job->n; r++)
+		told[r] = 1;
+	mp_meet(job);
+	if (job->rank == 1) {
+		MP_OK(tutti_alltoall(told, none, 1, TUTTI_UINT64, p->comm));
+		mp_sleep_ms(20); /* most counts arrive first */
+		kill(getpid(), SIGKILL);
+	}
+	MP_ERR(tutti_push_sum_drain(p), -TUTTI_EPEER);
+	MP_SAID("rank 1");
+	MP_OK(tutti_push_sum_step(p, g, 0)); /* goes on */
+	MP_OK(tutti_push_sum_add(p, x));
+	MP_OK(tutti_push_sum_get(p, z, NULL));
+	MP_OK(tutti_push_sum_free(p));
+	MP_OK(tutti_graph_free(g));
+	MP_OK(mp_leave_failed(job));
+	return 0;
+}
+
+/* The same while pushes of many elements are under way, and rank 1 dies in the drain. */
+static int late_death_body(struct mp_job *job)
+{
+	struct tutti_push_sum *p;
+	struct tutti_graph *g;
+	int err;
+
+	MP_OK(tutti_push_sum_create(job->world, 300000, &p));
+	MP_OK(tutti_graph_complete(job->n, &g));
+	mp_meet(job);
+	if (job->rank == 1)
+		ualarm(*(unsigned *)job->arg, 0);
+	err = tutti_push_sum_step(p, g, 0);
+	if (!err)
+		err = tutti_push_sum_drain(p);
+	while (job->rank == 1)
+		pause();
+	TT_EXPECT(!err || err == -TUTTI_EPEER);
+	MP_OK(tutti_push_sum_free(p));
+	MP_OK(tutti_graph_free(g));
+	MP_OK(mp_leave_failed(job));
+	return 0;
+}
+
+/* Where deaths are not tolerated: the step fails, and says why. */
+static int intolerant_body(struct mp_job *job)
+{
+	struct tutti_push_sum *p;
+	struct tutti_graph *g;
+	double until;
+	int err = 0;
+
+	TT_EXPECT(!begin(job, 3, &p));
+	MP_OK(tutti_graph_exponential(job->n, &g));
+	mp_meet(job);
+	if (job->rank == 1)
+		kill(getpid(), SIGKILL);
+	for (until = mp_now() + 30; !err && mp_now() < until; mp_sleep_ms(1))
+		err = tutti_push_sum_step(p, g, 0);
+	MP_ERR(err, -TUTTI_EPEER);
+	MP_SAID("rank 1");
+	MP_ERR(tutti_push_sum_drain(p), -TUTTI_EPEER);
+	MP_OK(tutti_push_sum_free(p));
+	MP_OK(tutti_graph_free(g));
+	MP_OK(mp_leave_failed(job));
+	return 0;
+}
+
 static int refused_body(struct mp_job *job)
 {
 	struct tutti_push_sum *p = NULL;
@@ -234,6 +313,11 @@ static int refused_body(struct mp_job *job)
 	MP_OK(tutti_push_sum_get(p, x, &w));
 	TT_EXPECT(x[0] == 1 && x[1] == 2 && w == 1);
 	MP_OK(tutti_push_sum_drain(p));
+	MP_OK(tutti_push_sum_step(p, g, 0)); /* a receive is posted */
+	MP_OK(tutti_push_sum_drain(p));
+	MP_OK(tutti_group_start());
+	MP_ERR(tutti_push_sum_free(p), -EINVAL);
+	MP_OK(tutti_group_end());
 	MP_OK(tutti_push_sum_free(p));
 	MP_OK(tutti_push_sum_free(NULL));
 	MP_OK(tutti_graph_free(g));
@@ -287,14 +371,28 @@ static void deaths(void)
 				 .killed = 1u << 1));
 }
 
+static void deaths_in_drain(void)
+{
+	static unsigned after[] = {300, 1500, 5000}; /* microseconds */
+	int i;
+
+	TT_CHECK(!MP_RUN(.n = 4, .env = SHM "TUTTI_TOLERANT=1", .fn = drain_death_body,
+			 .killed = 1u << 1));
+	for (i = 0; i < 3; i++)
+		TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_TOLERANT=1", .fn = late_death_body,
+				 .arg = &after[i], .killed = 1u << 1));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = intolerant_body, .killed = 1u << 1));
+}
+
 static void refused(void)
 {
 	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = refused_body));
 }
 
-static const struct tt_test tests[] = {
-	{"shm", shm},	    {"ofi", ofi},	  {"verbs", verbs}, {"skipped", skipped},
-	{"deaths", deaths}, {"refused", refused}, {NULL, NULL}};
+static const struct tt_test tests[] = {{"shm", shm},	     {"ofi", ofi},
+				       {"verbs", verbs},     {"skipped", skipped},
+				       {"deaths", deaths},   {"deaths_in_drain", deaths_in_drain},
+				       {"refused", refused}, {NULL, NULL}};
 
 int main(int argc, char **argv)
 {
