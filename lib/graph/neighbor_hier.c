@@ -85,9 +85,8 @@ static int reserve(struct tutti_neighbor_hier *h, size_t bytes)
 	return 0;
 }
 
-int tt_neighbor_hier_run(struct tutti_neighbor_hier *h, const void *sendbuf, void *recvbuf,
-			 size_t count, enum tutti_datatype datatype,
-			 const struct tutti_graph *graph, uint64_t step)
+static int run(struct tutti_neighbor_hier *h, const void *sendbuf, void *recvbuf, size_t count,
+	       enum tutti_datatype datatype, const struct tutti_graph *graph, uint64_t step)
 {
 	size_t elem = tutti_datatype_size(datatype), n = (size_t)tutti_comm_size(h->host);
 	size_t part = (count + n - 1) / n;
@@ -107,5 +106,19 @@ int tt_neighbor_hier_run(struct tutti_neighbor_hier *h, const void *sendbuf, voi
 		err = tutti_allgather(mine, h->tmp, part, datatype, h->host);
 	if (!err)
 		memcpy(recvbuf, h->tmp, count * elem);
+	return err;
+}
+
+/* An error here must not let the others, on this host and on its neighbours, wait for this rank. */
+int tt_neighbor_hier_run(struct tutti_neighbor_hier *h, const void *sendbuf, void *recvbuf,
+			 size_t count, enum tutti_datatype datatype,
+			 const struct tutti_graph *graph, uint64_t step)
+{
+	int err = run(h, sendbuf, recvbuf, count, datatype, graph, step);
+
+	if (err) {
+		tutti_comm_revoke(h->across);
+		tutti_comm_revoke(h->host);
+	}
 	return err;
 }

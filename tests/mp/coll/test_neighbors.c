@@ -432,6 +432,32 @@ static int mixed_body(struct mp_job *job)
 	return mp_leave(job);
 }
 
+/* Rank 1 dies: the calls of all ranks end, long before a timeout. */
+static int hier_death_body(struct mp_job *job)
+{
+	struct tutti_neighbor_hier *hier;
+	double x[7] = {0}, until;
+	struct tutti_graph *g;
+	int err = 0, i;
+
+	MP_OK(tutti_neighbor_hier_create(job->world, &hier));
+	MP_OK(tutti_graph_complete(job->n / 2, &g));
+	for (i = 0; i < 3; i++)
+		MP_OK(tutti_neighbor_hier_allreduce(TUTTI_IN_PLACE, x, 7, TUTTI_FLOAT64, g, 0,
+						    hier));
+	if (job->rank == 1)
+		kill(getpid(), SIGKILL);
+	for (until = mp_now() + 30; !err && mp_now() < until;)
+		err = tutti_neighbor_hier_allreduce(TUTTI_IN_PLACE, x, 7, TUTTI_FLOAT64, g, 0,
+						    hier);
+	TT_EXPECT(err == -TUTTI_EPEER || err == -TUTTI_EREVOKED);
+	TT_EXPECT(mp_now() < until);
+	MP_OK(tutti_graph_free(g));
+	MP_OK(tutti_neighbor_hier_free(hier));
+	MP_OK(mp_leave_failed(job));
+	return 0;
+}
+
 /* A host with one rank, and another with two. */
 static int uneven_body(struct mp_job *job)
 {
@@ -730,6 +756,10 @@ static void hier(void)
 	TT_CHECK(!MP_RUN(.n = 6, .env = "TUTTI_IF=lo TUTTI_HOST_ID=host%h", .fn = hier_body));
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_IF=lo TUTTI_HOST_ID=host%h", .fn = uneven_body));
 	TT_CHECK(!MP_RUN(.n = 6, .env = "TUTTI_IF=lo", .fn = mixed_body, .no_init = true));
+	TT_CHECK(!MP_RUN(.n = 6, .env = "TUTTI_IF=lo TUTTI_HOST_ID=host%h", .fn = hier_death_body,
+			 .killed = 1u << 1));
+	TT_CHECK(!MP_RUN(.n = 6, .env = "TUTTI_IF=lo TUTTI_HOST_ID=host%h TUTTI_TOLERANT=1",
+			 .fn = hier_death_body, .killed = 1u << 1));
 }
 
 static void bytes(void)
