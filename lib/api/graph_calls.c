@@ -86,7 +86,7 @@ int tutti_graph_complete(int nranks, struct tutti_graph **graph)
 
 	if (err)
 		return err;
-	for (r = 0; r < nranks; r++)
+	for (r = 0; r < nranks && !list.no_memory; r++)
 		for (k = r + 1; k < nranks; k++)
 			tt_edge_list_both(&list, r, k);
 	return tt_graph_of_list(__func__, nranks, &list, TUTTI_WEIGHTS_METROPOLIS, graph);

@@ -177,11 +177,10 @@ static int check_both(const char *call, const struct tt_edges *edges)
 	int r;
 
 	for (r = 0; r < edges->n; r++)
-		for (i = edges->in_at[r]; i < edges->in_at[r + 1]; i++) {
-			for (k = edges->out_at[r]; k < edges->out_at[r + 1]; k++)
-				if (edges->out[k] == edges->in[i])
-					break;
-			if (k == edges->out_at[r + 1])
+		for (k = edges->out_at[r], i = edges->in_at[r]; i < edges->in_at[r + 1]; i++) {
+			while (k < edges->out_at[r + 1] && edges->out[k] < edges->in[i])
+				k++;
+			if (k == edges->out_at[r + 1] || edges->out[k] != edges->in[i])
 				return tt_fail(-EINVAL,
 					       "%s: there is an edge from %d to %d but none back; "
 					       "Metropolis-Hastings weights need both",

@@ -302,6 +302,7 @@ static void test_contraction(void)
 					y[k] += tutti_graph_weight(g[i], 0, k, j) * x[j];
 			for (sum = 0, k = 0; k < 12; k++)
 				sum += y[k];
+			TT_CHECK(near(sum, 0, 1e-9));
 			for (v = 0, k = 0; k < 12; k++) {
 				x[k] = y[k] - sum / 12;
 				v += x[k] * x[k];
