@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Graphs of ranks: edges, weights, properties, |lambda2| against closed forms, and every argument
- * that is refused. Oracles are eigenvalues of circulant matrices, and a dense matrix applied 1,000
+ * that is refused. Oracles are eigenvalues of circulant matrices, and a dense matrix applied 300
  * times.
  */
 #include <errno.h>
@@ -280,7 +280,7 @@ static void test_given(void)
 	TT_CHECK(said("none back"));
 }
 
-/* 1,000 rounds of a dense matrix: the mean stays, and disagreement shrinks by |lambda2|. */
+/* 300 rounds of a dense matrix: the mean stays, here 0, and disagreement shrinks by |lambda2|. */
 static void test_contraction(void)
 {
 	struct tutti_graph *g[4] = {NULL};
@@ -296,7 +296,7 @@ static void test_contraction(void)
 			sum += x[k];
 		for (k = 0; k < 12; k++)
 			x[k] -= sum / 12;
-		for (r = 0; r < 1000; r++) {
+		for (r = 0; r < 300; r++) {
 			for (k = 0; k < 12; k++)
 				for (y[k] = 0, j = 0; j < 12; j++)
 					y[k] += tutti_graph_weight(g[i], 0, k, j) * x[j];
@@ -310,8 +310,6 @@ static void test_contraction(void)
 			mid = r == 199 ? v : mid;
 			if (r == 299)
 				TT_CHECK(near(pow(v / mid, 1 / 200.0) / lambda2(g[i]), 1, 0.05));
-			if (r == 299)
-				break;
 		}
 		TT_CHECK(!tutti_graph_free(g[i]));
 	}
