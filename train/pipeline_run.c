@@ -203,15 +203,31 @@ static int make_chunk(const struct tutti_pipeline *p, struct tt_pipe_stage *st, 
 	return err;
 }
 
-static void free_ring(struct ring *ring)
+/* Whether it has ended: after a failed run some are under way, and a receive can be taken back. */
+static int end_request(struct tutti_request *req, enum line line)
 {
-	int i;
+	int done = 1;
+
+	tutti_request_get_status(req, &done);
+	if (!done && (line == ACT_IN || line == GRAD_IN)) {
+		tutti_cancel(req);
+		tutti_request_get_status(req, &done);
+	}
+	tutti_request_free(req);
+	return done;
+}
+
+/* Buffers that a message still uses are left to tutti_finalize. */
+static void free_ring(struct ring *ring, enum line line)
+{
+	int i, ended = 1;
 
 	for (i = 0; i < ring->slots; i++)
-		if (ring->req[i])
-			tutti_request_free(ring->req[i]);
+		if (ring->req[i] && !end_request(ring->req[i], line))
+			ended = 0;
 	free(ring->req);
-	tutti_free(ring->data);
+	if (ended)
+		tutti_free(ring->data);
 }
 
 void tt_pipeline_detach(struct tt_pipe_stage *st)
@@ -221,7 +237,7 @@ void tt_pipeline_detach(struct tt_pipe_stage *st)
 	if (!st)
 		return;
 	for (i = 0; i < st->chunks * LINES; i++)
-		free_ring(&st->rings[i]);
+		free_ring(&st->rings[i], i % LINES);
 	tutti_comm_free(st->comm);
 	free(st);
 }

@@ -482,11 +482,60 @@ static void wrong(void)
 	TT_CHECK(!MP_RUN(.n = 2, .fn = wrong_body));
 }
 
+/*
+ * Stage 1 fails and frees while its receive of micro-batch 1 is under way. Stage 0 sends it only
+ * when the memory is in use for something else.
+ */
+static int freed_forward(void *arg, const struct tutti_pipeline_step *s, const void *in, void *out)
+{
+	struct mp_job *job = arg;
+
+	if (job->rank || s->micro == 2)
+		return -ERANGE;
+	return s->micro ? tutti_barrier(job->world) : 0;
+}
+
+static int freed_body(struct mp_job *job)
+{
+	struct tutti_pipeline *pipe = make(TUTTI_PIPELINE_GPIPE, 2, 3, 1);
+	struct tutti_pipeline_work work = {.size = sizeof(work),
+					   .count = 100,
+					   .datatype = TUTTI_INT64,
+					   .forward = freed_forward,
+					   .backward = backward,
+					   .arg = job};
+	size_t bytes = 4 * 832, i; /* the buffers of a line */
+	unsigned char *again[4];
+	int k;
+
+	MP_OK(tutti_pipeline_attach(pipe, job->world, &work));
+	MP_ERR(tutti_pipeline_run(pipe, NULL), -ERANGE);
+	MP_OK(tutti_pipeline_free(pipe));
+	for (k = 0; k < 4; k++) {
+		MP_OK(tutti_alloc(job->ctx, bytes, (void **)&again[k]));
+		memset(again[k], 0xa5, bytes);
+	}
+	if (job->rank)
+		MP_OK(tutti_barrier(job->world));
+	MP_OK(tutti_barrier(job->world));
+	for (k = 0; k < 4; k++) {
+		for (i = 0; i < bytes; i++)
+			TT_EXPECT(again[k][i] == 0xa5);
+		tutti_free(again[k]);
+	}
+	return 0;
+}
+
+static void freed(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = freed_body));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"counts", counts}, {"deadlock", deadlock}, {"runs", runs}, {"axes", axes},
-		{"death", death},   {"wrong", wrong},	    {NULL, NULL},
+		{"counts", counts}, {"deadlock", deadlock}, {"runs", runs},   {"axes", axes},
+		{"death", death},   {"wrong", wrong},	    {"freed", freed}, {NULL, NULL},
 	};
 
 	return tt_test_main("pipeline", tests, argc, argv);
