@@ -294,6 +294,7 @@ int tutti_pipeline_attach(struct tutti_pipeline *pipeline, struct tutti_comm *co
 	err = tutti_pipeline_steps(pipeline, tutti_comm_rank(comm), &st->steps, &st->nsteps);
 	for (i = 0; i < chunks && !err; i++)
 		err = make_chunk(pipeline, st, i);
+	err = tt_train_agree(st->comm, call, err);
 	if (err)
 		tt_pipeline_detach(st);
 	else

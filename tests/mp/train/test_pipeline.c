@@ -468,6 +468,11 @@ static int wrong_body(struct mp_job *job)
 	MP_ERR(tutti_pipeline_attach(pipe, job->world, &work), -EINVAL);
 	MP_SAID("backward is NULL");
 	work.backward = backward;
+	work.count = job->rank ? (size_t)1 << 50 : 1; /* more than memory: of rank 1 alone */
+	MP_ERR(tutti_pipeline_attach(pipe, job->world, &work), -ENOMEM);
+	if (!job->rank)
+		MP_SAID("tutti_pipeline_attach: rank 1: ");
+	work.count = 1;
 	MP_OK(tutti_pipeline_attach(pipe, job->world, &work));
 	MP_ERR(tutti_pipeline_attach(pipe, job->world, &work), -EBUSY);
 	if (!job->rank) /* the code of the caller's function is returned */
