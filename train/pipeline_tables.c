@@ -290,10 +290,8 @@ int tutti_pipeline_count(const struct tutti_pipeline *pipeline, int stage,
 
 	if (err)
 		return err;
-	if (!counts || counts->size != sizeof(*counts))
-		return tt_train_fail(-EINVAL, "%s: %s", call,
-				     counts ? "counts->size is not sizeof(*counts)"
-					    : "counts is NULL");
+	if (!counts)
+		return tt_train_fail(-EINVAL, "%s: counts is NULL", call);
 	p = (size_t)pipeline->config.stages;
 	c.done = calloc(p * (size_t)pipeline->nsteps, sizeof(*c.done));
 	c.at = calloc(p, sizeof(*c.at));
@@ -302,7 +300,8 @@ int tutti_pipeline_count(const struct tutti_pipeline *pipeline, int stage,
 		got.slots = run_clock(&c);
 		got.busy = pipeline->nsteps;
 		got.live = tt_pipeline_live(pipeline, stage, -1);
-		*counts = got;
+		err = tt_train_write_stats(call, counts, TT_TRAIN_TO(tutti_pipeline_counts, live),
+					   sizeof(got), &got);
 	} else {
 		err = tt_train_fail(-ENOMEM, "%s: no memory for %zu stages", call, p);
 	}

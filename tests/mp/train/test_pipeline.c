@@ -447,6 +447,10 @@ static int wrong_body(struct mp_job *job)
 					   .forward = fail_step,
 					   .backward = backward};
 	struct tutti_pipeline_counts c = {0};
+	struct {
+		struct tutti_pipeline_counts now;
+		int64_t more;
+	} later = {.now.size = sizeof(later), .more = 7};
 	const struct tutti_pipeline_step *steps;
 	int n;
 
@@ -456,6 +460,8 @@ static int wrong_body(struct mp_job *job)
 	MP_ERR(tutti_pipeline_steps(pipe, 0, NULL, &n), -EINVAL);
 	MP_ERR(tutti_pipeline_count(pipe, 0, &c), -EINVAL);
 	MP_ERR(tutti_pipeline_count(pipe, 0, NULL), -EINVAL);
+	MP_OK(tutti_pipeline_count(pipe, 0, &later.now)); /* of a later version */
+	TT_EXPECT(later.now.size == sizeof(later) && later.now.busy == 4 && !later.more);
 	MP_ERR(tutti_pipeline_run(pipe, NULL), -EINVAL);
 	MP_SAID("attached to no communicator");
 	MP_ERR(tutti_pipeline_run(NULL, NULL), -EINVAL);
