@@ -86,8 +86,7 @@ static void destroy(struct tutti_local_steps *l)
 {
 	int i;
 
-	if (l->sum)
-		tutti_request_free(l->sum);
+	tutti_wait(&l->sum);
 	tutti_feedback_free(l->feedback);
 	for (i = 0; i < 2; i++) {
 		tutti_free(l->change[i]);
@@ -173,7 +172,12 @@ int tutti_local_steps_create(struct tutti_comm *comm, const struct tutti_local_s
 
 int tutti_local_steps_free(struct tutti_local_steps *l)
 {
-	if (l)
-		destroy(l);
+	if (!l)
+		return 0;
+	if (l->sum && !l->error)
+		return tt_train_fail(-EBUSY,
+				     "tutti_local_steps_free: a delayed change is under way; call "
+				     "tutti_local_steps_finish first");
+	destroy(l);
 	return 0;
 }

@@ -43,7 +43,10 @@ struct tutti_local_steps_config {
  */
 int tutti_local_steps_create(struct tutti_comm *comm, const struct tutti_local_steps_config *config,
 			     struct tutti_local_steps **local);
-/** tutti_local_steps_free - free a state. Local. NULL is no error. */
+/**
+ * tutti_local_steps_free - free a state. Local; -EBUSY while a delayed change is under way, until
+ * finish. NULL is no error.
+ */
 int tutti_local_steps_free(struct tutti_local_steps *local);
 /**
  * tutti_local_steps_step - a step of this rank: with inner_rate, parameters -= inner_rate *

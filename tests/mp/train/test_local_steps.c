@@ -323,6 +323,32 @@ static void codecs(void)
 	TT_CHECK(!MP_RUN(.n = 4, .env = SHM, .fn = codec_body));
 }
 
+/* ---- a delayed change under way is not freed ---- */
+
+static int busy_body(struct mp_job *job)
+{
+	static float x[TOTAL], g[TOTAL];
+	struct tutti_local_steps_config config;
+	struct tutti_local_steps *l;
+	float *tensor[TENSORS], *grads[TENSORS];
+
+	tensors_of(x, sizeof(*x), 0, (void **)tensor);
+	tensors_of(g, sizeof(*g), 0, (void **)grads);
+	config = config_of((void *const *)tensor, 1, &average);
+	config.flags = TUTTI_LOCAL_DELAYED;
+	MP_OK(tutti_local_steps_create(job->world, &config, &l));
+	MP_OK(tutti_local_steps_step(l, (void *const *)grads));
+	MP_ERR(tutti_local_steps_free(l), -EBUSY);
+	MP_SAID("call tutti_local_steps_finish first");
+	MP_OK(tutti_local_steps_finish(l));
+	return tutti_local_steps_free(l);
+}
+
+static void busy(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = busy_body));
+}
+
 /* ---- refusals, ranks that differ, deaths ---- */
 
 static int refused(struct mp_job *job, const struct tutti_local_steps_config *c, const char *word)
@@ -432,8 +458,8 @@ static void death(void)
 }
 
 static const struct tt_test tests[] = {
-	{"one", one},		{"rounds", rounds}, {"eighth", eighth}, {"codecs", codecs},
-	{"refusals", refusals}, {"death", death},   {NULL, NULL}};
+	{"one", one},	{"rounds", rounds},	{"eighth", eighth}, {"codecs", codecs},
+	{"busy", busy}, {"refusals", refusals}, {"death", death},   {NULL, NULL}};
 
 int main(int argc, char **argv)
 {
