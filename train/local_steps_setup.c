@@ -118,9 +118,15 @@ static int begin(const char *call, struct tutti_local_steps *l, unsigned flags, 
 		{"the outer rule", l->has_outer ? (uint64_t)l->outer.rule : 0},
 		{"the bits of the outer rate", bits_of(l->has_outer ? l->outer.rate : 0)},
 		{"the bits of the outer momentum", bits_of(l->has_outer ? l->outer.momentum : 0)},
+		{"the bits of the outer beta1", bits_of(l->has_outer ? l->outer.beta1 : 0)},
+		{"the bits of the outer beta2", bits_of(l->has_outer ? l->outer.beta2 : 0)},
+		{"the bits of the outer epsilon", bits_of(l->has_outer ? l->outer.epsilon : 0)},
+		{"the bits of the outer weight_decay",
+		 bits_of(l->has_outer ? l->outer.weight_decay : 0)},
 		{"the bits of inner_rate", bits_of(l->inner_rate)},
 		{"codec", l->codec != NULL}};
-	int err = tt_buckets_agree(l->comm, call, same, 8, &l->b, !reserved);
+	int err = tt_buckets_agree(l->comm, call, same, sizeof(same) / sizeof(same[0]), &l->b,
+				   !reserved);
 
 	if (err)
 		return err;
@@ -152,6 +158,7 @@ int tutti_local_steps_create(struct tutti_comm *comm, const struct tutti_local_s
 	l->has_outer = c.outer != NULL;
 	if (c.outer)
 		l->outer = *c.outer;
+	l->outer.size = sizeof(l->outer);
 	l->inner = (struct tutti_rule){
 		.size = sizeof(l->inner), .rule = TUTTI_PS_SGD, .rate = c.inner_rate};
 	l->delayed = c.flags & TUTTI_LOCAL_DELAYED;

@@ -416,6 +416,10 @@ static int refusals_body(struct mp_job *job)
 	bad = good, bad.outer = job->rank == 1 ? &nesterov : &average;
 	MP_ERR(tutti_local_steps_create(job->world, &bad, &l), -TUTTI_EMISMATCH);
 	MP_SAID("the outer rule");
+	rule = average, rule.weight_decay = job->rank == 1 ? 0.5 : 0;
+	bad = good, bad.outer = &rule;
+	MP_ERR(tutti_local_steps_create(job->world, &bad, &l), -TUTTI_EMISMATCH);
+	MP_SAID("the outer weight_decay");
 	MP_OK(tutti_local_steps_free(NULL));
 	return tutti_codec_free(codec);
 }
