@@ -49,6 +49,10 @@ static int reserve(struct tutti_reducer *r, const struct tutti_reducer_config *c
 
 static void destroy(struct tutti_reducer *r)
 {
+	size_t k;
+
+	for (k = 0; k < r->next && k < r->nparts; k++)
+		tutti_wait(&r->part[k].request); /* after an error some still run */
 	tt_reducer_free_parts(r);
 	if (r->comm)
 		tutti_comm_free(r->comm);

@@ -93,10 +93,8 @@ static void destroy(struct tutti_sharded *s)
 	int i;
 
 	for (k = 0; s->shard && k < s->b.nbuckets; k++) {
-		if (s->shard[k].scatter)
-			tutti_request_free(s->shard[k].scatter);
-		if (s->shard[k].gather)
-			tutti_request_free(s->shard[k].gather);
+		tutti_wait(&s->shard[k].scatter); /* after an error some still run */
+		tutti_wait(&s->shard[k].gather);
 		tt_sharded_drop_buffer(s, k);
 	}
 	for (i = 0; i < 2; i++)
