@@ -234,7 +234,7 @@ int tt_state_file_open(struct tt_state_file *f)
 	int i, err;
 
 	f->place = malloc(2 * f->n * sizeof(*f->place));
-	f->fd = open(f->path, O_RDONLY | O_CLOEXEC);
+	f->fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe may have no writer */
 	if (f->fd < 0)
 		return fail_system(f, "cannot be opened");
 	if (fstat(f->fd, &st))

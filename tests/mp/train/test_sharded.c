@@ -8,6 +8,7 @@
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tests/mp/train/model.h"
@@ -423,6 +424,10 @@ static int other_model_body(struct mp_job *job)
 	MP_ERR(tutti_sharded_save(s, nowhere), -ENOENT);
 	MP_SAID("cannot be created");
 	TT_EXPECT(!no_restore(job, s, dir, -EINVAL, "not a safetensors file"));
+	snprintf(nowhere, sizeof(nowhere), "%s/pipe", dir);
+	TT_EXPECT(job->rank || !mkfifo(nowhere, 0600));
+	TT_EXPECT(!no_restore(job, s, nowhere, -EINVAL, "not a safetensors file"));
+	TT_EXPECT(job->rank || !unlink(nowhere));
 	MP_ERR(tutti_sharded_save(s, NULL), -EINVAL);
 	MP_SAID("path is NULL");
 	/* refused files have changed nothing */
