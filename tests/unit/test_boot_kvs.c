@@ -4,6 +4,7 @@
  * test's own that can also answer wrongly or not at all. Real launchers: mp/programs/mpi.sh,
  * cluster.sh.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <poll.h>
 #include <sodium.h>
@@ -393,6 +394,42 @@ static void test_no_address(void)
 	munmap(f, sizeof(*f));
 }
 
+struct beside {
+	const char *lib;
+	int loaded;
+};
+
+/* As Python loads it. */
+static int rank_beside_mpi(int rank, int n, void *arg)
+{
+	struct beside *b = arg;
+	struct tt_boot_params p = {
+		.nranks = 2, .rank = 1, .kvs = &tt_kvs_pmi1, .init_timeout = 20000};
+
+	if (!dlopen(b->lib, RTLD_LAZY | RTLD_LOCAL))
+		return 0;
+	b->loaded++;
+	TT_EXPECT(!dlsym(RTLD_DEFAULT, "PMPI_Init"));
+	TT_EXPECT(tt_kvs_meet(&p) == -EINVAL && bt_error_has("belongs to the MPI library"));
+	return 0;
+}
+
+static void test_beside_mpi(void)
+{
+	static const char *const libs[] = {"libmpi.so.40", "libmpich.so.12"};
+	struct beside *b = bt_shared(sizeof(*b));
+	int i, loaded;
+
+	for (i = 0; i < 2; i++) {
+		b->lib = libs[i];
+		TT_CHECK(!tt_run_ranks(1, rank_beside_mpi, b, BT_BOUND_MS, 0));
+	}
+	loaded = b->loaded;
+	munmap(b, sizeof(*b));
+	if (!loaded)
+		TT_SKIP("there is no MPI library");
+}
+
 /* PMI_FD is not a descriptor of a launcher. */
 static int rank_descriptors(int rank, int n, void *arg)
 {
@@ -419,6 +456,7 @@ static const struct tt_test tests[] = {{"sizes", test_sizes},
 				       {"mistakes", test_mistakes},
 				       {"no_address", test_no_address},
 				       {"descriptors", test_descriptors},
+				       {"beside_mpi", test_beside_mpi},
 				       {NULL, NULL}};
 
 int main(int argc, char **argv)

@@ -20,6 +20,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <pthread.h>
 #include <sodium.h>
 #include <stdlib.h>
@@ -267,10 +268,26 @@ static int run(struct meeting *m, struct tt_boot_params *p)
 	return err;
 }
 
+/* By its name, as the symbols of a library that Python has loaded are not in the global scope. */
+static int is_mpi(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	static const char *const names[] = {"libmpi.so", "libmpich", "libmpi_"};
+	const char *slash = strrchr(info->dlpi_name, '/');
+	const char *name = slash ? slash + 1 : info->dlpi_name;
+	size_t i;
+
+	(void)size;
+	(void)arg;
+	for (i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strncmp(name, names[i], strlen(names[i])))
+			return 1;
+	return 0;
+}
+
 /* An MPI library in the process speaks to the launcher itself, or will. */
 static int check_mpi(const struct tt_boot_params *p)
 {
-	if (!dlsym(RTLD_DEFAULT, "PMPI_Init"))
+	if (!dlsym(RTLD_DEFAULT, "PMPI_Init") && !dl_iterate_phdr(is_mpi, NULL))
 		return 0;
 	return tt_fail(-EINVAL,
 		       "this is rank %d of %d (%s), and the launcher's key-value space belongs to "
