@@ -40,13 +40,18 @@ static int check_factor(const char *what, const char *name, double x, enum tutti
 }
 
 /* The share of the state that is kept: with 1 or more the state grows without bound. */
-static int check_share(const char *what, const char *name, double x)
+static int check_share(const char *what, const char *name, double x, enum tutti_datatype type)
 {
-	return x >= 0 && x < 1 ? 0
-			       : tt_fail(-EINVAL,
-					 "%s: %s is %g; it must be 0 (the default) or more, and "
-					 "less than 1",
-					 what, name, x);
+	if (!(x >= 0 && x < 1))
+		return tt_fail(-EINVAL,
+			       "%s: %s is %g; it must be 0 (the default) or more, and less than 1",
+			       what, name, x);
+	if (type != TUTTI_FLOAT64 && !((float)x < 1))
+		return tt_fail(-EINVAL,
+			       "%s: %s is %.12g, which is 1 in the float that a table of %s "
+			       "computes with; make it smaller",
+			       what, name, x, tt_datatype_name(type));
+	return 0;
 }
 
 int tt_rule_check(const char *what, const struct tutti_ps_options *o, enum tutti_datatype type)
@@ -55,9 +60,9 @@ int tt_rule_check(const char *what, const struct tutti_ps_options *o, enum tutti
 
 	err = err ? err : check_factor(what, "epsilon", o->epsilon, type);
 	err = err ? err : check_factor(what, "weight_decay", o->weight_decay, type);
-	err = err ? err : check_share(what, "momentum", o->momentum);
-	err = err ? err : check_share(what, "beta1", o->beta1);
-	return err ? err : check_share(what, "beta2", o->beta2);
+	err = err ? err : check_share(what, "momentum", o->momentum, type);
+	err = err ? err : check_share(what, "beta1", o->beta1, type);
+	return err ? err : check_share(what, "beta2", o->beta2, type);
 }
 
 void tt_rule_set_step(struct tt_rule_job *job, uint64_t step)

@@ -125,6 +125,9 @@ static void rule_refusals(void)
 	TT_CHECK(refused(&bad, TUTTI_FLOAT32, 1, "rate is 1e-60"));
 	bad = good, bad.momentum = 1;
 	TT_CHECK(refused(&bad, TUTTI_FLOAT32, 1, "momentum is 1"));
+	bad = good, bad.momentum = 0.99999999; /* 1 in float */
+	TT_CHECK(refused(&bad, TUTTI_FLOAT32, 1, "momentum is 0.99999999"));
+	TT_CHECK(!tutti_rule_apply(&bad, TUTTI_FLOAT64, NULL, NULL, NULL, NULL, 0, 1));
 	bad = good, bad.size = 3;
 	TT_CHECK(refused(&bad, TUTTI_FLOAT32, 1, "size"));
 	TT_CHECK(refused(&good, TUTTI_INT32, 1, "int32"));
