@@ -166,13 +166,14 @@ cluster()
 	END
 }
 
-# hosts PREPARE: tutti_doctor over both, in their namespaces prepared by these commands
+# hosts PREPARE OPTION...: tutti_doctor over both, in their namespaces prepared by these commands
 hosts()
 {
 	PREPARE=$1
+	shift
 	export PREPARE
 	TMP=$tmp timeout 60 unshare -mn sh "$tmp/both" "$doctor" --ssh "sh $tmp/ssh" \
-		--hostfile "$tmp/hosts"
+		--hostfile "$tmp/hosts" "$@"
 }
 
 test_hosts()
@@ -218,6 +219,10 @@ test_ssh()
 	echo 'exec sleep 50' >"$tmp/rc.db" # silent
 	finds 2 FAIL ssh 'does not answer there' unshare -mn "$doctor" --ssh "sh $tmp/ssh" -H db \
 		--timeout 1
+	mv "$tmp/rc.db" "$tmp/rc.da" && : >"$tmp/rc.db" # it leaves time to the host after it
+	finds 2 FAIL ssh 'does not answer there' hosts : --timeout 6
+	[ "$(grep -c '^  ok *firewall *reaches 1 addresses' "$tmp/out")" = 1 ] ||
+		die "$(cat "$tmp/out")"
 }
 
 for t in plain limits rdma_memlock files memory names network libraries options hosts firewall \

@@ -7,7 +7,7 @@
  *	{"ask": "peers", "peers": [{"host", "address", "port"}, ...]}
  *					{"failed": [{"host", "why"}, ...]}
  *
- * It ends with its standard input, and after two minutes.
+ * It ends with its standard input, and after the longest --timeout.
  */
 #include <errno.h>
 #include <poll.h>
@@ -21,7 +21,7 @@
 #include "lib/boot/rendezvous/address.h"
 #include "tools/doctor/doctor.h"
 
-#define LIFE_S 120
+#define LIFE_S 3660
 #define CONNECT_MS 2000
 
 static void send_line(json_t *v)
