@@ -235,19 +235,41 @@ void Job::finish()
 {
 	if (!ours())
 		return;
-	collectives_->stop();
-	messages_->stop();
+	for (Completer *completer : completers())
+		completer->stop();
 	ended_ = true;
-	delete collectives_;
-	delete messages_;
+	for (Completer *completer : completers()) {
+		completer->stop(); /* an operation may have come in the meantime */
+		delete completer;
+	}
 	tutti_finalize(context);
+}
+
+std::vector<Completer *> Job::completers()
+{
+	std::lock_guard<std::mutex> lock(lock_);
+	std::vector<Completer *> all = {messages_};
+
+	for (const auto &of_comm : collectives_)
+		all.push_back(of_comm.second);
+	return all;
+}
+
+Completer *Job::completer_of(struct tutti_comm *comm)
+{
+	std::lock_guard<std::mutex> lock(lock_);
+	Completer *&found = collectives_[comm];
+
+	if (!found)
+		found = new Completer(false);
+	return found;
 }
 
 void Job::complete(const std::shared_ptr<Operation> &operation)
 {
 	if (!ours())
 		return;
-	(operation->message ? messages_ : collectives_)->add(operation);
+	(operation->message ? messages_ : completer_of(operation->comm.get()))->add(operation);
 }
 
 /* ---- what PyTorch sees ---- */

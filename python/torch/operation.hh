@@ -9,6 +9,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -90,10 +91,15 @@ public:
 	struct tutti_context *context = nullptr;
 
 private:
+	std::vector<Completer *> completers();
+	Completer *completer_of(struct tutti_comm *comm);
+
 	const pid_t process_ = getpid();
 	std::atomic<bool> ended_{false};
+	std::mutex lock_;
 	/* Not freed while their threads may use them: in a forked child, and after abandon. */
-	Completer *collectives_ = new Completer(false), *messages_ = new Completer(true);
+	std::map<struct tutti_comm *, Completer *> collectives_; /* no group waits for another */
+	Completer *messages_ = new Completer(true);
 };
 
 class TuttiWork : public c10d::Work {

@@ -187,6 +187,15 @@ def case_groups():
     for work in reversed(works):
         work.wait()
         same(work.result()[0], sum(everyone(1000)))
+    # a future of one group does not wait for an earlier one of another, which rank 0 holds up
+    if rank == 0:
+        late = dist.all_reduce(data(rank, 10), group=groups[0], async_op=True).get_future()
+    early = dist.all_reduce(data(rank, 10), group=groups[1], async_op=True).get_future()
+    same(early.wait()[0], sum(everyone(10)))
+    dist.barrier(groups[2])
+    if rank != 0:
+        late = dist.all_reduce(data(rank, 10), group=groups[0], async_op=True).get_future()
+    same(late.wait()[0], sum(everyone(10)))
     for group in groups:
         dist.destroy_process_group(group)
 
