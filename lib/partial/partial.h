@@ -13,7 +13,8 @@
  *	OPEN    decider -> member   the decider has all results that a living rank has; offers of
  *	                            these numbers are in them; say again what you offer
  *	OFFER   member -> decider   a vector, with a number that grows
- *	CALL    member -> decider   my caller waits for this round; my offers were sent before
+ *	CALL    member -> decider   my caller waits for this round; my offers were sent before; my
+ *	                            caller drains no more
  *	DRAIN   member -> decider   my caller drains; has everything been offered?
  *	RESULT  decider -> member   a vector, who took part, and the last number of each rank's
  *	                            offers that is in this or an earlier result
@@ -165,6 +166,7 @@ struct tutti_partial {
 	uint64_t first, seen; /* of this call, 0: none yet; the last round returned */
 	unsigned char *took;  /* the bitmap of the last round returned */
 	uint64_t drain_goal;
+	bool drain_again; /* the last drain has failed, with no contribution since */
 	struct tutti_partial_stats stats;
 
 	/* as the decider */
@@ -217,6 +219,8 @@ void tt_partial_drained(struct tutti_partial *p, uint64_t drains);
 void tt_partial_take(struct tutti_partial *p);
 /* Tells the decider what it does not know yet. */
 void tt_partial_offer(struct tutti_partial *p);
+/* The drain has failed here. */
+void tt_partial_drain_no_more(struct tutti_partial *p);
 /* The slot that keeps a round; NULL: it is not kept. */
 struct tt_partial_slot *tt_partial_kept(struct tutti_partial *p, uint64_t round);
 /* After a change of the offers: how many bytes the carry has. */

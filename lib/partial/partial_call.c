@@ -103,6 +103,19 @@ static void begin(struct tutti_partial *p, enum tt_partial_call call, void *recv
 	p->told_drain = 0;
 }
 
+/* Waits for the call. What it got before it failed, the next call gets again. */
+static int finish(struct tutti_partial *p, const char *call, uint64_t seen)
+{
+	int err = wait_for_call(p, call);
+
+	if (!err && p->behind)
+		err = too_far_behind(p, call);
+	if (err)
+		p->seen = seen;
+	p->call = TT_PARTIAL_NONE;
+	return err;
+}
+
 /* A contribution becomes an offer of its own, or a part of the one that is not sent yet. */
 static int contribute(struct tutti_partial *p, const void *send)
 {
@@ -141,6 +154,7 @@ static int catch_up(struct tutti_partial *p, const void *send)
 static int run(struct tutti_partial *p, const void *send, void *recv)
 {
 	static const char call[] = "partial_allreduce";
+	uint64_t seen = p->seen;
 	int err;
 
 	tt_partial_step(p); /* what has arrived */
@@ -149,6 +163,7 @@ static int run(struct tutti_partial *p, const void *send, void *recv)
 		err = p->seen < p->round ? catch_up(p, send) : contribute(p, send);
 	if (err)
 		return err;
+	p->drain_again = false;
 	if (!all_kept(p))
 		err = too_far_behind(p, call);
 	else if (p->config.quorum > p->living)
@@ -162,11 +177,7 @@ static int run(struct tutti_partial *p, const void *send, void *recv)
 		tt_partial_take(p);
 	else
 		tt_partial_offer(p);
-	err = wait_for_call(p, call);
-	if (!err && p->behind)
-		err = too_far_behind(p, call);
-	p->call = TT_PARTIAL_NONE;
-	return err;
+	return finish(p, call, seen);
 }
 
 int tt_partial_allreduce(struct tutti_partial *p, const void *send, void *recv,
@@ -186,6 +197,27 @@ int tt_partial_allreduce(struct tutti_partial *p, const void *send, void *recv,
 	return err;
 }
 
+/*
+ * A drain that fails has been withdrawn from the decider, or it was over for the others. So the
+ * next one is the same drain, unless there is a contribution between.
+ */
+static int drain(struct tutti_partial *p, const char *call, void *recv)
+{
+	uint64_t seen = p->seen;
+	int err;
+
+	if (!p->drain_again)
+		p->drain_goal = p->drains + 1;
+	begin(p, TT_PARTIAL_DRAINING, recv);
+	tt_partial_take(p);
+	tt_partial_offer(p);
+	err = finish(p, call, seen);
+	p->drain_again = err != 0;
+	if (err)
+		tt_partial_drain_no_more(p);
+	return err;
+}
+
 int tt_partial_drain(struct tutti_partial *p, void *recv, unsigned char *bitmap, uint64_t *first,
 		     uint64_t *last)
 {
@@ -199,16 +231,8 @@ int tt_partial_drain(struct tutti_partial *p, void *recv, unsigned char *bitmap,
 	err = tt_partial_check(p);
 	if (!err && !all_kept(p))
 		err = too_far_behind(p, call);
-	if (!err) {
-		p->drain_goal = p->drains + 1;
-		begin(p, TT_PARTIAL_DRAINING, recv);
-		tt_partial_take(p);
-		tt_partial_offer(p);
-		err = wait_for_call(p, call);
-		if (!err && p->behind)
-			err = too_far_behind(p, call);
-		p->call = TT_PARTIAL_NONE;
-	}
+	if (!err)
+		err = drain(p, call, recv);
 	if (!err) {
 		report(p, bitmap, first, last);
 		record(p, call, start);

@@ -25,7 +25,7 @@ static void caller(struct tt_partial_peer *peer, uint64_t round)
 {
 	struct tutti_partial *p = peer->p;
 
-	if (round) /* a drain that has timed out is over */
+	if (round)
 		peer->draining = peer->complete = false;
 	if (round != p->round + 1)
 		return; /* it gets a result that is on its way */
@@ -54,8 +54,10 @@ void tt_partial_offered(struct tt_partial_peer *peer, const struct tt_partial_he
 
 void tt_partial_called(struct tt_partial_peer *peer, const struct tt_partial_head *head)
 {
-	if (peer->p->deciding)
+	if (peer->p->deciding) {
+		peer->draining = peer->complete = false;
 		caller(peer, head->round);
+	}
 	peer->p->stirred = true;
 }
 

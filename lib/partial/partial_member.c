@@ -151,6 +151,14 @@ void tt_partial_offer(struct tutti_partial *p)
 	say(p, &head, NULL);
 }
 
+void tt_partial_drain_no_more(struct tutti_partial *p)
+{
+	const struct tt_partial_head head = {.kind = TT_PARTIAL_CALL};
+
+	if (p->open && !p->failed)
+		say(p, &head, NULL);
+}
+
 /* ---- what the decider says ---- */
 
 /* The numbers of a RESULT or OPEN; both only grow. */

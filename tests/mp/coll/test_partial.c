@@ -524,8 +524,57 @@ static int deadline_body(struct mp_job *job)
 	return 0;
 }
 
+/* Drains until all ranks do so at once. */
+static int drain_again(struct mp_job *job, struct tutti_partial *p, int32_t *v, uint64_t *first,
+		       uint64_t *last)
+{
+	int i, err = -ETIMEDOUT;
+
+	for (i = 0; i < 100 && err == -ETIMEDOUT; i++)
+		err = tutti_partial_drain(p, v, NULL, first, last);
+	MP_OK(err);
+	return 0;
+}
+
+/*
+ * Drains end at their deadlines: what they have got by then comes again, and they end when all
+ * ranks repeat them, also a rank for which the others have waited no more.
+ */
+static int repeat_body(struct mp_job *job)
+{
+	struct tutti_partial_config config = config_of(1, 0, TUTTI_PARTIAL_CARRY);
+	struct tutti_partial *p;
+	uint64_t first, last;
+	int32_t v = 77;
+	int turn;
+
+	MP_OK(tutti_partial_create(job->world, 1, TUTTI_INT32, TUTTI_SUM, &config, &p));
+	for (turn = 1; turn <= 2; turn++) {
+		if (!job->rank)
+			TT_EXPECT(one_to(p, &first, &last, NULL) == 1);
+		mp_meet(job);
+		TT_EXPECT(!await_rounds(job, p, (uint64_t)turn));
+		MP_OK(tutti_comm_set_timeout(job->world, 50));
+		first = last = 99;
+		if (job->rank == 1)
+			MP_ERR(tutti_partial_drain(p, &v, NULL, &first, &last), -ETIMEDOUT);
+		TT_EXPECT(first == 99 && last == 99);
+		mp_meet(job);
+		if (job->rank == 1)
+			mp_sleep_ms(20); /* the others have begun */
+		TT_EXPECT(!drain_again(job, p, &v, &first, &last));
+		TT_EXPECT(last == (uint64_t)turn && first == last + !job->rank);
+		TT_EXPECT(!job->rank || v == 1);
+		MP_OK(tutti_comm_set_timeout(job->world, 0));
+		mp_meet(job);
+	}
+	MP_OK(tutti_partial_free(p));
+	return 0;
+}
+
 static void limits(void)
 {
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = repeat_body));
 	TT_CHECK(!MP_RUN(.n = 4, .env = SHM, .fn = cutoff_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = deadline_body));
 }
