@@ -8,6 +8,7 @@
  *
  * The ranks that have offered by then take part. Their vectors combine in rank order.
  */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -108,6 +109,8 @@ static struct tt_partial_vec *combine(struct tutti_partial *p, struct tt_partial
 	struct tt_partial_vec *vec = src ? tt_partial_vec_get(p) : NULL;
 	int r, n = 0, divide = 0;
 
+	if (!vec && !p->failed)
+		p->failed = -ENOMEM;
 	for (r = 0; vec && r < p->comm->size; r++) {
 		struct tt_partial_peer *peer = &p->peer[r];
 
