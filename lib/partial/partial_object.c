@@ -64,6 +64,8 @@ static void *thread_main(void *arg)
 		p->new_clock = false;
 		tt_partial_step(p);
 		until = p->failed ? TT_NEVER : p->cutoff_at;
+		if (tt_passed(until)) /* nothing can be decided yet */
+			until = tt_now_ns() + TT_MS;
 		stop = p->stop;
 		tt_wire_unlock(ctx->wire);
 	}

@@ -19,6 +19,16 @@ static int lowest(const struct tutti_partial *p)
 	return r; /* this rank lives */
 }
 
+static bool any_calls(const struct tutti_partial *p)
+{
+	int r;
+
+	for (r = 0; r < p->comm->size; r++)
+		if (p->peer[r].calls)
+			return true;
+	return false;
+}
+
 void tt_partial_gone(struct tt_partial_peer *peer)
 {
 	struct tutti_partial *p = peer->p;
@@ -29,6 +39,8 @@ void tt_partial_gone(struct tt_partial_peer *peer)
 	tt_partial_vec_put(p, peer->offered);
 	peer->offered = NULL;
 	peer->calls = peer->draining = peer->complete = false;
+	if (!any_calls(p))
+		p->cutoff_at = TT_NEVER; /* the next caller begins it */
 	if (p->fetches_from == peer->rank)
 		p->fetches_from = -1;
 	p->stirred = true;
