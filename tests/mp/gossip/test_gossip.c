@@ -205,12 +205,15 @@ static int silent_body(struct mp_job *job)
 
 #define LONG 20000
 
-static int read_whole(struct mp_job *job, struct tutti_gossip *g, double *x)
+/* Until rank 0 has written all its posts; then the last one is read for certain. */
+static int read_whole(struct mp_job *job, struct tutti_gossip *g, double *x, int times)
 {
 	uint64_t version, last = 0;
+	bool over;
 	int i;
 
 	do {
+		over = atomic_load(&job->shared->word[5]);
 		MP_OK(tutti_gossip_mix(g, x));
 		MP_OK(tutti_gossip_versions(g, &version));
 		if (!version) /* empty, or torn */
@@ -219,7 +222,8 @@ static int read_whole(struct mp_job *job, struct tutti_gossip *g, double *x)
 		for (i = 0; i < LONG; i++)
 			TT_EXPECT(x[i] == (double)(version * 8 + (uint64_t)i % 8));
 		last = version;
-	} while (!atomic_load(&job->shared->word[5]));
+	} while (!over);
+	TT_EXPECT(last == (uint64_t)times);
 	return 0;
 }
 
@@ -252,7 +256,7 @@ static int whole_body(struct mp_job *job)
 		MP_OK(tutti_gossip_flush(g));
 		atomic_store(&job->shared->word[5], 1);
 	} else {
-		TT_EXPECT(!read_whole(job, g, x));
+		TT_EXPECT(!read_whole(job, g, x, times));
 	}
 	free(x);
 	MP_OK(tutti_gossip_free(g));
