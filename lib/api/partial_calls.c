@@ -61,6 +61,8 @@ int tutti_partial_create(struct tutti_comm *comm, size_t count, enum tutti_datat
 	struct tutti_partial_config own;
 	int err = tt_check_comm(comm);
 
+	if (!err)
+		err = tt_group_refuse(call);
 	if (err)
 		return err;
 	memset(&like, 0, sizeof(like));
@@ -69,18 +71,18 @@ int tutti_partial_create(struct tutti_comm *comm, size_t count, enum tutti_datat
 	like.op = op;
 	if (config) {
 		config = tt_sized_read(&sized, call, config, &own);
-		if (!config)
-			return -EINVAL;
-		like.config = *config;
+		if (config)
+			like.config = *config;
+		else
+			err = -EINVAL;
 	}
-	err = check_config(comm, &like.config);
+	if (!err)
+		err = check_config(comm, &like.config);
 	if (!err)
 		err = check_vector(&like);
 	if (!err && !partial)
 		err = tt_fail(-EINVAL, "%s: partial is NULL", call);
-	if (!err)
-		err = tt_group_refuse(call);
-	return err ? err : tt_partial_new(comm, &like, partial);
+	return tt_partial_new(comm, &like, err, partial);
 }
 
 static int check_partial(const char *call, const struct tutti_partial *partial)

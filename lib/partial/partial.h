@@ -175,8 +175,11 @@ struct tutti_partial {
 	uint64_t cutoff_at;    /* of the open round; TT_NEVER */
 };
 
-/* partial_object.c; all without the lock */
-int tt_partial_new(struct tutti_comm *comm, const struct tutti_partial *like,
+/*
+ * partial_object.c; all without the lock. err: what is wrong with this rank's arguments, which
+ * fails on all ranks.
+ */
+int tt_partial_new(struct tutti_comm *comm, const struct tutti_partial *like, int err,
 		   struct tutti_partial **partial);
 int tt_partial_free(struct tutti_partial *p);
 /* Under the lock: advances everything that can advance. */

@@ -199,17 +199,17 @@ static int start(struct tutti_partial *p)
 
 static void dispose(struct tutti_partial *p);
 
-int tt_partial_new(struct tutti_comm *comm, const struct tutti_partial *like,
+int tt_partial_new(struct tutti_comm *comm, const struct tutti_partial *like, int err,
 		   struct tutti_partial **out)
 {
 	static const char call[] = "tutti_partial_create";
-	struct tutti_partial *p = make(comm, like);
+	struct tutti_partial *p = err ? NULL : make(comm, like);
 	uint64_t *all = calloc((size_t)comm->size, CONFIG_WORDS * sizeof(*all));
 	struct tutti_comm *own = NULL;
-	int err;
 
-	err = tt_agree(comm, call,
-		       p && all ? 0 : tt_fail(-ENOMEM, "no memory for a partial all-reduce"));
+	if (!err && (!p || !all))
+		err = tt_fail(-ENOMEM, "no memory for a partial all-reduce");
+	err = tt_agree(comm, call, err);
 	if (!err)
 		err = compare(comm, p, all);
 	free(all);
@@ -334,9 +334,12 @@ int tt_partial_free(struct tutti_partial *p)
 {
 	struct tutti_context *ctx = p->comm->ctx;
 	uint64_t all = 1;
-	int err;
+	int err, failed;
 
-	if (!p->failed && !atomic_load(&p->comm->failed)) {
+	tt_wire_lock(ctx->wire);
+	failed = p->failed;
+	tt_wire_unlock(ctx->wire);
+	if (!failed && !atomic_load(&p->comm->failed)) {
 		err = vote(p);
 		if (err && !atomic_load(&p->comm->failed))
 			return err;

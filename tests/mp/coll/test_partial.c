@@ -663,6 +663,14 @@ static int differ_body(struct mp_job *job)
 				    &p),
 	       -TUTTI_EMISMATCH);
 	MP_SAID("count is 1 on rank 0, 2 on rank 1");
+	/* one rank's arguments are wrong: all fail */
+	MP_ERR(tutti_partial_create(job->world, 1, TUTTI_INT32, TUTTI_SUM, NULL,
+				    job->rank == 1 ? NULL : &p),
+	       -EINVAL);
+	MP_SAID("partial is NULL");
+	config = config_of(job->rank == 2 ? 9 : 1, 0, TUTTI_PARTIAL_CARRY);
+	MP_ERR(tutti_partial_create(job->world, 1, TUTTI_INT32, TUTTI_SUM, &config, &p), -EINVAL);
+	MP_SAID("quorum is 9; it must be 1 to 3");
 	TT_EXPECT(!p);
 	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &v, 1, TUTTI_INT32, TUTTI_SUM, job->world));
 	return 0;
