@@ -165,6 +165,7 @@ struct tutti_partial {
 	void *recv;
 	uint64_t first, seen; /* of this call, 0: none yet; the last round returned */
 	unsigned char *took;  /* the bitmap of the last round returned */
+	bool freeing;	      /* tutti_partial_free has timed out: its vote may still end */
 	uint64_t drain_goal;
 	bool drain_again; /* the last drain has failed, with no contribution since */
 	struct tutti_partial_stats stats;

@@ -30,6 +30,15 @@ static bool all_kept(struct tutti_partial *p)
 	return p->seen == p->round || tt_partial_kept(p, p->seen + 1);
 }
 
+/* The vote of a free that has timed out says that there is no carry. */
+static int still_used(const struct tutti_partial *p, const char *call)
+{
+	return p->freeing
+		       ? tt_fail(-EBUSY, "%s: tutti_partial_free has timed out here; call it again",
+				 call)
+		       : 0;
+}
+
 static bool over_or_stirred(void *arg)
 {
 	const struct tutti_partial *p = arg;
@@ -160,6 +169,8 @@ static int run(struct tutti_partial *p, const void *send, void *recv)
 	tt_partial_step(p); /* what has arrived */
 	err = tt_partial_check(p);
 	if (!err)
+		err = still_used(p, call);
+	if (!err)
 		err = p->seen < p->round ? catch_up(p, send) : contribute(p, send);
 	if (err)
 		return err;
@@ -229,6 +240,8 @@ int tt_partial_drain(struct tutti_partial *p, void *recv, unsigned char *bitmap,
 	tt_wire_lock(wire);
 	tt_partial_step(p);
 	err = tt_partial_check(p);
+	if (!err)
+		err = still_used(p, call);
 	if (!err && !all_kept(p))
 		err = too_far_behind(p, call);
 	if (!err)

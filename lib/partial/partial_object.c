@@ -341,6 +341,7 @@ int tt_partial_free(struct tutti_partial *p)
 	tt_wire_unlock(ctx->wire);
 	if (!failed && !atomic_load(&p->comm->failed)) {
 		err = vote(p);
+		p->freeing = err == -ETIMEDOUT;
 		if (err && !atomic_load(&p->comm->failed))
 			return err;
 		tt_engine_wait(ctx, all_sent, p, tt_deadline_ms(ctx->env.timeout.number));

@@ -572,8 +572,27 @@ static int repeat_body(struct mp_job *job)
 	return 0;
 }
 
+/* Rank 0 has voted that it has no carry, so it may not get one before the others vote. */
+static int freed_body(struct mp_job *job)
+{
+	struct tutti_partial *p;
+	int32_t v = 1;
+
+	MP_OK(tutti_partial_create(job->world, 1, TUTTI_INT32, TUTTI_SUM, NULL, &p));
+	if (!job->rank) {
+		MP_ERR(tutti_partial_free(p), -ETIMEDOUT);
+		MP_ERR(tutti_partial_allreduce(p, TUTTI_IN_PLACE, &v, NULL, NULL, NULL), -EBUSY);
+		MP_SAID("tutti_partial_free has timed out here");
+		MP_ERR(tutti_partial_drain(p, &v, NULL, NULL, NULL), -EBUSY);
+	}
+	mp_meet(job);
+	MP_OK(tutti_partial_free(p));
+	return 0;
+}
+
 static void limits(void)
 {
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM "TUTTI_TIMEOUT=1500ms", .fn = freed_body));
 	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = repeat_body));
 	TT_CHECK(!MP_RUN(.n = 4, .env = SHM, .fn = cutoff_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = deadline_body));
