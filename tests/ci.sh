@@ -258,7 +258,7 @@ beside_fuzz()
 			"$top/configure" -q --disable-static --enable-fuzz CC=clang CFLAGS="-g -O1"
 	) || return
 	make -C build/fuzz -j"$jobs" -s fuzzers || return
-	TT_SRC=$top TT_BUILD=$top/build/fuzz TT_FUZZ_SECONDS=60 timeout -k 10 20m \
+	TT_SRC=$top TT_BUILD=$top/build/fuzz TT_FUZZ_SECONDS=30 timeout -k 10 20m \
 		sh tests/fuzz/fuzz.sh >build/log/fuzz.log 2>&1
 }
 
@@ -328,7 +328,7 @@ check_with()
 		case "$apart " in *" $t "*) [ -z "$lane" ] || continue ;; esac
 		rest="$rest $t"
 	done
-	run_tests build 32 "$rest"
+	run_tests build 40 "$rest"
 	[ -z "$lane" ] || await tests || run_tests build 10 "$apart"
 	grep -hE '^(PASS|FAIL|SKIP|ERROR|XFAIL|XPASS):' build/log/beside-tests.log 2>/dev/null
 	collect build "$all"
@@ -361,7 +361,7 @@ stage_asan()
 {
 	await asan
 	sanitizer_tree asan address,undefined || return
-	check_tree build/asan 16 "$(choose build/asan "$asan_tests")"
+	check_tree build/asan 26 "$(choose build/asan "$asan_tests")"
 }
 
 # Nothing here needs verbs, so this is also the tree that is built without.
@@ -371,7 +371,7 @@ stage_tsan()
 	sanitizer_tree tsan thread --without-verbs || return
 	# ThreadSanitizer can't place its shadow where addresses are random over too wide a range.
 	! setarch -R true 2>/dev/null || wrap="setarch -R"
-	check_tree build/tsan 5 "$(choose build/tsan "$tsan_tests")"
+	check_tree build/tsan 9 "$(choose build/tsan "$tsan_tests")"
 	wrap=
 	grep -q 'libibverbs\.so' build/tsan/.libs/libtutti.so || return 0
 	echo "---- build/tsan: libibverbs is used, in spite of --without-verbs"
@@ -395,7 +395,7 @@ stage_valgrind()
 	done
 }
 
-# The fuzzers with libFuzzer, a minute each; make soak runs them for 10^7 inputs.
+# The fuzzers with libFuzzer, half a minute each; make soak runs them for 10^7 inputs.
 stage_fuzz()
 {
 	await fuzz || { rm -f build/log/fuzz.log; beside=fuzz stage_beside; }
