@@ -328,7 +328,7 @@ check_with()
 		case "$apart " in *" $t "*) [ -z "$lane" ] || continue ;; esac
 		rest="$rest $t"
 	done
-	run_tests build 40 "$rest"
+	run_tests build 50 "$rest"
 	[ -z "$lane" ] || await tests || run_tests build 10 "$apart"
 	grep -hE '^(PASS|FAIL|SKIP|ERROR|XFAIL|XPASS):' build/log/beside-tests.log 2>/dev/null
 	collect build "$all"
