@@ -190,10 +190,13 @@ static int start(struct tutti_partial *p)
 	err = tt_partial_check(p);
 	p->stirred = true;
 	p->parent->partials++;
+	p->runs = !err; /* before the thread, which reads what is beside it */
 	tt_wire_unlock(ctx->wire);
-	if (!err)
-		err = tt_spawn(&p->thread, thread_main, p, "the thread of a partial all-reduce");
-	p->runs = !err;
+	if (err)
+		return err;
+	err = tt_spawn(&p->thread, thread_main, p, "the thread of a partial all-reduce");
+	if (err)
+		p->runs = false;
 	return err;
 }
 
