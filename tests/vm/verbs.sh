@@ -17,4 +17,4 @@ skip_all()
 [ -x tests/conform/conform_verbs ] || skip_all "the programs for it were not built"
 [ "${TUTTI_TEST_VERBS:-guest}" != device ] || exec sh "$TT_SRC/tests/vm/inside.sh" "$@"
 why=$(sh "$TT_SRC/tests/vm/guest.sh" --prepare 2>&1) || skip_all "$(echo "$why" | tail -n 1)"
-sh "$TT_SRC/tests/vm/guest.sh" -d 2 -t 900 -- sh "$TT_SRC/tests/vm/inside.sh" "$@"
+sh "$TT_SRC/tests/vm/guest.sh" -d 2 -t 1200 -- sh "$TT_SRC/tests/vm/inside.sh" "$@"
