@@ -219,7 +219,7 @@ static void qsgd_decode(const struct tt_qsgd *q, const unsigned char *in, float 
 
 INLINE void onebit_groups(struct block *b, float mean, unsigned char *out, const bool leave)
 {
-	vec_i32 sign, with = (vec_i32)((vec_f32){0} + mean);
+	vec_i32 sign, with = (vec_i32)((vec_f32){0} + mean), raw[VECS];
 	vec_f32 x[VECS];
 	unsigned bits;
 	size_t g;
@@ -227,7 +227,9 @@ INLINE void onebit_groups(struct block *b, float mean, unsigned char *out, const
 
 	for (g = 0; g < b->groups; g++) {
 		load_group(b, g, x);
-		bits = sign_bits((const vec_i32 *)x);
+		for (EACH(i))
+			raw[i] = (vec_i32)x[i];
+		bits = sign_bits(raw);
 		out[2 * g] = (unsigned char)bits;
 		out[2 * g + 1] = (unsigned char)(bits >> 8);
 		if (!leave)
