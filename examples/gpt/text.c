@@ -69,7 +69,8 @@ static uint8_t draw(const real *logits, uint64_t random)
 	int i;
 
 	for (i = 0; i < VOCAB; i++)
-		top = fmax(top, (double)logits[i]);
+		if ((double)logits[i] > top)
+			top = (double)logits[i];
 	for (i = 0; i < VOCAB; i++)
 		sum += exp((double)logits[i] - top);
 	for (i = 0, at *= sum; i < VOCAB - 1; i++) {
