@@ -121,12 +121,12 @@ static int wrong_at(const struct sums *s, int k, float (*v)[WIDTH], double *sum,
 }
 
 /*
- * Without a bound a pull may read what a server that is no more has published last, until the
- * worker knows of its end.
+ * Without a bound a pull may read what a server published before another worker's last push, until
+ * the worker is told of the newer publication, or of the server's end.
  */
 static int check_sums(struct mp_job *job, struct tutti_ps_table **t, const struct conserve *p)
 {
-	double sum, size, end = mp_now() + (p->staleness < 0 && p->kills ? 20 : 0);
+	double sum, size, end = mp_now() + (p->staleness < 0 ? 20 : 0);
 	static float v[KEYS][WIDTH];
 	int k, i;
 
