@@ -98,8 +98,8 @@ failure()
 {
 	{
 		echo "FAILED: $1"
-		[ -z "${2:-}" ] || grep -E '^FAIL|\.[ch]:[0-9]+: ' "$2" | head -n 5 |
-			sed 's/^/    /'
+		[ -z "${2:-}" ] || grep -E '^FAIL|\.[ch]:[0-9]+: |ERROR: |^  why: ' "$2" |
+			head -n 8 | sed 's/^/    /'
 		[ -z "${again:-}" ] || echo "    again: $again"
 	} >>build/log/failures
 }

@@ -46,6 +46,7 @@ static void start(void)
 	setenv("TUTTI_TUNE_FILE", "none", 1);
 	setenv("TUTTI_IF", "lo", 1);
 	setenv("TUTTI_PARKED", "65536", 1); /* rank 1 takes every reply */
+	setenv("TUTTI_INIT_TIMEOUT", "600s", 1);
 	setenv("TUTTI_HEARTBEAT", "60s", 1);
 	setenv("TUTTI_HEARTBEAT_LIMIT", "600s", 1); /* whatever else the machine does */
 	tutti_set_log(NULL, NULL, TUTTI_LOG_NONE);

@@ -6,6 +6,7 @@
  */
 #include <assert.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <tutti/tutti.h>
 
@@ -17,6 +18,15 @@
 
 static struct tutti_context *ctx[RANKS];
 static struct tutti_unique_id id;
+
+static void give_up(void)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+
+	tutti_last_error(&info);
+	fprintf(stderr, "ERROR: %s\n", info.text);
+	abort();
+}
 
 /* Collectives that leave a history, with counts that only two ranks know in it. */
 static void *run_rank(void *arg)
@@ -31,7 +41,7 @@ static void *run_rank(void *arg)
 	config.rank = (int)(c - ctx);
 	err = tutti_init(&config, c);
 	if (err)
-		abort();
+		give_up();
 	world = tutti_world(*c);
 	for (i = 0; i < RANKS; i++)
 		same[i] = counts[config.rank];
@@ -43,7 +53,7 @@ static void *run_rank(void *arg)
 	if (!err)
 		err = tutti_gatherv(x, counts[config.rank], y, counts, NULL, TUTTI_UINT8, 2, world);
 	if (err)
-		abort();
+		give_up();
 	return NULL;
 }
 
@@ -55,6 +65,8 @@ static void start(void)
 	setenv("TUTTI_TRANSPORT", "shm", 1);
 	setenv("TUTTI_TUNE_FILE", "none", 1);
 	setenv("TUTTI_IF", "lo", 1);
+	setenv("TUTTI_INIT_TIMEOUT", "600s", 1);
+	setenv("TUTTI_TIMEOUT", "600s", 1);
 	setenv("TUTTI_HEARTBEAT", "60s", 1);
 	setenv("TUTTI_HEARTBEAT_LIMIT", "600s", 1); /* whatever else the machine does */
 	tutti_set_log(NULL, NULL, TUTTI_LOG_NONE);
