@@ -204,12 +204,74 @@ static int sync_result(struct decentral *d)
 	return 0;
 }
 
+/* ---- neighbor: D-PSGD along the one-peer exponential graph ---- */
+
+static int neighbor_begin(struct decentral *d)
+{
+	d->doing = "making the graph";
+	return tutti_graph_one_peer(d->nranks, &d->graph);
+}
+
+static int neighbor_step(struct decentral *d)
+{
+	descend(d, d->batch);
+	d->doing = "averaging with a neighbour";
+	d->bytes += 2 * d->size * sizeof(double);
+	return tutti_neighbor_allreduce(TUTTI_IN_PLACE, d->weights, d->size, TUTTI_FLOAT64,
+					d->graph, (uint64_t)d->steps++, d->comm);
+}
+
+static int neighbor_end(struct decentral *d)
+{
+	return tutti_graph_free(d->graph);
+}
+
+/* ---- local: the mean of the models after every tau steps ---- */
+
+static int local_begin(struct decentral *d)
+{
+	void *const parameters[] = {d->weights};
+	struct tutti_local_steps_config config = {.size = sizeof(config),
+						  .n = 1,
+						  .counts = &d->size,
+						  .parameters = parameters,
+						  .datatype = TUTTI_FLOAT64,
+						  .every = d->tau};
+
+	d->doing = "preparing local steps";
+	return tutti_local_steps_create(d->comm, &config, &d->local);
+}
+
+static int local_step(struct decentral *d)
+{
+	size_t n = (size_t)d->nranks;
+
+	descend(d, d->batch);
+	d->doing = "averaging the models";
+	if (++d->steps % d->tau == 0)
+		d->bytes += 4 * (n - 1) * d->size * sizeof(double) / n;
+	return tutti_local_steps_step(d->local, NULL);
+}
+
+static int local_result(struct decentral *d)
+{
+	return tutti_local_steps_finish(d->local);
+}
+
+static int local_end(struct decentral *d)
+{
+	return tutti_local_steps_free(d->local);
+}
+
 static const struct decentral_method methods[] = {
 	{"allreduce", nothing, allreduce_step, nothing, nothing},
 	{"gossip", gossip_begin, gossip_step, mean, gossip_end},
 	{"pairwise", pairwise_begin, pairwise_step, pairwise_result, pairwise_end},
 	{"easgd", easgd_begin, easgd_step, easgd_result, easgd_end},
 	{"easgd-sync", sync_begin, sync_step, sync_result, nothing},
+	{"neighbor", neighbor_begin, neighbor_step, mean, neighbor_end},
+	{"local", local_begin, local_step, local_result, local_end},
+	{"partial", partial_begin, partial_step, partial_result, partial_end},
 };
 
 const struct decentral_method *decentral_find(const char *name)

@@ -7,13 +7,14 @@
 #ifndef DECENTRAL_H
 #define DECENTRAL_H
 
+#include <tutti/local_steps.h>
 #include <tutti/tutti.h>
 
 #include "examples/mlp.h"
 
 struct decentral {
 	struct tutti_comm *comm;
-	int rank, nranks, batch, tau;
+	int rank, nranks, batch, tau, quorum;
 	double rate, momentum, alpha;
 	struct mlp net;
 	size_t size;		    /* of all weights */
@@ -29,6 +30,9 @@ struct decentral {
 	double *work;
 	struct tutti_ps *ps;
 	struct tutti_ps_table *center;
+	struct tutti_graph *graph;
+	struct tutti_local_steps *local;
+	struct partial_steps *partial;
 };
 
 struct decentral_method {
@@ -43,5 +47,11 @@ struct decentral_method {
 const struct decentral_method *decentral_find(const char *name);
 /* All names, with a blank between them. */
 const char *decentral_names(void);
+
+/* The method partial, in examples/partial_steps.c. */
+int partial_begin(struct decentral *d);
+int partial_step(struct decentral *d);
+int partial_result(struct decentral *d);
+int partial_end(struct decentral *d);
 
 #endif

@@ -37,10 +37,10 @@ train_digits_LDADD = libtutti.la $(ZLIB_LIBS) -lm
 
 noinst_PROGRAMS += ps_digits train_elastic train_decentralized
 train_decentralized_SOURCES = examples/train_decentralized.c examples/decentral.c \
-	examples/decentral.h examples/mlp.c examples/mlp.h examples/digits.c examples/digits.h \
-	examples/random.c examples/random.h
+	examples/decentral.h examples/partial_steps.c examples/mlp.c examples/mlp.h \
+	examples/digits.c examples/digits.h examples/random.c examples/random.h
 train_decentralized_CPPFLAGS = $(train_digits_CPPFLAGS)
-train_decentralized_LDADD = $(train_digits_LDADD)
+train_decentralized_LDADD = libtutti_train.la $(train_digits_LDADD)
 train_elastic_SOURCES = examples/train_elastic.c $(TT_TRAINER)
 train_elastic_CPPFLAGS = $(train_digits_CPPFLAGS)
 train_elastic_LDADD = $(train_digits_LDADD)

@@ -42,14 +42,16 @@ struct program {
 static const char help[] =
 	"usage: tutti_run -n RANKS train_decentralized [OPTION...]\n"
 	"Train a perceptron on handwritten digits without waiting for all ranks.\n\n"
-	"  --method NAME    allreduce, gossip, pairwise, easgd or easgd-sync (default gossip)\n"
+	"  --method NAME    allreduce, gossip, pairwise, easgd, easgd-sync, neighbor, local or\n"
+	"                   partial (default gossip)\n"
 	"  --epochs N       times that a rank goes through its part of the data (default 25)\n"
 	"  --batch N        digits in a step of a rank (default 8)\n"
 	"  --hidden N       width of the hidden layers (default 64)\n"
 	"  --rate R         learning rate (default 0.1)\n"
 	"  --momentum M     (default 0.5)\n"
-	"  --tau N          easgd: steps between exchanges (default 4)\n"
+	"  --tau N          easgd, local: steps between exchanges (default 4)\n"
 	"  --alpha A        easgd: share of the difference (default 0.9 / ranks)\n"
+	"  --quorum N       partial: ranks that a step waits for (default ranks - 1)\n"
 	"  --compute MS     what a step is made to take in addition (default 1)\n"
 	"  --slow F         the last rank takes F times as long (default 1)\n"
 	"  --data FILE      digits.csv or digits.csv.gz\n"
@@ -111,6 +113,9 @@ static int take(struct program *p, int c)
 	case 'a':
 		d->alpha = atof(optarg);
 		return !(d->alpha > 0 && d->alpha <= 1);
+	case 'q':
+		d->quorum = atoi(optarg);
+		return d->quorum < 1;
 	case 'c':
 		o->compute_ms = atof(optarg);
 		return !(o->compute_ms >= 0);
@@ -141,6 +146,7 @@ static int parse(struct program *p, int argc, char **argv)
 					      {"momentum", required_argument, NULL, 'M'},
 					      {"tau", required_argument, NULL, 't'},
 					      {"alpha", required_argument, NULL, 'a'},
+					      {"quorum", required_argument, NULL, 'q'},
 					      {"compute", required_argument, NULL, 'c'},
 					      {"slow", required_argument, NULL, 's'},
 					      {"data", required_argument, NULL, 'd'},
@@ -376,6 +382,8 @@ int main(int argc, char **argv)
 	p.d.nranks = tutti_comm_size(p.d.comm);
 	if (!(p.d.alpha > 0))
 		p.d.alpha = 0.9 / p.d.nranks;
+	if (!p.d.quorum)
+		p.d.quorum = p.d.nranks > 1 ? p.d.nranks - 1 : 1;
 	err = open_csv(&p) || train(&p);
 	return clean_up(&p) || err ? 1 : 0;
 }

@@ -19,7 +19,7 @@ learns() {
 	[ "$(wc -l <"$tmp/csv")" = 41 ] || die "$(cat "$tmp/csv")"
 }
 
-for method in allreduce gossip pairwise easgd easgd-sync; do
+for method in allreduce gossip pairwise easgd easgd-sync neighbor local partial; do
 	run $method learns $method
 done
 
@@ -27,13 +27,14 @@ run help sh -c './train_decentralized --help | grep -q "method NAME"'
 run unknown_method says "the methods are allreduce gossip" ./train_decentralized --method x
 run bad_tau says "tau cannot be '0'" ./train_decentralized --tau 0
 run bad_alpha says "alpha cannot be '2'" ./train_decentralized --alpha 2
+run bad_quorum says "quorum cannot be '0'" ./train_decentralized --quorum 0
 run bad_slow says "slow cannot be '0.5'" ./train_decentralized --slow 0.5
 run no_data says "sh quickstart.sh" ./tutti_run -n 2 ./train_decentralized --data "$tmp/none"
 
 curves() {
-	sh "$TT_SRC/perf/decentral_curves" -n 4 -e 1 -o "$tmp/curves" >"$tmp/out" 2>&1 ||
+	sh "$TT_SRC/perf/decentral_curves" -n 4 -e 1 -R "" -o "$tmp/curves" >"$tmp/out" 2>&1 ||
 		die "$(cat "$tmp/out")"
-	[ "$(wc -l <"$tmp/curves.csv")" = 11 ] || die "$(cat "$tmp/curves.csv")"
+	[ "$(wc -l <"$tmp/curves.csv")" = 17 ] || die "$(cat "$tmp/curves.csv")"
 	grep -q "^gossip .* %" "$tmp/out" || die "$(cat "$tmp/out")"
 }
 run curves curves
