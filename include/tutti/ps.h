@@ -38,6 +38,9 @@ struct tutti_ps_config {
 			  one */
 	int weight; /* of this rank as a server: its relative share of the tables, at most 65535; 0:
 		       1 */
+	int backup; /* b: in each clock the updates of the first workers - b count, later ones are
+		       dropped; staleness 0, one copy, no resize; 0: those of all workers */
+	int pad;    /* 0 */
 };
 
 /**
@@ -240,6 +243,8 @@ struct tutti_ps_read {
 	uint64_t retries;   /* reads repeated because servers had written meanwhile, so far */
 	double tau;	    /* versions between a pull and the push computed from it, on average so
 			     * far: of blocks; of rows with staleness_aware */
+	uint64_t dropped;   /* backup workers: elements of this worker's pushes, to all tables, that
+			     * came too late, so far */
 };
 
 int tutti_ps_last_read(struct tutti_ps_table *table, struct tutti_ps_read *read);

@@ -219,14 +219,14 @@ int tutti_ps_iclock(struct tutti_ps *ps, struct tutti_request **request)
 
 	if (!err)
 		err = check_request("tutti_ps_iclock", request);
-	return err ? err : tt_ps_clock(ps, ps->clock + 1, "ps_iclock", request);
+	return err ? err : tt_ps_clock(ps, tt_ps_next_clock(ps), "ps_iclock", request);
 }
 
 int tutti_ps_clock(struct tutti_ps *ps)
 {
 	int err = check_clock("tutti_ps_clock", ps);
 
-	return err ? err : tt_ps_clock(ps, ps->clock + 1, "ps_clock", NULL);
+	return err ? err : tt_ps_clock(ps, tt_ps_next_clock(ps), "ps_clock", NULL);
 }
 
 int tutti_ps_clock_to(struct tutti_ps *ps, uint64_t clock)
@@ -244,11 +244,15 @@ int tutti_ps_last_read(struct tutti_ps_table *table, struct tutti_ps_read *read)
 {
 	static const struct tt_sized sized = TT_SIZED("read", tutti_ps_read, clock);
 	struct tutti_ps_read last;
+	int k;
 
 	if (!table)
 		return tt_fail(-EINVAL, "tutti_ps_last_read: table is NULL");
 	tt_wire_lock(table->ps->comm->ctx->wire);
 	last = table->last;
+	last.dropped = 0;
+	for (k = 0; table->ps->link && k < table->ps->nservers; k++)
+		last.dropped += table->ps->link[k].dropped;
 	last.tau = table->answered ? (double)table->taus / (double)table->answered : 0;
 	tt_wire_unlock(table->ps->comm->ctx->wire);
 	return tt_sized_write(&sized, "tutti_ps_last_read", read, &last);

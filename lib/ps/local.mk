@@ -11,6 +11,7 @@ libtt_la_SOURCES += \
 	lib/ps/server/apply_rule.c lib/ps/server/chain.c lib/ps/server/departure.c \
 	lib/ps/server/handle.c lib/ps/server/inbox.c lib/ps/server/initial_values.c \
 	lib/ps/server/notify.c lib/ps/server/publish.c lib/ps/server/publish_pass.c \
+	lib/ps/server/seats.c \
 	lib/ps/server/server.c lib/ps/server/server.h lib/ps/server/table_store.c \
 	lib/ps/server/table_store.h lib/ps/server/thread_pool.c lib/ps/shutdown.c \
 	lib/ps/table_layout.c lib/ps/update_sum.c lib/ps/worker/accumulate.h \

@@ -64,7 +64,8 @@ struct tt_ps_credit {
 	uint64_t len;	   /* of the data that follows */
 	uint64_t tau;	   /* versions by which the push was late; of rows, the total */
 	uint64_t room;	   /* status -ENOMEM: bytes that the server can still get */
-	uint64_t spare[2];
+	uint64_t dropped;  /* elements of this worker's pushes that came too late, so far */
+	uint64_t spare;
 };
 
 struct tt_ps_note {
@@ -72,7 +73,8 @@ struct tt_ps_note {
 	uint64_t ended;	    /* 1: all workers have said good-bye; this is the last note */
 	uint64_t slowest; /* index + 1 of the slowest worker, after others have waited for a while;
 			     0: not known */
-	uint64_t spare[5];
+	uint64_t dropped; /* elements of this worker's pushes that came too late */
+	uint64_t spare[4];
 };
 
 /*

@@ -150,6 +150,7 @@ struct tt_ps_link {
 	struct tt_ps_out out[TT_PS_SLOTS];
 	struct tt_ps_back_bell note[TT_PS_REPLICAS];
 	uint64_t min_clock;
+	uint64_t dropped;	    /* elements of this worker's pushes that came too late */
 	uint64_t slowest;	    /* as the server reported it */
 	uint64_t said, seen, heard; /* notes and answers so far; those at the last look, and when a
 				       new one came: shutdown.c */
@@ -206,6 +207,7 @@ struct tutti_ps {
 	struct tutti_comm *comm, *coll;
 	int role, staleness;
 	int nworkers, nservers, copies;
+	int backup;	       /* workers whose updates a clock can do without */
 	int *worker, *server;  /* ranks in comm */
 	bool *lost;	       /* by server: its first rank has failed; under the lock */
 	bool *worker_lost;     /* by worker, likewise */
@@ -591,6 +593,7 @@ int tt_ps_pull_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n, vo
 /* held_back.c: push what is held back; describe it. */
 int tt_ps_flush(struct tutti_ps_table *t, const char *call);
 void tt_ps_held(struct tutti_ps_table *t, struct tutti_ps_held *held);
+uint64_t tt_ps_next_clock(struct tutti_ps *ps);
 int tt_ps_clock(struct tutti_ps *ps, uint64_t clock, const char *call,
 		struct tutti_request **request);
 int tt_ps_bye(struct tutti_ps *ps, struct tutti_request **request);

@@ -35,6 +35,13 @@ int tt_ps_read_config(const char *call, const struct tutti_ps_config *user, int 
 	if (c->copies < 0 || c->copies > TT_PS_REPLICAS)
 		return tt_fail(-EINVAL, "%s: copies is %d; it must be 0 to %d", call, c->copies,
 			       TT_PS_REPLICAS);
+	if (c->pad)
+		return tt_fail(-EINVAL, "%s: pad is %d; it must be 0", call, c->pad);
+	if (c->backup < 0 || (c->backup && (c->staleness || c->copies > 1)))
+		return tt_fail(-EINVAL,
+			       "%s: backup is %d; it must be 0 or more, and more than 0 needs a "
+			       "staleness of 0 and one copy",
+			       call, c->backup);
 	if (c->weight < 0 || c->weight > TT_PS_WEIGHT)
 		return tt_fail(-EINVAL, "%s: weight is %d; it must be 0 to %d", call, c->weight,
 			       TT_PS_WEIGHT);
@@ -74,6 +81,15 @@ static int check_cards(const char *call, const struct tutti_comm *comm,
 						  call, (int)card[0].copies, comm->world[0],
 						  (int)card[r].copies, comm->world[r]);
 	}
+	for (r = 1; r < comm->size; r++)
+		if (card[r].backup != card[0].backup)
+			return tt_comm_blame_rank(comm, -TUTTI_EMISMATCH, r,
+						  "%s: backup is %d on rank %d, %d on rank %d",
+						  call, (int)card[0].backup, comm->world[0],
+						  (int)card[r].backup, comm->world[r]);
+	if (workers && card[0].backup >= (uint64_t)workers)
+		return tt_fail(-EINVAL, "%s: %d backup workers are too many: there are %d workers",
+			       call, (int)card[0].backup, workers);
 	if (card[0].copies > (uint64_t)servers)
 		return tt_fail(-EINVAL, "%s: %d copies need as many servers, and there are %d",
 			       call, (int)card[0].copies, servers);
@@ -108,6 +124,7 @@ static int take_roles(const char *call, struct tutti_ps *ps, const struct tt_ps_
 		ps->host[r] = card[r].host;
 	ps->role = (int)card[comm->rank].role;
 	ps->copies = card[0].copies ? (int)card[0].copies : 1;
+	ps->backup = (int)card[0].backup;
 	ps->generation = card[0].generation;
 	ps->grace_ns = card[0].grace * 1000;
 	ps->verify = card[0].verify;
@@ -184,6 +201,7 @@ int tt_ps_open_on(const char *call, struct tutti_ps *ps, const struct tutti_ps_c
 				  .generation = tt_hash_add(ps->comm->uid, tt_now_ns()),
 				  .grace = (uint64_t)ctx->env.ps_grace.number,
 				  .verify = ctx->env.ps_verify.number || ctx->env.checksum.number,
+				  .backup = (uint64_t)c->backup,
 				  .relay = (uint64_t)ctx->env.ps_relay.number,
 				  .host = host_number(ctx)};
 	int err;

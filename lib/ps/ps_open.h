@@ -10,7 +10,7 @@
 /* Sent by every rank to all ranks, in whole 64-bit words. */
 struct tt_ps_card {
 	uint64_t role, workers, servers, staleness, copies, weight, in, back, generation, grace,
-		verify, relay, host;
+		verify, relay, host, backup;
 };
 
 /*

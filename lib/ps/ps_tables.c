@@ -169,6 +169,8 @@ static int check_modes(const struct tutti_ps *ps, const struct tutti_ps_table *t
 			       "a table's options: n_fetch and n_push are %d and %d; they can't be "
 			       "negative",
 			       o->n_fetch, o->n_push);
+	if (o->essp && ps->backup)
+		return tt_fail(-EINVAL, "a table's options: essp is not for backup workers");
 	if (o->threads < 0 || o->threads > TT_PS_THREADS)
 		return tt_fail(-EINVAL, "a table's options: threads is %d; it must be 0 to %d",
 			       o->threads, TT_PS_THREADS);

@@ -265,7 +265,7 @@ Strides = _struct(
     ("stride", C.c_ssize_t),
 )
 PsConfig = _struct(
-    "ps_config", ("size", _z), *_fields(_i, "role workers servers staleness copies weight"),
+    "ps_config", ("size", _z), *_fields(_i, "role workers servers staleness copies weight backup pad"),
 )
 PsOptions = _struct(
     "ps_options", ("size", _z), *_fields(_i, "rule combine init"),
@@ -275,7 +275,7 @@ PsOptions = _struct(
     ("codec", _p), ("significance", _d), ("flush", _i), ("publish", _p),
 )
 PsRead = _struct("ps_read", ("size", _z), *_fields(_q, "clock min_clock age version retries"),
-                 ("tau", _d))
+                 ("tau", _d), ("dropped", _q))
 PsHeld = _struct("ps_held", ("size", _z), *_fields(_q, "clock since elements"), ("sum", _d),
                  ("most", _d), *_fields(_q, "plain_bytes sent_bytes"))
 PowerSgdConfig = _struct(

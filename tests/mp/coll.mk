@@ -57,6 +57,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/ps/test_ps_errors \
 	tests/mp/ps/test_ps_hammer \
 	tests/mp/ps/test_ps_modes \
+	tests/mp/ps/test_ps_backup \
 	tests/mp/ps/test_ps_softsync \
 	tests/mp/ps/test_ps_traffic \
 	tests/mp/ps/test_ps_essp \
@@ -216,6 +217,8 @@ tests_mp_ps_test_ps_steady_SOURCES = tests/mp/ps/test_ps_steady.c
 tests_mp_ps_test_ps_steady_LDADD = libttmp.la
 tests_mp_ps_test_ps_modes_SOURCES = tests/mp/ps/test_ps_modes.c
 tests_mp_ps_test_ps_modes_LDADD = libttmp.la
+tests_mp_ps_test_ps_backup_SOURCES = tests/mp/ps/test_ps_backup.c
+tests_mp_ps_test_ps_backup_LDADD = libttmp.la
 tests_mp_ps_test_ps_softsync_SOURCES = tests/mp/ps/test_ps_softsync.c
 tests_mp_ps_test_ps_softsync_LDADD = libttmp.la
 tests_mp_ps_test_ps_traffic_SOURCES = tests/mp/ps/test_ps_traffic.c

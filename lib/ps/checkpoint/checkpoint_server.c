@@ -252,6 +252,7 @@ static int commit(struct tt_ps_server *srv, const struct tt_ps_order *order)
 	for (w = 0; w < srv->ps->nworkers; w++)
 		srv->client[w].clock = clock_in(srv, order, w);
 	srv->min_clock = srv->pass_min = order->min_clock;
+	tt_ps_seats_clear(srv);
 	srv->all = true;
 	srv->restored = srv->epoch + 1;
 	for (i = 0; i < srv->ps->ntables; i++) {

@@ -22,6 +22,7 @@ static void tell(const struct tt_ps_resize *r, const struct tutti_ps_config *con
 
 	*w = (struct tt_ps_was){.role = (uint64_t)r->config.role,
 				.new_staleness = (uint64_t)(int64_t)r->config.staleness,
+				.backup = (uint64_t)r->config.backup,
 				.given = config != NULL};
 	if (!old)
 		return;
@@ -31,6 +32,7 @@ static void tell(const struct tt_ps_resize *r, const struct tutti_ps_config *con
 	w->nworkers = (uint64_t)old->nworkers;
 	w->nservers = (uint64_t)old->nservers;
 	w->copies = (uint64_t)old->copies;
+	w->backup |= (uint64_t)old->backup;
 	w->staleness = (uint64_t)(int64_t)old->staleness;
 	w->ntables = old->ntables;
 	w->clock = old->clock;
@@ -56,7 +58,13 @@ static int check_told(struct tt_ps_resize *r)
 	for (i = 0; i < r->comm->size && !err; i++) {
 		w = &r->was[i];
 		r->stays += tt_ps_stays(w);
-		if (w->generation && w->generation != r->first->generation)
+		if (w->backup)
+			err = tt_comm_blame_rank(r->comm, -EINVAL, i,
+						 TT_PS_RESIZE
+						 ": rank %d has %d backup workers; a parameter "
+						 "server with backup workers keeps its size",
+						 r->comm->world[i], (int)w->backup);
+		else if (w->generation && w->generation != r->first->generation)
 			err = tt_comm_blame_rank(r->comm, -TUTTI_EMISMATCH, i,
 						 TT_PS_RESIZE
 						 ": rank %d gave another parameter server",

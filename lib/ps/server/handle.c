@@ -61,36 +61,50 @@ bool tt_ps_turn(const struct tt_ps_server *srv, const struct tt_ps_client *c,
 		return true;
 	if (publishes(srv))
 		return false;
-	for (w = 0; w < c->index; w++)
+	for (w = 0; w < c->index && !srv->ps->backup; w++)
 		if (!srv->client[w].gone && srv->client[w].clock <= srv->min_clock)
 			return false;
 	return m->clock <= srv->min_clock;
 }
 
-/* Every worker has ended the current clock: apply what was accumulated, and move the clock. */
-static void advance(struct tt_ps_server *srv)
+/* The lowest clock of the workers that have not left, and their number. */
+static uint64_t lowest(const struct tt_ps_server *srv, int *here)
 {
-	struct tutti_ps *ps = srv->ps;
 	uint64_t min = UINT64_MAX;
-	int w, here = 0;
-	uint32_t i;
+	int w;
 
-	for (w = 0; w < ps->nworkers; w++) {
+	for (w = *here = 0; w < srv->ps->nworkers; w++) {
 		if (srv->client[w].gone)
 			continue;
-		here++;
+		++*here;
 		if (srv->client[w].clock < min)
 			min = srv->client[w].clock;
 	}
+	return min;
+}
+
+/* Every worker that counts has ended the current clock: apply the sums, and move the clock. */
+static void advance(struct tt_ps_server *srv)
+{
+	struct tutti_ps *ps = srv->ps;
+	int here, counted;
+	uint64_t min = lowest(srv, &here);
+	uint32_t i;
+
 	for (i = 0; i < ps->ntables && here < srv->here; i++)
 		tt_ps_store_regroup(tt_ps_store_of(srv, i), here);
-	srv->here = here;
+	srv->here = counted = here;
+	if (here && ps->backup)
+		min = tt_ps_seats_clock(srv, &counted);
 	if (!here || min <= srv->min_clock)
 		return;
 	for (i = 0; i < ps->ntables; i++)
-		tt_ps_store_combine(tt_ps_store_of(srv, i), here);
+		tt_ps_store_combine(tt_ps_store_of(srv, i), counted);
 	srv->min_clock = min;
 	srv->slowest = 0;
+	tt_ps_seats_clear(srv);
+	if (ps->backup)
+		advance(srv); /* workers that have ended this clock, too */
 }
 
 void tt_ps_slow_soon(struct tt_ps_server *srv)
@@ -133,6 +147,7 @@ static int set_clock(struct tt_ps_server *srv, struct tt_ps_client *c, const str
 {
 	if (m->first < c->clock)
 		return -EPROTO;
+	tt_ps_counts(srv, c, m);
 	c->clock = m->first;
 	advance(srv);
 	if (c->clock > srv->min_clock)
@@ -161,6 +176,10 @@ static int with_table(struct tt_ps_server *srv, struct tt_ps_client *c, const st
 
 	if (tt_ps_lacks_function(s->t) && m->kind <= TT_PS_LOOKUP)
 		return -ENOTSUP;
+	if (m->kind >= TT_PS_PUSH && m->kind < TT_PS_LOOKUP && !tt_ps_counts(srv, c, m)) {
+		c->dropped += s->t->rows ? m->count * s->t->width : m->count;
+		return 0;
+	}
 	switch (m->kind) {
 	case TT_PS_SET:
 		err = tt_ps_store_set(s, m, payload);
@@ -223,4 +242,5 @@ void tt_ps_handle(struct tt_ps_server *srv, struct tt_ps_client *c, const struct
 		credit->status = m->table < srv->ps->ntables
 					 ? with_table(srv, c, m, payload, credit)
 					 : -ENOENT;
+	credit->dropped = c->dropped;
 }

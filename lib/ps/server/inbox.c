@@ -96,6 +96,7 @@ static int hold(struct tt_ps_client *c, const struct tt_ps_msg *m, const char *p
 static int run_held(struct tt_ps_client *c)
 {
 	struct tt_ps_credit none = {0};
+	uint64_t dropped = c->dropped;
 	struct tt_ps_held *h;
 	int n = 0;
 
@@ -111,6 +112,8 @@ static int run_held(struct tt_ps_client *c)
 		free(h);
 		n++;
 	}
+	if (c->dropped > dropped)
+		tt_ps_tell_clock(c->srv);
 	return n;
 }
 

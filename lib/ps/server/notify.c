@@ -151,6 +151,7 @@ void tt_ps_tell(struct tt_ps_server *srv)
 		c->note_due = c->gone && !note.ended; /* the end is told in any case */
 		c->note_busy = true;
 		note.min_clock = srv->published;
+		note.dropped = c->dropped;
 		memcpy(tt_ps_answer(c, TT_PS_SLOTS), &note, sizeof(note));
 		put(c, ps->win, tt_ps_answer(c, TT_PS_SLOTS), sizeof(note),
 		    tt_ps_box_back(ps, c->rank) +

@@ -46,13 +46,16 @@ struct tt_ps_client {
 	uint64_t order[TT_PS_SLOTS];		   /* of the last that came in each slot */
 	uint64_t tau[TT_PS_SLOTS]; /* of that one, if it was a push on a condition */
 	uint64_t clock;
-	bool dead;	  /* under the lock: the worker has failed */
-	bool buried;	  /* what a failed worker left behind is being handled */
-	bool gone;	  /* has said good-bye, or died */
-	bool counted;	  /* no longer counted in srv->left */
-	bool leaves;	  /* its good-bye has arrived, in its turn or not */
-	bool stuck;	  /* the message in its slot waits for other workers */
-	uint64_t meeting; /* the meeting that the worker has come to */
+	bool dead;	   /* under the lock: the worker has failed */
+	bool buried;	   /* what a failed worker left behind is being handled */
+	bool gone;	   /* has said good-bye, or died */
+	bool counted;	   /* no longer counted in srv->left */
+	bool leaves;	   /* its good-bye has arrived, in its turn or not */
+	bool stuck;	   /* the message in its slot waits for other workers */
+	bool seated;	   /* backup workers: its updates of the current clock count */
+	uint64_t dropped;  /* elements of its pushes that came too late */
+	uint64_t unseated; /* 1 + the clock in which it came too late */
+	uint64_t meeting;  /* the meeting that the worker has come to */
 	struct tt_ps_said said;
 	int late; /* why a message was refused after its answer */
 	struct tt_ps_held *held, **held_end;
@@ -189,6 +192,13 @@ static inline void tt_ps_heard(struct tt_ps_server *srv)
 		srv->heard = tt_now_ns();
 }
 
+/*
+ * seats.c, backup workers: whether an update of c counts, or its clock; a seat is taken for it.
+ * tt_ps_seats_clock: the clock that all workers with a seat, *n, have come to.
+ */
+bool tt_ps_counts(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m);
+uint64_t tt_ps_seats_clock(struct tt_ps_server *srv, int *n);
+void tt_ps_seats_clear(struct tt_ps_server *srv);
 /* Whether it is this message's turn. */
 bool tt_ps_turn(const struct tt_ps_server *srv, const struct tt_ps_client *c,
 		const struct tt_ps_msg *m);

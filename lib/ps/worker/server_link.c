@@ -153,6 +153,8 @@ static void read_note(struct tt_ps_link *link)
 	link->said++;
 	if (note->min_clock > link->min_clock)
 		link->min_clock = note->min_clock;
+	if (note->dropped > link->dropped)
+		link->dropped = note->dropped;
 	link->ended = link->ended || note->ended;
 	link->slowest = note->slowest <= (uint64_t)ps->nworkers ? note->slowest : 0;
 }
@@ -349,6 +351,8 @@ void tt_ps_credit_ring(struct tt_bell *bell)
 		return;
 	b->link->said++;
 	memcpy(&msg, out->staging, sizeof(msg));
+	if (credit->dropped > b->link->dropped)
+		b->link->dropped = credit->dropped;
 	pushed(out, &msg, credit->sequence, credit->tau);
 	if (credit->status)
 		refused(out, &msg, (int)credit->status, credit->room);

@@ -124,6 +124,19 @@ static int tick_start(struct tutti_ps *ps, enum tt_ps_kind kind, uint64_t clock,
 	return 0;
 }
 
+/* With backup workers, a late worker goes on in the clock of the others. */
+uint64_t tt_ps_next_clock(struct tutti_ps *ps)
+{
+	uint64_t next = ps->clock + 1, lowest = 0;
+
+	if (ps->backup) {
+		tt_wire_lock(ps->comm->ctx->wire);
+		lowest = tt_ps_lowest_clock(ps);
+		tt_wire_unlock(ps->comm->ctx->wire);
+	}
+	return lowest > next && lowest <= (uint64_t)INT64_MAX ? lowest : next;
+}
+
 /* Sends first what n_push, a budget or a codec has held back and is due. */
 int tt_ps_clock(struct tutti_ps *ps, uint64_t clock, const char *call,
 		struct tutti_request **request)
