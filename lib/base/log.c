@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
 
 static pthread_mutex_t log_lock = PTHREAD_MUTEX_INITIALIZER;
 static tutti_log_fn *log_fn;
@@ -72,10 +74,27 @@ void tt_log_set_level(enum tutti_log_level level)
 	atomic_store(&log_level, level == TUTTI_LOG_DEFAULT ? level_from_env() : (int)level);
 }
 
-void tt_log(enum tutti_log_level level, const char *fmt, ...)
+/* "2026-03-01 14:05:09.042 node7 tutti[3]", in local time */
+static void origin_text(char *buf, size_t size)
 {
 	int rank = atomic_load(&log_rank);
-	char line[1024], who[24] = "";
+	char host[64] = "", date[32] = "", who[24] = "";
+	struct timespec now;
+	struct tm tm;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (localtime_r(&now.tv_sec, &tm))
+		strftime(date, sizeof(date), "%Y-%m-%d %H:%M:%S", &tm);
+	if (gethostname(host, sizeof(host) - 1))
+		snprintf(host, sizeof(host), "unknown");
+	if (rank >= 0)
+		snprintf(who, sizeof(who), "[%d]", rank);
+	snprintf(buf, size, "%s.%03ld %s tutti%s", date, now.tv_nsec / 1000000, host, who);
+}
+
+void tt_log(enum tutti_log_level level, const char *fmt, ...)
+{
+	char line[1024], origin[128];
 	va_list ap;
 
 	if (!tt_log_on(level))
@@ -83,12 +102,12 @@ void tt_log(enum tutti_log_level level, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(line, sizeof(line), fmt, ap);
 	va_end(ap);
-	if (rank >= 0)
-		snprintf(who, sizeof(who), "[%d]", rank);
 	pthread_mutex_lock(&log_lock);
-	if (log_fn)
+	if (log_fn) {
 		log_fn(level, line, log_arg);
-	else
-		fprintf(stderr, "tutti%s: %s: %s\n", who, level_names[level], line);
+	} else {
+		origin_text(origin, sizeof(origin));
+		fprintf(stderr, "%s: %s: %s\n", origin, level_names[level], line);
+	}
 	pthread_mutex_unlock(&log_lock);
 }

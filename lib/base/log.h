@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The log: one line per event, "tutti[RANK]: level: text", to standard error or the user's
- * callback. A failure of the job, of a communicator or of tutti_init is logged once, where it is
- * detected; code that passes it on is silent. A call with wrong arguments is not logged:
- * tutti_last_error has the text.
+ * The log: one line per event, "DATE TIME HOST tutti[RANK]: level: text", to standard error, or the
+ * text to the user's callback. A failure of the job, of a communicator or of tutti_init is logged
+ * once, where it is detected; code that passes it on is silent. A call with wrong arguments is not
+ * logged: tutti_last_error has the text.
  */
 #ifndef TT_LOG_H
 #define TT_LOG_H

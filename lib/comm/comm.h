@@ -202,7 +202,8 @@ struct tutti_comm {
 	void *lost_arg;
 	uint64_t late_seq;
 	uint32_t late_init;
-	uint64_t late_next; /* persistent collectives: time of the next report at the earliest */
+	uint64_t late_warned; /* how long the wait had lasted at the last warning, in ns */
+	uint64_t late_next;   /* persistent collectives: time of the next report at the earliest */
 	int late[TT_LATE_MAX], nlate;
 	struct tt_flight_comm
 		*flight; /* the recorder's entry, valid while its uid matches; or NULL */
@@ -542,6 +543,11 @@ void tt_vote_again(struct tutti_context *ctx);
 /* Repeats messages that may have been lost. */
 void tt_vote_timers(struct tutti_context *ctx);
 void tt_vote_free_all(struct tutti_context *ctx);
+
+/* late_warning.c: rank, of the world, is late for comm's call comm->late_seq */
+void tt_late_warn(struct tutti_comm *comm, const struct tt_fields *fields, int rank);
+/* The call is still under way: warns again if the wait has become twice as long. */
+void tt_late_remind(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields);
 
 /* stuck.c: the late and mismatch protocol */
 

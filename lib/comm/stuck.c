@@ -411,7 +411,6 @@ void tt_query_msg(void *arg, int from, const void *data, size_t len)
 static void note_late(struct tutti_context *ctx, const struct stuck_msg *msg)
 {
 	struct tutti_comm *comm = tt_comm_find(ctx, msg->uid);
-	char call[160], name[TT_COMM_NAME];
 	int i;
 
 	if (!comm || tt_comm_calls(comm, msg->fields.init) < msg->seq)
@@ -431,10 +430,7 @@ static void note_late(struct tutti_context *ctx, const struct stuck_msg *msg)
 		memcpy(comm->flight->late, comm->late, sizeof(comm->late));
 		comm->flight->nlate = (uint32_t)comm->nlate;
 	}
-	tt_warn("%s of %s waits for rank %d on host %s, which has not called it yet",
-		tt_fields_text(&msg->fields, msg->seq, call, sizeof(call)),
-		tt_comm_name(comm, name, sizeof(name)), msg->other,
-		tt_boot_host(ctx->boot, msg->other));
+	tt_late_warn(comm, &msg->fields, msg->other);
 }
 
 /*

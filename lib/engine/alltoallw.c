@@ -364,6 +364,7 @@ static void w_late(struct tutti_request *r)
 	int i, k, n = 0;
 
 	tt_stuck_report(r->comm, r->seq, &w->fields);
+	tt_late_remind(r->comm, r->seq, &w->fields);
 	if (!tt_comm_past(r->comm, 0, r->seq, &past) || !past.counts)
 		return;
 	for (i = SEND; i <= RECV; i++)

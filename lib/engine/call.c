@@ -148,6 +148,7 @@ static void plan_free(struct tutti_request *r)
 static void plan_late(struct tutti_request *r)
 {
 	tt_stuck_report(r->comm, r->seq, &plan_req(r)->fields);
+	tt_late_remind(r->comm, r->seq, &plan_req(r)->fields);
 	tt_run_ask(plan_req(r));
 }
 

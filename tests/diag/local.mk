@@ -6,8 +6,10 @@ tests_diag_rank_LDADD = libtutti.la
 # What tutti_ras finds of a job that ends just then.
 check_PROGRAMS += tests/diag/door
 tests_diag_door_SOURCES = tests/diag/door.c
-dist_check_SCRIPTS += tests/diag/blame.sh tests/diag/ras.sh tests/diag/trace.sh tests/diag/doctor.sh
-TESTS += tests/diag/blame.sh tests/diag/ras.sh tests/diag/trace.sh tests/diag/doctor.sh
+dist_check_SCRIPTS += tests/diag/blame.sh tests/diag/ras.sh tests/diag/trace.sh \
+	tests/diag/doctor.sh tests/diag/log.sh
+TESTS += tests/diag/blame.sh tests/diag/ras.sh tests/diag/trace.sh tests/diag/doctor.sh \
+	tests/diag/log.sh
 check_PROGRAMS += tests/diag/test_flight
 TESTS += tests/diag/test_flight
 tests_diag_test_flight_SOURCES = tests/diag/test_flight.c
