@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The results as files: CSV with one heading line, JSON as one object with an array of rows. */
 #include "perf/perf.h"
+#include "tools/plot.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -19,13 +20,33 @@ static int open_one(const char *path, void **file)
 	return -errno;
 }
 
+/* Before anything is measured for it. */
+static int check_plot(const char *path)
+{
+	FILE *f;
+
+	if (!path)
+		return 0;
+	if (!plot_has_gnuplot()) {
+		fprintf(stderr, "tutti_perf: --plot: gnuplot is not installed (Debian package "
+				"gnuplot-nox)\n");
+		return -ENOENT;
+	}
+	f = fopen(path, "ae");
+	if (f)
+		return fclose(f);
+	fprintf(stderr, "tutti_perf: cannot write %s: %s\n", path, strerror(errno));
+	return -errno;
+}
+
 int perf_files_open(struct perf *perf)
 {
+	const struct perf_options *opt = &perf->opt;
 	double failed = 0;
 	int err;
 
-	if (perf->rank == 0 &&
-	    (open_one(perf->opt.csv, &perf->csv) || open_one(perf->opt.json, &perf->json)))
+	if (perf->rank == 0 && (check_plot(opt->plot) || open_one(opt->csv, &perf->csv) ||
+				open_one(opt->json, &perf->json)))
 		failed = 1;
 	err = perf_agree(perf, &failed, TUTTI_MAX);
 	if (err)

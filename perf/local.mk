@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
 bin_PROGRAMS += tutti_perf
 tutti_perf_SOURCES = \
-	perf/tutti_perf.c perf/perf.h perf/options.c perf/nearest.c perf/sizes.c perf/stats.c \
+	perf/tutti_perf.c perf/perf.h perf/options.c perf/options.h perf/option_values.c \
+	perf/commands.c perf/help.c perf/plot.c perf/figure.c perf/figure.h \
+	perf/nearest.c perf/sizes.c perf/stats.c \
 	perf/types.c perf/oracle.c perf/buffer.c perf/table.c perf/files.c perf/progress.c \
 	perf/coll.c perf/coll.h perf/coll_kinds.c perf/coll_calls.c perf/coll_each.c \
 	perf/overlap.c perf/forms.c perf/wakeup.c perf/threads.c \
 	perf/p2p.c perf/messages.c \
 	perf/kernel.c \
-	perf/checksum.c perf/rules.c perf/codec.c perf/lowrank.c perf/ps.c tools/cli.c tools/cli.h
+	perf/checksum.c perf/rules.c perf/codec.c perf/lowrank.c perf/ps.c tools/cli.c tools/cli.h \
+	tools/plot.c tools/plot.h
 tutti_perf_LDADD = libtt_rules.la libtt_reduce.la libtutti.la $(JANSSON_LIBS)
 
 # What perf/relay runs.

@@ -40,9 +40,24 @@ enum {
 	PERF_USE_RANK = 1 << 17
 };
 
+/* Groups of subcommands in --help; those of a group stand together. */
+enum perf_group {
+	PERF_COLLECTIVES,
+	PERF_COUNTS,
+	PERF_WAITING,
+	PERF_POINT,
+	PERF_ONE_SIDED,
+	PERF_SERVER,
+	PERF_SMALLER,
+	PERF_LOCAL,
+	PERF_GROUPS
+};
+extern const char *const perf_group_names[PERF_GROUPS];
+
 /* A subcommand: its defaults and the function that measures. */
 struct perf_command {
 	const char *name;
+	enum perf_group group;
 	const char *help;
 	int (*run)(struct perf *perf);
 	size_t bytes;	   /* default of -b and -e */
@@ -85,14 +100,17 @@ struct perf_options {
 	int rows, cols, products, rank; /* of allreduce_factors and power_sgd */
 	int average; /* nccl-tests' -a: 0 rank 0, 1 average, 2 minimum, 3 maximum */
 	bool stat, plain_buffers;
-	const char *transport, *json, *csv, *codec; /* codec: of codec, NULL: all */
+	const char *transport, *json, *csv, *plot, *codec; /* codec: of codec, NULL: all */
 };
 
 /* perf/options.c: 0; PERF_DONE: help or version was printed; -EINVAL: rank 0 printed why. */
 enum { PERF_DONE = 1 };
 int perf_options_parse(struct perf_options *opt, int argc, char **argv);
 bool perf_is_rank0(void); /* by the launcher's variables: before tutti_init */
+
+/* perf/commands.c: the last one has no name; find: 0, or -EINVAL, said. */
 extern const struct perf_command perf_commands[];
+int perf_command_find(const char *word, const struct perf_command **cmd);
 
 /* perf/nearest.c: the name most like word, or NULL; the list of names ends with NULL. */
 const char *perf_nearest(const char *word, const char *const *names);
@@ -200,6 +218,9 @@ struct perf_totals {
 };
 int perf_files_open(struct perf *perf);	 /* rank 0 tells all: collective */
 int perf_files_write(struct perf *perf); /* rank 0 */
+
+/* perf/plot.c: --plot, drawn by rank 0; 0 or a negative code, reported. */
+int perf_plot(const struct perf *perf);
 
 /* perf/progress.c: one line that rewrites itself, on a terminal, once a run takes longer. */
 void perf_progress_init(struct perf *perf);

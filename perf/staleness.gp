@@ -5,7 +5,7 @@ set output out
 set datafile separator ','
 set logscale y 10
 set grid
-set key right top font ',9'
+set key outside right top font ',9'
 set ylabel 'loss of all digits'
 set multiplot layout 1,2 title "digits on a parameter server, four workers of which each is slow every eighth step"
 ssp = system("echo '".modes."' | tr ' ' '\\n' | grep '^s'")

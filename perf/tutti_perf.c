@@ -200,10 +200,12 @@ int main(int argc, char **argv)
 	if (err)
 		return PERF_FAILED;
 	err = run(&perf);
-	perf_table_free(&perf.table);
 	end = tutti_finalize(perf.ctx);
 	if (end && !err)
 		err = perf_call_failed(&perf, "finalize", end);
+	if (!perf.rank && !err)
+		err = perf_plot(&perf);
+	perf_table_free(&perf.table);
 	if (cli_flush("tutti_perf"))
 		err = -EIO;
 	return err || perf.totals.wrong || perf.totals.out_of_bounds ? PERF_FAILED : PERF_OK;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Draws the results with gnuplot: one panel per question that they can answer. */
 #include <errno.h>
-#include <signal.h>
 #include <string.h>
-#include <sys/wait.h>
 
+#include "tools/plot.h"
 #include "tools/sim/sim.h"
 #include "tools/values.h"
 
@@ -14,20 +13,6 @@ struct panel {
 	int nranks;   /* of a panel by size */
 	size_t bytes; /* of a panel by ranks */
 };
-
-/* gnuplot's terminal for a file name, without the height; NULL: there is none. */
-static const char *terminal(const char *path)
-{
-	const char *dot = strrchr(path, '.');
-
-	if (dot && !strcmp(dot, ".png"))
-		return "pngcairo size 900,";
-	if (dot && !strcmp(dot, ".svg"))
-		return "svg size 900,";
-	if (dot && !strcmp(dot, ".pdf"))
-		return "pdfcairo size 9,";
-	return NULL;
-}
 
 static bool in_panel(const struct panel *panel, const struct point *p)
 {
@@ -56,9 +41,8 @@ static void draw(FILE *g, const struct points *points, const struct panel *panel
 
 	fprintf(g, "set title '%s' noenhanced\nset xlabel '%s'\nset ylabel '%s'\n", panel->title,
 		panel->x_label, panel->y_label);
-	fprintf(g, "set format x '%s'\n", panel->by_ranks ? "%.0f" : "%.0b%B");
-	fprintf(g, "set logscale x 2\n%s logscale y\n", panel->bandwidth ? "unset" : "set");
-	fprintf(g, "set yrange [%s:*]\nplot", panel->bandwidth ? "0" : "*");
+	fprintf(g, "set format x '%s'\n", panel->by_ranks ? "%.0f" : "%.0b %BB");
+	fprintf(g, "set logscale x 2\nset logscale y\nset format y '%%g'\nplot");
 	for (k = 0; (name = algorithm(points, k)); k++)
 		fprintf(g, "%s '-' with linespoints title '%s'", k ? "," : "", name);
 	fputc('\n', g);
@@ -86,9 +70,8 @@ static int choose_panels(const struct options *opt, const struct points *points,
 		snprintf(titles[n++], 96, "%s of %zu bytes", coll, first->bytes);
 	}
 	if (sizes) {
-		panels[n] = (struct panel){titles[n], "size (bytes)", "bus bandwidth (GB/s)",
-					   false,     true,	      last->nranks,
-					   0};
+		panels[n] = (struct panel){
+			titles[n], "size", "bus bandwidth (GB/s)", false, true, last->nranks, 0};
 		snprintf(titles[n++], 96, "%s of %d ranks", coll, last->nranks);
 	}
 	if (ranks && sizes) {
@@ -101,35 +84,24 @@ static int choose_panels(const struct options *opt, const struct points *points,
 
 int sim_plot(const struct options *opt, const struct points *points)
 {
-	const char *term = terminal(opt->plot), *c;
 	struct panel panels[3];
 	char titles[3][96];
-	int i, n, status;
+	const char *why;
+	int i, n;
 	FILE *g;
 
-	if (!term)
-		return cli_fail("--plot: the name ends in .png, .svg or .pdf, not '%s'", opt->plot);
+	if (!plot_can(opt->plot))
+		return cli_fail("--plot: the name ends in " PLOT_FORMATS ", not '%s'", opt->plot);
 	if (strchr(opt->plot, '\n'))
 		return cli_fail("--plot: the file name must be one line");
 	if (!points->n)
 		return cli_fail("--plot: there is nothing to draw");
 	n = choose_panels(opt, points, panels, titles);
-	signal(SIGPIPE, SIG_IGN); /* its status has the reason */
-	g = popen("gnuplot", "we");
+	g = plot_begin(opt->plot, n);
 	if (!g)
 		return cli_fail("gnuplot cannot be started: %s", strerror(errno));
-	fprintf(g, "set terminal %s%d\n", term, (strstr(term, "pdf") ? 6 : 550) * n);
-	fprintf(g, "set output '");
-	for (c = opt->plot; *c; c++)
-		fprintf(g, *c == '\'' ? "''" : "%c", *c);
-	fprintf(g, "'\nset grid\nset key top left noenhanced\n");
-	fprintf(g, "set xtics rotate by -45\nset multiplot layout %d,1\n", n);
 	for (i = 0; i < n; i++)
 		draw(g, points, &panels[i]);
-	fprintf(g, "unset multiplot\nset output\n");
-	status = pclose(g);
-	if (WIFEXITED(status) && WEXITSTATUS(status) == 127) /* the shell's */
-		return cli_fail("--plot: gnuplot is not installed (Debian package "
-				"gnuplot-nox)");
-	return status ? cli_fail("--plot: gnuplot could not draw %s", opt->plot) : 0;
+	why = plot_end(g);
+	return why ? cli_fail("--plot: %s %s", why, opt->plot) : 0;
 }

@@ -292,6 +292,78 @@ run bad_size says "is not a size" perf 2 allreduce -b 12Q
 run bad_order says "less than" perf 2 allreduce -b 64 -e 8
 run bad_root says "not a rank" perf 2 bcast -r 2 -b 8 -e 8
 run one_rank says "needs 2 ranks" perf 1 put
+# plots RANKS PATTERN COMMAND...: a picture of its table, with this text
+plots() {
+	ranks=$1 pattern=$2
+	shift 2
+	rm -f "$tmp/p.svg"
+	perf "$ranks" "$@" --plot "$tmp/p.svg" >/dev/null 2>"$tmp/err" || die "$(cat "$tmp/err")"
+	! grep -q 'line [0-9]' "$tmp/err" || die "gnuplot: $(cat "$tmp/err")"
+	grep -qE "$pattern" "$tmp/p.svg" || die "no '$pattern' in the picture"
+}
+
+# Curves against sizes and threads, bars, panels for each unit, numbers that are not there.
+plot() {
+	command -v gnuplot >/dev/null || skip "gnuplot is missing"
+	plots 2 '>time out of place<' allreduce -b 1K -e 64K -f 4 -n 2 || return 1
+	plots 2 '>GB/s<' allreduce -b 1K -e 64K -f 4 -n 2 --stat || return 1
+	plots 2 '>double<' bcast -b 1K -e 4K -f 2 -n 2 -d all -c 0 || return 1
+	plots 2 '>barrier<' barrier -n 10 || return 1
+	plots 2 '>typical<' send_lat -b 8 -e 64 -f 2 -n 10 || return 1
+	plots 2 '>messages/s<' send -b 8 -e 64 -f 2 -n 2 || return 1
+	plots 2 '>BW peak|peak<' put -b 8 -e 64 -f 2 -n 200 || return 1
+	plots 2 '>threads of each rank<' threads -n 20 || return 1
+	plots 2 '>compare_swap<' amo_lat -A all -n 20 || return 1
+	plots 2 '>put_notify<' wakeup -n 5 -w 0 || return 1
+	plots 2 '>thread, pure<' overlap -b 1K -e 4K -f 2 -n 2 || return 1
+	plots 2 '>ratio of times<' forms --coll bcast,allgather -b 1K -e 1K -n 2 || return 1
+	plots 3 '>push pull<' ps -b 4K -e 16K -f 2 -n 2 || return 1
+	plots 1 '>% of the copy<' kernel -b 1K -e 4K -f 2 -n 2 || return 1
+	plots 1 '>int8, encode<' codec -b 1K -e 4K -f 2 -n 2 || return 1
+	plots 2 '>times as fast<' power_sgd -n 2 --rows 64 --cols 64
+}
+
+# The other formats; what cannot be drawn is said before anything is measured.
+plot_files() {
+	command -v gnuplot >/dev/null || skip "gnuplot is missing"
+	for kind in png pdf; do
+		perf 2 barrier -n 10 --plot "$tmp/p.$kind" >/dev/null || return 1
+		[ -s "$tmp/p.$kind" ] || die "p.$kind is empty"
+	done
+	mkdir -p "$tmp/bin"
+	for program in sh ls sed dirname basename cat expr; do
+		ln -sf "$(command -v $program)" "$tmp/bin" # what a script of libtool runs
+	done
+	! (PATH=$tmp/bin ./tutti_perf barrier -n 10 --plot "$tmp/n.svg") >"$tmp/out" 2>"$tmp/err" ||
+		die "drawn without gnuplot"
+	grep -q 'gnuplot is not installed (Debian package gnuplot-nox)' "$tmp/err" ||
+		die "$(cat "$tmp/err")"
+	! grep -q iterations "$tmp/out" || die "measured first: $(cat "$tmp/out")"
+}
+
+# Each command is in one group of the help.
+groups() {
+	./tutti_perf --help >"$tmp/help" || return 1
+	awk '/^Sizes/ { exit } /^[A-Z].*:$/ { group = $0 } /^  [a-z_]+ / { print $1 ":" group }' \
+		"$tmp/help" >"$tmp/in"
+	for pair in 'allreduce:Collectives:' 'allgatherv:Collectives with a count for each rank:' \
+		'send_bi:Point-to-point messages:' 'put_lat:One-sided operations:' \
+		'ps:Parameter server:' 'kernel:Work of one rank, without communication:'; do
+		grep -qx "$pair" "$tmp/in" || die "$pair is not in: $(cat "$tmp/in")"
+	done
+	[ "$(cut -d : -f 1 "$tmp/in" | sort -u | wc -l)" = "$(wc -l <"$tmp/in")" ] ||
+		die "twice: $(cat "$tmp/in")"
+	for command in $(cut -d : -f 1 "$tmp/in"); do # and in a list of the page
+		grep -qE "^\.It Cm (.* , )?$command( ,|\$)" "$TT_SRC/man/tutti_perf.1" ||
+			die "$command is not in its page"
+	done
+}
+
+run plot plot
+run plot_files plot_files
+run groups groups
+run bad_plot says ".png, .svg or .pdf" perf 2 barrier --plot "$tmp/x.gif"
+run no_plot_folder says "cannot write" perf 2 barrier -n 1 --plot "$tmp/none/x.svg"
 run no_file says "cannot write" perf 2 allreduce -b 8 -e 8 --csv "$tmp/none/x"
 run no_memory says "no memory" perf 2 allreduce -b 1000000G -e 1000000G
 run no_memory_malloc says "no memory" perf 2 allreduce -b 1000000G -e 1000000G --malloc
