@@ -57,6 +57,8 @@ tutti_blame_LDADD = $(JANSSON_LIBS)
 bin_PROGRAMS += tutti_ras
 tutti_ras_SOURCES = \
 	tools/ras/main.c tools/ras/ras.h tools/ras/find.c tools/ras/ask.c tools/ras/print.c \
+	tools/ras/watch.h tools/ras/watch.c tools/ras/state.c tools/ras/waits.c tools/ras/table.c \
+	tools/ras/terminal.c \
 	tools/plain.c \
 	tools/plain.h tools/cli.c tools/cli.h tools/values.c tools/values.h
 tutti_ras_LDADD = libtt.la $(TT_LIBS) $(JANSSON_LIBS)

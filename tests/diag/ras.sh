@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # tutti_ras on running jobs: who is late, rates, links, a stopped rank, who may look and who may
-# not.
+# not; and --watch, into a file and on a terminal.
 only=$*
 . "${TT_SRC:-$(dirname "$0")/../..}/tests/sh.inc"
 suite ras
@@ -195,15 +195,156 @@ test_strangers()
 	finish_job
 }
 
+# ---- --watch ----
+
+# watch OPTION...: in the background, into $tmp/watch
+watch()
+{
+	: >"$tmp/watch"
+	"$TT_BUILD/tutti_ras" -p "$pid0" "$@" >"$tmp/watch" 2>&1 &
+	watcher=$!
+}
+
+# seen TABLES PATTERN: so many more lines, in time, for so many tables
+seen()
+{
+	i=0
+	at=$(wc -l <"$tmp/watch")
+	until [ "$(sed "1,${at}d" "$tmp/watch" | grep -cE -e "$2")" -ge "$1" ]; do
+		i=$((i + 1))
+		[ $i != 150 ] || { kill -TERM $watcher $launcher
+			die "expected '$2' in: $(tail -n 30 "$tmp/watch")"; }
+		sleep 0.1
+	done
+}
+
+# ends: the watcher ends by itself or by a signal, with status 0
+ends()
+{
+	wait $watcher || die "status $?: $(tail -n 30 "$tmp/watch")"
+	! grep -q "$(printf '\033')" "$tmp/watch" || die "escapes in a file: $(cat "$tmp/watch")"
+}
+
+# A rank that sleeps in its program is late, and the call in which the others wait is shown.
+test_watch_late()
+{
+	begin sleepy 2
+	watch --watch=0.3
+	seen 2 '^[0-9:]*  job [0-9a-f]{32}: 4 ranks on 1 host, every 0.3 s$'
+	seen 1 '^late: rank 2; 3 waiting$'
+	call='allreduce #[0-9]+ \(count 1000, float32, sum, in place\), communicator 1'
+	seen 1 "^ +[0-9.]+ s  0-1,3 +2 +$call"
+	seen 1 '^    2  [^ ]+ +[0-9]+  late +0 +0 +0 +0$'
+	kill -INT $watcher
+	ends
+	finish_job
+}
+
+# A stopped rank is named, and who waits for it; it goes on; the end of the job is the end.
+test_watch_stopped()
+{
+	begin busy 0
+	watch --watch=0.3 -w 300
+	seen 1 '^4 running$'
+	seen 1 '^    1  [^ ]+ +[0-9]+  running +[0-9.]+k? '
+	last=$(sed -n 's/^    3  [^ ]*  *\([0-9]*\)  .*/\1/p' "$tmp/watch" | tail -n 1)
+	kill -STOP "$last"
+	seen 1 '^stopped: rank 3; 3 waiting$'
+	seen 1 '^ +[0-9.]+ s  0-2 +3 \(stopped\) +allreduce #[0-9]+ .*, communicator 1'
+	seen 1 "^    3  [^ ]+ +$last  stopped [0-9]+ s +- +- +- +-\$"
+	kill -CONT "$last"
+	seen 1 '^4 running$'
+	finish_job
+	ends
+	tail -n 1 "$tmp/watch" | grep -qE '^job [0-9a-f]{32} has ended$' ||
+		die "$(tail "$tmp/watch")"
+}
+
+# The rank that is asked is stopped, and rank 0 of the tree with it: another one is asked.
+test_watch_asked()
+{
+	begin busy 0
+	watch --watch=0.3 -w 300
+	seen 1 '^4 running$'
+	asked=$(sed -n 's/^    0  [^ ]*  *\([0-9]*\)  .*/\1/p' "$tmp/watch" | tail -n 1)
+	kill -STOP "$asked"
+	seen 2 '^stopped: rank 0[;,]'
+	seen 1 ' 0 \(stopped\) +allreduce #'
+	kill -CONT "$asked"
+	seen 1 '^4 running$'
+	kill -TERM $watcher
+	ends
+	finish_job
+}
+
+# on_terminal KEYS [VARIABLE=VALUE...]: on one of 9 lines of 50 columns, until KEYS
+on_terminal()
+{
+	keys=$1
+	shift
+	{
+		sleep 1.2
+		printf "$keys"
+		sleep 0.5
+	} | env TERM=xterm "$@" timeout 20 script -qec "stty rows 9 cols 50
+		'$TT_BUILD/tutti_ras' -p $pid0 --watch=0.2; echo; echo status \$?; stty -a" \
+		"$tmp/screen" >/dev/null
+	tr -d '\r' <"$tmp/screen" >"$tmp/look"
+	expect '(^| )icanon'
+	expect '(^| )echo( |$)'
+	expect '^status 0$'
+}
+
+# The widest line and the most lines of a picture: not more than the terminal has; its head.
+fits()
+{
+	awk -v esc="$(printf '\033')" 'BEGIN { RS = esc "\\[H"; most = wide = 0 }
+		NR > 2 {
+			sub(esc "\\[J.*", "")
+			gsub(esc "\\[[0-9;?]*[A-Za-z]", "")
+			n = split($0, line, "\n")
+			most = n > most ? n : most
+			for (i = 1; i <= n; i++)
+				wide = length(line[i]) > wide ? length(line[i]) : wide
+			pictures++
+		}
+		END { exit !(pictures >= 2 && most <= 9 && most > 7 && wide <= 50 && wide > 40) }' \
+		"$tmp/look" || die "it does not fit: $(cat "$tmp/look")"
+}
+
+test_watch_terminal()
+{
+	command -v script >/dev/null || skip "script (package bsdutils) is missing"
+	begin sleepy 2
+	look -i 0
+	red=$(printf '\033')'\[3[13]m'
+	on_terminal q
+	fits
+	expect "$(printf '\033')\[\?25h" # the cursor
+	expect "${red}late: rank 2"
+	expect 'and [0-9]+ more ranks'
+	on_terminal '\003' NO_COLOR=1
+	fits
+	expect 'late: rank 2'
+	! grep -q "$red" "$tmp/look" || die "colours"
+	on_terminal q TERM=dumb
+	! grep -q "$(printf '\033')\[H" "$tmp/look" || die "escapes on a dumb terminal"
+	finish_job
+}
+
 test_options()
 {
+	says "does not go with" "$TT_BUILD/tutti_ras" --watch --json
+	says "from 0.05 to 86400" "$TT_BUILD/tutti_ras" --watch=0
+	says "no such job" "$TT_BUILD/tutti_ras" --watch ffffffffffffffffffffffffffffffffff
 	says "no such job" "$TT_BUILD/tutti_ras" ffffffffffffffffffffffffffffffffff
 	says "from 0 to 86400" "$TT_BUILD/tutti_ras" -i -1
 	says "a whole number" "$TT_BUILD/tutti_ras" -p x
 	says "give one job" "$TT_BUILD/tutti_ras" a b
 }
 
-for t in late rates stopped ending without_0 strangers options; do
+for t in late rates stopped ending without_0 strangers watch_late watch_stopped watch_asked \
+	watch_terminal options; do
 	run $t test_$t
 done
 finish

@@ -135,7 +135,7 @@ static int run(struct client *c, uint64_t deadline)
 {
 	struct pollfd p = {.fd = c->link->fd};
 
-	while (!done(c) && !tt_passed(deadline)) {
+	while (!done(c) && !ras_stop && !tt_passed(deadline)) {
 		tt_link_flush(c->link);
 		if (c->link->state == TT_LINK_DEAD)
 			break;

@@ -104,7 +104,7 @@ static int choose(const struct wish *w)
 	int n = find_doors(w, &door), i, k, status = 1;
 
 	if (n > 0 && of_one_job(door, n) == n && !w->list) {
-		status = look_at(w, door, n);
+		status = w->watch ? watch_job(w, door) : look_at(w, door, n);
 		free(door);
 		return status >= 0 ? status : none_here();
 	}
@@ -122,19 +122,26 @@ static int choose(const struct wish *w)
 	return n ? 1 : none_here();
 }
 
-static const struct option options[] = {
-	{"json", no_argument, NULL, 'j'},	    {"links", no_argument, NULL, 'l'},
-	{"list", no_argument, NULL, 'L'},	    {"pid", required_argument, NULL, 'p'},
-	{"interval", required_argument, NULL, 'i'}, {"follow", no_argument, NULL, 'f'},
-	{"wait", required_argument, NULL, 'w'},	    {"help", no_argument, NULL, 'h'},
-	{"version", no_argument, NULL, 'V'},	    {NULL, 0, NULL, 0}};
+static const struct option options[] = {{"json", no_argument, NULL, 'j'},
+					{"links", no_argument, NULL, 'l'},
+					{"list", no_argument, NULL, 'L'},
+					{"pid", required_argument, NULL, 'p'},
+					{"interval", required_argument, NULL, 'i'},
+					{"follow", no_argument, NULL, 'f'},
+					{"wait", required_argument, NULL, 'w'},
+					{"help", no_argument, NULL, 'h'},
+					{"watch", optional_argument, NULL, 'W'},
+					{"version", no_argument, NULL, 'V'},
+					{NULL, 0, NULL, 0}};
 
 static const char usage[] =
 	"usage: tutti_ras [OPTION...] [JOB]\n"
 	"  -l, --links           show the connections of each rank\n"
 	"  -i, --interval=SEC    look twice, so long apart, and show rates (default 0.5; 0: once)\n"
 	"  -f, --follow          go on, every interval\n"
-	"  -w, --wait=MS         wait so long for answers (default 1000)\n"
+	"      --watch[=SEC]     show a table that renews itself, every second or SEC; q ends it\n"
+	"  -w, --wait=MS         wait so long for answers (default 1000; --watch: half of SEC at "
+	"most)\n"
 	"  -p, --pid=PID         ask the rank that is this process\n"
 	"      --list            show the jobs that have ranks on this host\n"
 	"      --json            print what ranks answer, a line of JSON each\n"
@@ -158,6 +165,9 @@ static int take(void *into, int opt, char *value)
 	case 'f':
 		w->follow = true;
 		return 0;
+	case 'W':
+		w->watch = true;
+		return value ? cli_number("--watch", value, 0.05, 86400, &w->interval) : 0;
 	case 'p':
 		return cli_integer("--pid", value, 1, 1 << 22, &w->pid);
 	case 'i':
@@ -167,16 +177,32 @@ static int take(void *into, int opt, char *value)
 	}
 }
 
+/* Defaults and conflicts of several options; 0, or -1, said. */
+static int complete(struct wish *w)
+{
+	if (w->watch && (w->json || w->links || w->list || w->follow))
+		return cli_fail("--watch does not go with --json, --links, --list or --follow");
+	if (w->interval < 0)
+		w->interval = w->watch ? 1 : 0.5;
+	if (w->watch && w->interval < 0.05)
+		return cli_fail("--watch: the interval is at least 0.05 s");
+	if (!w->wait_ms)
+		w->wait_ms = w->watch && w->interval < 2 ? (int)(w->interval * 500) : 1000;
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	static const struct cli cli = {cli_prog, usage, ":hli:fw:p:", options, take};
-	struct wish w = {.job = "", .interval = 0.5, .wait_ms = 1000};
+	struct wish w = {.job = "", .interval = -1};
 	int done = cli_options(&cli, argc, argv, &w);
 
 	if (!done && optind < argc)
 		w.job = argv[optind++];
 	if (!done && optind < argc)
 		done = cli_fail("unexpected argument '%s': give one job", argv[optind]);
+	if (!done)
+		done = complete(&w);
 	if (done)
 		return done < 0 ? 2 : 0;
 	done = choose(&w);

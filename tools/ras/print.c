@@ -44,7 +44,8 @@ static void print_request(const json_t *c, const json_t *req)
 
 static void print_comm(const json_t *c)
 {
-	static const char *const kind[] = {"collective", "persistent", "other", "receive"};
+	static const char *const kind[] = {"collective", "persistent", "neighbors", "other",
+					   "receive"};
 	const json_t *late = json_object_get(c, "late"), *req;
 	bool idle = true;
 	size_t i;

@@ -6,11 +6,13 @@
  *	find.c	ranks of this host that can be asked
  *	ask.c	one question, and the ranks' answers
  *	print.c	the answers
+ *	watch.h	the same, live
  */
 #ifndef TUTTI_RAS_H
 #define TUTTI_RAS_H
 
 #include <jansson.h>
+#include <signal.h>
 #include <stdbool.h>
 
 #include "lib/boot/rendezvous/link.h"
@@ -27,7 +29,7 @@ struct wish {
 	const char *job;
 	int pid, wait_ms;
 	double interval; /* between two looks, for rates */
-	bool json, links, list, follow;
+	bool json, links, list, follow, watch;
 };
 
 /*
@@ -67,5 +69,9 @@ void answers_free(struct answers *a);
 /* print.c: with rates, if there was an answer before. */
 void print_answers(const struct wish *w, const struct door *door, const struct answers *now,
 		   const struct answers *before);
+
+/* watch.c: until the user or the job ends it; its status. */
+int watch_job(const struct wish *w, const struct door *door);
+extern volatile sig_atomic_t ras_stop; /* terminal.c: a signal ends it */
 
 #endif

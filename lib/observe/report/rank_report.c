@@ -2,6 +2,7 @@
 /* Reports the state of this rank to tutti_ras, as one line of JSON. */
 #include "lib/observe/report/rank_report.h"
 
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -32,14 +33,19 @@ static void put_request(struct tt_json *j, struct tutti_comm *comm, int list, co
 	struct tutti_request *req;
 	char text[160], waits[200] = "";
 	uint64_t now = tt_dump_real(clock, tt_ticks()), start;
+	int rank;
 
 	if (tt_list_empty(&comm->active[list]))
 		return;
 	req = tt_container(comm->active[list].next, struct tutti_request, link);
 	rec = &ctx->flight->rec[req->flight % TT_FLIGHT_RECORDS];
-	req->ops->waits(req, waits, sizeof(waits));
+	rank = req->ops->waits(req, waits, sizeof(waits));
 	tt_json_open(j, key, '{');
 	tt_json_str(j, "call", req->ops->text(req, text, sizeof(text)));
+	if (list == TT_ACTIVE_COLL || list == TT_ACTIVE_NEIGHBORS)
+		tt_json_u64(j, "sequence", req->seq);
+	if (rank >= 0)
+		tt_json_i64(j, "waits_for", rank);
 	if (atomic_load(&rec->number) == req->flight) {
 		start = tt_dump_real(clock, rec->start);
 		tt_json_time(j, "since", now > start ? now - start : 0);
@@ -54,10 +60,13 @@ static void put_request(struct tt_json *j, struct tutti_comm *comm, int list, co
 
 static void put_comm(struct tt_json *j, struct tutti_comm *comm, const struct tt_dump_clock *clock)
 {
+	char uid[17];
 	int i;
 
 	tt_json_open(j, NULL, '{');
 	tt_json_u64(j, "communicator", comm->id);
+	snprintf(uid, sizeof(uid), "%016llx", (unsigned long long)comm->uid);
+	tt_json_str(j, "uid", uid);
 	if (comm->name[0])
 		tt_json_str(j, "name", comm->name);
 	tt_json_i64(j, "rank", comm->rank);
