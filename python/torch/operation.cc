@@ -3,6 +3,8 @@
 
 #include "operation.hh"
 
+#include <algorithm>
+#include <limits.h>
 #include <stdexcept>
 #include <string.h>
 
@@ -28,30 +30,47 @@ void check(int code, struct tutti_comm *comm)
 
 /* ---- operations ---- */
 
-Operation::~Operation()
+bool Operation::test()
 {
-	/* Only one that never started: work that is dropped goes to a completer. */
-	if (request)
-		tutti_request_free(request);
-}
-
-bool Operation::advance(bool wait)
-{
-	std::unique_lock<std::mutex> lock(running_, std::defer_lock);
-	int code, ended = 1;
+	std::unique_lock<std::timed_mutex> lock(running_, std::try_to_lock);
+	int code, ended = 0;
 
 	if (done)
 		return true;
-	if (wait)
-		lock.lock();
-	else if (!lock.try_lock())
+	if (!lock.owns_lock())
 		return false;
-	if (done)
-		return true;
-	code = wait ? tutti_wait(&request) : tutti_test(&request, &ended);
+	code = tutti_test(&request, &ended);
 	if (code >= 0 && !ended)
 		return false;
 	end(code);
+	lock.unlock();
+	complete_future();
+	return true;
+}
+
+bool Operation::wait(int64_t ms)
+{
+	using std::chrono::milliseconds;
+	auto until = std::chrono::steady_clock::now() + milliseconds(ms);
+	std::unique_lock<std::timed_mutex> lock(running_, std::defer_lock);
+
+	if (done)
+		return true;
+	if (ms <= 0)
+		lock.lock();
+	else if (!lock.try_lock_until(until))
+		return done;
+	if (done)
+		return true;
+	if (ms > 0) {
+		auto left = until - std::chrono::steady_clock::now();
+		int64_t left_ms = std::chrono::duration_cast<milliseconds>(left).count();
+		tutti_request_set_timeout(request, (int)std::min<int64_t>(
+						       std::max<int64_t>(left_ms, 1), INT_MAX));
+	}
+	end(tutti_wait(&request));
+	lock.unlock();
+	complete_future();
 	return true;
 }
 
@@ -70,19 +89,21 @@ void Operation::end(int code)
 		tutti_request_free(request);
 	request = nullptr;
 	done = true;
-	complete_future();
 }
 
+/* By the thread that has ended the operation, or that makes the future later: by one of them. */
 void Operation::complete_future()
 {
 	c10::intrusive_ptr<c10::ivalue::Future> wanted;
 
 	{
 		std::lock_guard<std::mutex> lock(future_lock_);
+		if (!future_ || future_ended_)
+			return;
+		future_ended_ = true;
 		wanted = future_;
 	}
-	if (!wanted || wanted->completed())
-		return;
+	Completer::Callback callback;
 	if (error)
 		wanted->setErrorIfNeeded(error);
 	else
@@ -108,65 +129,98 @@ c10::intrusive_ptr<c10::ivalue::Future> Operation::future()
 
 /* ---- completers ---- */
 
+static thread_local Completer *current_completer;
+
+bool Completer::inside()
+{
+	return current_completer != nullptr;
+}
+
+Completer::Callback::Callback()
+{
+	if (!current_completer)
+		return;
+	std::lock_guard<std::mutex> lock(current_completer->lock_);
+	current_completer->free_--;
+	current_completer->attend();
+}
+
+Completer::Callback::~Callback()
+{
+	if (!current_completer)
+		return;
+	std::lock_guard<std::mutex> lock(current_completer->lock_);
+	current_completer->free_++;
+}
+
+void Completer::attend()
+{
+	if (queue_.empty())
+		return;
+	if (!free_) {
+		free_++;
+		threads_.emplace_back([this] { run(); });
+	}
+	wake_.notify_one();
+}
+
 void Completer::add(std::shared_ptr<Operation> operation)
 {
 	std::lock_guard<std::mutex> lock(lock_);
 
 	queue_.push_back(std::move(operation));
-	if (!thread_.joinable())
-		thread_ = std::thread([this] { run(); });
-	wake_.notify_one();
+	attend();
 }
 
 void Completer::stop()
 {
-	{
-		std::lock_guard<std::mutex> lock(lock_);
-		stopping_ = true;
-		wake_.notify_one();
-	}
-	if (thread_.joinable())
-		thread_.join();
-}
+	std::vector<std::thread> threads;
 
-/* False if none of mine has ended. */
-bool Completer::step(std::deque<std::shared_ptr<Operation>> &mine)
-{
-	bool some = false;
-
-	if (!poll_) {
-		mine.front()->advance(true);
-		mine.pop_front();
-		return true;
-	}
-	for (size_t i = 0; i < mine.size();) {
-		if (mine[i]->advance(false)) {
-			mine.erase(mine.begin() + (ptrdiff_t)i);
-			some = true;
-		} else {
-			i++;
+	do {
+		{
+			std::lock_guard<std::mutex> lock(lock_);
+			stopping_ = true;
+			threads.swap(threads_);
+			wake_.notify_all();
 		}
-	}
-	return some;
+		for (std::thread &thread : threads)
+			thread.join();
+		threads.clear();
+	} while (!threads_.empty()); /* callbacks have needed further ones */
 }
 
 void Completer::run()
 {
-	std::deque<std::shared_ptr<Operation>> mine;
+	size_t idle = 0; /* messages tested in a row that have not ended */
 
+	current_completer = this;
 	for (;;) {
+		std::shared_ptr<Operation> operation;
 		{
 			std::unique_lock<std::mutex> lock(lock_);
-			wake_.wait(lock, [&] {
-				return !mine.empty() || !queue_.empty() || stopping_;
-			});
-			mine.insert(mine.end(), queue_.begin(), queue_.end());
-			queue_.clear();
-			if (mine.empty())
+			wake_.wait(lock, [&] { return !queue_.empty() || stopping_; });
+			if (queue_.empty()) {
+				free_--;
 				return;
+			}
+			operation = std::move(queue_.front());
+			queue_.pop_front();
 		}
-		if (!step(mine))
-			std::this_thread::sleep_for(std::chrono::microseconds(50));
+		if (!poll_) {
+			operation->wait(0);
+			continue;
+		}
+		if (operation->test()) {
+			idle = 0;
+			continue;
+		}
+		std::unique_lock<std::mutex> lock(lock_);
+		queue_.push_back(std::move(operation));
+		if (++idle < queue_.size())
+			continue;
+		idle = 0;
+		lock.unlock();
+		std::this_thread::sleep_for(std::chrono::microseconds(50));
 	}
 }
 
@@ -219,6 +273,14 @@ Job::~Job()
 		PyEval_RestoreThread(python);
 }
 
+void Job::dispose(Job *job)
+{
+	if (Completer::inside())
+		std::thread([job] { delete job; }).detach(); /* it waits for this thread */
+	else
+		delete job;
+}
+
 bool Job::ours() const
 {
 	return getpid() == process_ && !ended_;
@@ -237,7 +299,10 @@ void Job::finish()
 		return;
 	for (Completer *completer : completers())
 		completer->stop();
-	ended_ = true;
+	{
+		std::lock_guard<std::mutex> lock(lock_);
+		ended_ = true;
+	}
 	for (Completer *completer : completers()) {
 		completer->stop(); /* an operation may have come in the meantime */
 		delete completer;
@@ -255,21 +320,17 @@ std::vector<Completer *> Job::completers()
 	return all;
 }
 
-Completer *Job::completer_of(struct tutti_comm *comm)
-{
-	std::lock_guard<std::mutex> lock(lock_);
-	Completer *&found = collectives_[comm];
-
-	if (!found)
-		found = new Completer(false);
-	return found;
-}
-
 void Job::complete(const std::shared_ptr<Operation> &operation)
 {
-	if (!ours())
+	if (getpid() != process_)
+		return; /* the lock may be another thread's, of the parent */
+	std::lock_guard<std::mutex> lock(lock_);
+	if (ended_)
 		return;
-	(operation->message ? messages_ : completer_of(operation->comm.get()))->add(operation);
+	Completer *&found = operation->message ? messages_ : collectives_[operation->comm.get()];
+	if (!found)
+		found = new Completer(false);
+	found->add(operation);
 }
 
 /* ---- what PyTorch sees ---- */
@@ -283,7 +344,7 @@ TuttiWork::~TuttiWork()
 
 bool TuttiWork::isCompleted()
 {
-	return operation_->advance(false);
+	return operation_->test();
 }
 
 bool TuttiWork::isSuccess() const
@@ -298,6 +359,9 @@ std::exception_ptr TuttiWork::exception() const
 
 int TuttiWork::sourceRank() const
 {
+	if (!operation_->done)
+		throw std::runtime_error("tutti: the source of a receive that has not ended is "
+					 "unknown; wait for it first");
 	return operation_->status.source;
 }
 
@@ -308,12 +372,18 @@ std::vector<at::Tensor> TuttiWork::result()
 
 bool TuttiWork::wait(std::chrono::milliseconds timeout)
 {
-	if (timeout.count() > 0 && !operation_->done && operation_->request)
-		tutti_request_set_timeout(operation_->request, (int)timeout.count());
-	operation_->advance(true);
+	if (!operation_->wait(timeout.count()))
+		throw std::runtime_error("tutti: the operation has not ended in " +
+					 std::to_string(timeout.count()) +
+					 " ms; another thread still waits for it");
 	if (operation_->error)
 		std::rethrow_exception(operation_->error);
 	return true;
+}
+
+void TuttiWork::abort()
+{
+	throw std::runtime_error("tutti: an operation cannot be aborted alone; wait with a timeout");
 }
 
 c10::intrusive_ptr<c10::ivalue::Future> TuttiWork::getFuture()

@@ -29,12 +29,16 @@ void check(int code, struct tutti_comm *comm);
 
 class Job;
 
-/* Done once: by the thread that waits for it, or by a completer. */
+/*
+ * Ended once: by a thread that waits or tests, or by a completer. Any number of threads may do so
+ * at the same time; one of them has `running_`, and only this one touches the request.
+ */
 class Operation {
 public:
-	~Operation();
-	/* False if it is still under way; wait: until it is not. */
-	bool advance(bool wait);
+	/* False if it is still under way, or another thread waits for it. */
+	bool test();
+	/* False if ms milliseconds pass while another thread waits for it; 0: no limit. */
+	bool wait(int64_t ms);
 	c10::intrusive_ptr<c10::ivalue::Future> future();
 
 	std::shared_ptr<struct tutti_comm> comm;
@@ -51,12 +55,16 @@ private:
 	void end(int code);
 	void complete_future();
 
-	std::mutex running_; /* held by the thread that waits or tests */
+	std::timed_mutex running_;
 	std::mutex future_lock_;
 	c10::intrusive_ptr<c10::ivalue::Future> future_;
+	bool future_ended_ = false;
 };
 
-/* Ends operations that no thread waits for, or whose future is wanted. */
+/*
+ * Ends operations that no thread waits for, or whose future is wanted. A callback of a future may
+ * wait for a further operation, so as many threads run as there are callbacks, and one more.
+ */
 class Completer {
 public:
 	explicit Completer(bool poll) : poll_(poll)
@@ -65,16 +73,26 @@ public:
 	void add(std::shared_ptr<Operation> operation);
 	void stop();
 
+	/* While callbacks run, in a completer's thread or in another one. */
+	class Callback {
+	public:
+		Callback();
+		~Callback();
+	};
+	/* The calling thread is a completer's. */
+	static bool inside();
+
 private:
 	void run();
-	bool step(std::deque<std::shared_ptr<Operation>> &mine);
+	void attend(); /* with the lock: a thread is free for what is in the queue */
 
 	const bool poll_; /* messages end in any order, collectives in that of their calls */
 	bool stopping_ = false;
+	int free_ = 0; /* threads that are not in a callback */
 	std::mutex lock_;
 	std::condition_variable wake_;
 	std::deque<std::shared_ptr<Operation>> queue_;
-	std::thread thread_;
+	std::vector<std::thread> threads_;
 };
 
 /* A context of this process, as long as a process group uses it. */
@@ -82,6 +100,9 @@ class Job {
 public:
 	Job(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size, int timeout_ms);
 	~Job();
+	/* Deletes a job, also in a completer's thread: a callback of a future may be its last user. */
+	static void dispose(Job *job);
+	/* For an operation that no thread waits for, or whose future is wanted. */
 	void complete(const std::shared_ptr<Operation> &operation);
 	/* Leave the job, once; a forked child does not, nor after abandon. */
 	void finish();
@@ -92,11 +113,10 @@ public:
 
 private:
 	std::vector<Completer *> completers();
-	Completer *completer_of(struct tutti_comm *comm);
 
 	const pid_t process_ = getpid();
 	std::atomic<bool> ended_{false};
-	std::mutex lock_;
+	std::mutex lock_; /* also orders complete before the end of finish */
 	/* Not freed while their threads may use them: in a forked child, and after abandon. */
 	std::map<struct tutti_comm *, Completer *> collectives_; /* no group waits for another */
 	Completer *messages_ = new Completer(true);
@@ -116,6 +136,7 @@ public:
 	int sourceRank() const override;
 	std::vector<at::Tensor> result() override;
 	bool wait(std::chrono::milliseconds timeout) override;
+	void abort() override;
 	c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
 
 private:
