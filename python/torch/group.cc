@@ -51,8 +51,28 @@ enum tutti_op op_of(const c10d::ReduceOp &op, enum tutti_datatype type)
 	case c10d::ReduceOp::BAND: return truth ? TUTTI_LAND : TUTTI_BAND;
 	case c10d::ReduceOp::BOR: return truth ? TUTTI_LOR : TUTTI_BOR;
 	case c10d::ReduceOp::BXOR: return truth ? TUTTI_LXOR : TUTTI_BXOR;
-	default: throw std::runtime_error("tutti: this reduction is for CUDA tensors only");
+	default:
+		throw std::runtime_error("tutti: reduction " + std::to_string((int)op.op_) +
+					 " is unknown; use SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, "
+					 "BXOR or PREMUL_SUM");
 	}
+}
+
+/* The factor of a PREMUL_SUM, as an element of type. */
+at::Tensor factor_of(const c10d::ReduceOp &op, at::ScalarType type)
+{
+	auto *given = dynamic_cast<c10d::NCCLPreMulSumSupplement *>(op.supplement_.get());
+
+	if (!given)
+		throw std::runtime_error("tutti: PREMUL_SUM without a factor; make it by "
+					 "torch.distributed._make_nccl_premul_sum");
+	if (type == at::kBool)
+		throw std::runtime_error("tutti: PREMUL_SUM of truth values; convert them");
+	if (given->tensor_factors.empty())
+		return at::full({1}, given->double_factor, at::kDouble).to(type);
+	if (given->tensor_factors.size() != 1 || given->tensor_factors[0].numel() != 1)
+		throw std::runtime_error("tutti: PREMUL_SUM takes one factor, a tensor of one element");
+	return given->tensor_factors[0].to(at::kCPU, type).contiguous();
 }
 
 void check_tensor(const at::Tensor &tensor)
@@ -179,7 +199,7 @@ public:
 		Step step(*this, c10d::OpType::ALLREDUCE, TUTTI_COLL_ALLREDUCE, opts.timeout);
 		step.result(tensor, true);
 		step.call.sendbuf = TUTTI_IN_PLACE;
-		step.call.op = op_of(opts.reduceOp, step.call.datatype);
+		step.reduction(opts.reduceOp);
 		step.call.codec = codec;
 		step.call.feedback = feedback;
 		return step.start();
@@ -191,7 +211,7 @@ public:
 			  opts.timeout);
 		step.results(tensors, true);
 		step.call.sendbuf = TUTTI_IN_PLACE;
-		step.call.op = op_of(opts.reduceOp, step.call.datatype);
+		step.reduction(opts.reduceOp);
 		return step.start();
 	}
 	WorkPtr reduce(Tensors &tensors, const c10d::ReduceOptions &opts) override
@@ -204,7 +224,7 @@ public:
 			step.input(only(tensors));
 			step.operation->outputs = tensors;
 		}
-		step.call.op = op_of(opts.reduceOp, step.call.datatype);
+		step.reduction(opts.reduceOp);
 		step.call.root = (int)opts.rootRank;
 		return step.start();
 	}
@@ -277,7 +297,7 @@ public:
 		step.inputs(inputs[0]);
 		step.result(outputs[0], false);
 		step.call.count = (size_t)outputs[0].numel();
-		step.call.op = op_of(opts.reduceOp, step.call.datatype);
+		step.reduction(opts.reduceOp);
 		return step.start();
 	}
 	WorkPtr _reduce_scatter_base(at::Tensor &output, at::Tensor &input,
@@ -289,7 +309,7 @@ public:
 		step.input(input);
 		step.result(output, false);
 		step.call.count = (size_t)output.numel();
-		step.call.op = op_of(opts.reduceOp, step.call.datatype);
+		step.reduction(opts.reduceOp);
 		return step.start();
 	}
 	WorkPtr alltoall_base(at::Tensor &output, at::Tensor &input,
@@ -360,6 +380,24 @@ private:
 			call.size = sizeof(call);
 			call.coll = coll;
 			call.timeout_ms = milliseconds(timeout);
+		}
+		~Step()
+		{
+			if (factor) /* the request keeps it */
+				tutti_op_free(group.job_->context, call.op);
+		}
+		/* After the tensors: the operator may depend on their type. */
+		void reduction(const c10d::ReduceOp &op)
+		{
+			if (op.op_ != c10d::ReduceOp::PREMUL_SUM) {
+				call.op = op_of(op, call.datatype);
+				return;
+			}
+			at::Tensor one = factor_of(op, operation->used.back().scalar_type());
+			check(tutti_op_create_premul_sum(group.job_->context, one.data_ptr(),
+							 call.datatype, &call.op),
+			      group.comm_);
+			factor = true;
 		}
 		void input(const at::Tensor &tensor)
 		{
@@ -436,6 +474,7 @@ private:
 		c10d::OpType type;
 		std::shared_ptr<Operation> operation;
 		struct tutti_call call = {};
+		bool factor = false; /* the operator was made for this call */
 	};
 
 	WorkPtr receive(Tensors &tensors, int source, int tag, c10d::OpType type)
@@ -496,7 +535,7 @@ static c10::intrusive_ptr<ProcessGroupTutti>
 make_world(const c10::intrusive_ptr<c10d::Store> &store, int rank, int size,
 	   std::chrono::milliseconds timeout)
 {
-	auto job = std::make_shared<Job>(store, rank, size, milliseconds(timeout));
+	std::shared_ptr<Job> job(new Job(store, rank, size, milliseconds(timeout)), Job::dispose);
 	std::lock_guard<std::mutex> lock(current_lock);
 
 	current = job;

@@ -34,7 +34,8 @@ with socket.socket() as one:
 # Two ranks: all cases; the others: those that depend on the number of ranks.
 test_ranks()
 {
-	torchrun "$@" >"$tmp/ranks" 2>&1 || die "$(grep -v Warning "$tmp/ranks" | tail -n 60)"
+	torchrun "$@" >"$tmp/ranks" 2>&1 ||
+		die "$(grep -v -e Warning -e launcher "$tmp/ranks" | head -n 60)"
 	[ "$(grep -c '^ok strided$' "$tmp/ranks")" -ge 1 ] || die "$(tail -n 60 "$tmp/ranks")"
 }
 
@@ -79,7 +80,7 @@ END
 }
 
 run ranks_2 test_ranks 2
-run ranks_3 test_ranks 3 reductions movement messages groups errors
+run ranks_3 test_ranks 3 reductions messages groups threads errors
 run ranks_4 test_ranks 4 movement groups ddp
 run death test_death
 finish

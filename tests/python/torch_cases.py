@@ -5,6 +5,8 @@ The oracle computes every result from the inputs of all ranks, which each rank k
 
 import os
 import sys
+import threading
+import time
 from datetime import timedelta
 
 import torch
@@ -73,6 +75,15 @@ def case_reductions():
         tensor = data(rank, 50, torch.int64)
         dist.all_reduce(tensor, op)
         same(tensor, expected)
+    tensor = torch.tensor([float(rank == 0), 1.0, 2.0])
+    scaled = dist._make_nccl_premul_sum(rank + 1.0)  # PREMUL_SUM: each rank has its own factor
+    dist.all_reduce(tensor, scaled)
+    total = size * (size + 1) / 2
+    same(tensor, torch.tensor([1.0, total, 2 * total]))
+    tensor, part = data(rank, 4 * size, torch.int32), torch.empty(4, dtype=torch.int32)
+    factor = dist._make_nccl_premul_sum([torch.tensor([rank + 1])])
+    dist.reduce_scatter(part, list(tensor.chunk(size)), factor)
+    same(part, sum((r + 1) * data(r, 4 * size, torch.int32) for r in range(size))[rank * 4:][:4])
     tensor = torch.tensor([rank == 0, False, True])
     dist.all_reduce(tensor, dist.ReduceOp.MAX)
     same(tensor, torch.tensor([True, False, True]))
@@ -200,6 +211,61 @@ def case_groups():
         dist.destroy_process_group(group)
 
 
+def case_threads():
+    """Works that threads wait for at once, test, drop while they run, or want the future of."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    wanted, failures = sum(everyone(3000)), []
+
+    def use(work, how):
+        try:
+            if how == 0:
+                work.wait(timedelta(seconds=30))
+            elif how == 1:
+                work.wait()
+            elif how == 2:
+                assert work.get_future().wait()[0].numel() == 3000
+            else:
+                while not work.is_completed():
+                    time.sleep(0)
+        except Exception as error:  # pylint: disable=broad-except
+            failures.append(error)
+
+    for turn in range(60):
+        tensor = data(rank, 3000)
+        work = dist.all_reduce(tensor, async_op=True)
+        threads = [threading.Thread(target=use, args=(work, (turn + one) % 4)) for one in range(5)]
+        for thread in threads:
+            thread.start()
+        if turn % 2:
+            del work
+        for thread in threads:
+            thread.join()
+        same(tensor, wanted)
+        assert not failures, failures
+        dist.all_reduce(data(rank, 3000), async_op=True)  # dropped while it runs
+    # while one thread waits without a limit, another one's limit passes, and the work goes on
+    if size > 1:
+        late = torch.zeros(3000)
+        if rank == 0:
+            work = dist.irecv(late, 1)
+            waiting = threading.Thread(target=use, args=(work, 1))
+            waiting.start()
+            time.sleep(0.2)
+            try:
+                work.wait(timedelta(milliseconds=50))
+                raise AssertionError("a wait without a message has ended")
+            except RuntimeError as error:
+                assert "tutti: the operation has not ended in 50 ms" in str(error), error
+            dist.barrier()
+            waiting.join()
+            same(late, data(1, 3000))
+        else:
+            dist.barrier()
+            if rank == 1:
+                dist.send(data(rank, 3000), 0)
+    assert not failures, failures
+
+
 def model(seed=1):
     """A small model, the same in all ranks."""
     torch.manual_seed(seed)
@@ -245,7 +311,7 @@ def close(net, oracle, tolerance):
 
 def case_ddp():
     """DistributedDataParallel: plain, hooks of PyTorch, codecs as hooks, several buckets."""
-    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks, powerSGD_hook
 
     def sgd(parameters):
         return torch.optim.SGD(parameters, lr=0.05)
@@ -261,6 +327,11 @@ def case_ddp():
         net.register_comm_hook(None, hook)
         train(net, sgd(net.parameters()))
         close(net, oracle, tolerance)
+    net = DistributedDataParallel(model(), bucket_cap_mb=0.005)
+    net.register_comm_hook(powerSGD_hook.PowerSGDState(
+        None, matrix_approximation_rank=10, start_powerSGD_iter=2), powerSGD_hook.powerSGD_hook)
+    train(net, sgd(net.parameters()))
+    close(net, oracle, 1e-1)
     for codec, tolerance in (("fp16", 1e-4), ("int8", 1e-2)):
         net = DistributedDataParallel(model(), bucket_cap_mb=0.005)
         net.register_comm_hook(CodecState(codec), codec_hook)
@@ -272,8 +343,12 @@ def case_zero():
     """ZeroRedundancyOptimizer: the parameters of an optimizer that is not sharded."""
     oracle = alone(4, lambda parameters: torch.optim.Adam(parameters, lr=0.01))
     net = DistributedDataParallel(model())
-    train(net, ZeroRedundancyOptimizer(net.parameters(), torch.optim.Adam, lr=0.01))
+    optimizer = ZeroRedundancyOptimizer(net.parameters(), torch.optim.Adam, lr=0.01)
+    train(net, optimizer)
     close(net, oracle, 1e-5)
+    optimizer.consolidate_state_dict(to=0)  # states of all ranks, as objects
+    if dist.get_rank() == 0:
+        assert len(optimizer.state_dict()["state"]) == 4
 
 
 class Examples(torch.utils.data.Dataset):
@@ -311,6 +386,10 @@ def case_errors():
             (lambda: dist.all_reduce(torch.zeros(3).to_sparse()), "dense"),
             (lambda: dist.all_gather([torch.zeros(2)] * size, torch.zeros(3)), "differ"),
             (lambda: dist.all_reduce(torch.zeros(3), dist.ReduceOp.BAND), "tutti"),
+            (lambda: dist.all_reduce(torch.zeros(3, dtype=torch.bool),
+                                     dist._make_nccl_premul_sum(2.0)), "truth values"),
+            (lambda: dist.all_reduce_multigpu([torch.zeros(2)] * 2), "2 tensors on one device"),
+            (lambda: dist.broadcast(torch.zeros(3, dtype=torch.complex32), 0), "cannot travel"),
             (lambda: dist.all_to_all_single(torch.zeros(size + 1), torch.zeros(size + 1),
                                             [1] * size, [1] * size), "split sizes")):
         try:
@@ -322,6 +401,7 @@ def case_errors():
     tensor = data(rank, 10)
     dist.all_reduce(tensor)
     same(tensor, sum(everyone(10)))
+    dist.distributed_c10d._get_default_group().monitored_barrier()
     group = dist.new_group()
     if size > 1:
         try:
@@ -334,8 +414,8 @@ def case_errors():
     dist.barrier()
 
 
-CASES = ["reductions", "movement", "strided", "messages", "groups", "ddp", "zero", "loader",
-         "errors"]
+CASES = ["reductions", "movement", "strided", "messages", "groups", "threads", "ddp", "zero",
+         "loader", "errors"]
 
 
 def main():
@@ -349,6 +429,9 @@ def main():
             if dist.get_rank() == 0:
                 print("ok", name, flush=True)
         dist.destroy_process_group()
+    dist.init_process_group("tutti", timeout=timedelta(seconds=90))
+    # an operation that runs at the exit, and whose work lives until the interpreter's end
+    return dist.all_reduce(data(dist.get_rank(), 1 << 20), async_op=True)
 
 
-main()
+LAST = main()
