@@ -4,8 +4,9 @@ TT_PYTHON_FILES = \
 	python/tutti/__init__.py python/tutti/_abi.py python/tutti/_library.py \
 	python/tutti/buffers.py python/tutti/codec.py python/tutti/collectives.py \
 	python/tutti/communicator.py python/tutti/context.py python/tutti/errors.py \
+	python/tutti/gossip.py python/tutti/graph.py python/tutti/grid.py python/tutti/layout.py \
 	python/tutti/messages.py python/tutti/ps.py python/tutti/py.typed \
-	python/tutti/request.py python/tutti/torch.py python/tutti/window.py
+	python/tutti/request.py python/tutti/torch.py python/tutti/train.py python/tutti/window.py
 EXTRA_DIST += $(TT_PYTHON_FILES) python/pyproject.toml
 
 if HAVE_PYTHON

@@ -17,13 +17,17 @@ from ._abi import (
 )
 from ._library import lib as _lib
 from .buffers import IN_PLACE
-from .codec import Codec, Feedback, PowerSGD
+from .codec import Codec, Feedback, PowerSGD, UserCodec, allreduce_factors
 from .communicator import Comm, Failed
 from .context import Context, Registered, describe, init, set_log, unique_id
 from .errors import (
     AbortedError, ArgumentError, AuthError, BootError, BusyError, CanceledError, Error,
     MismatchError, PeerError, RevokedError, TimeoutError, TransportError, VersionError,
 )
+from .gossip import Divide, Gossip, Late, Pair, Partial, Rounds, elastic_average
+from .graph import Graph, NeighborHier, PushSum, Weights
+from .grid import Grid
+from .layout import Layout
 from .messages import Message
 from .ps import ParameterServer, Table
 from .request import Request, Status, group

@@ -132,6 +132,29 @@ class Initial(IntEnum):
     FILL = 5
 
 
+class Late(IntEnum):
+    """What a partial all-reduce does with a contribution that comes late."""
+
+    CARRY = 0
+    DROP = 1
+
+
+class Divide(IntEnum):
+    """The divisor of an average of a partial all-reduce."""
+
+    BY_TAKING_PART = 0
+    BY_SIZE = 1
+
+
+class Weights(IntEnum):
+    """How the edges of a graph get their weights."""
+
+    GIVEN = 1
+    METROPOLIS = 2
+    IN = 3
+    OUT = 4
+
+
 class LogLevel(IntEnum):
     """How much the log says."""
 
@@ -154,6 +177,9 @@ ENUM_PREFIXES = {
     Rule: "TUTTI_PS_",
     Combine: "TUTTI_PS_COMBINE_",
     Initial: "TUTTI_PS_",
+    Late: "TUTTI_PARTIAL_",
+    Divide: "TUTTI_PARTIAL_",
+    Weights: "TUTTI_WEIGHTS_",
     LogLevel: "TUTTI_LOG_",
 }
 
@@ -174,6 +200,20 @@ CONSTANTS = {
     "TUTTI_PS_ASYNC": -1,
     "TUTTI_PS_EACH": 0,
     "TUTTI_OPAQUE_FLAG": 1 << 28,
+    "TUTTI_LAYOUT_BYTES": 1,
+    "TUTTI_GRID_MAX": 8,
+    "TUTTI_GRAPH_ROWS": 1,
+    "TUTTI_GRAPH_COLUMNS": 2,
+    "TUTTI_GRAPH_SYMMETRIC": 4,
+    "TUTTI_PARTIAL_MAJORITY": -1,
+    "TUTTI_PAIR_ANY": -1,
+    "TUTTI_CODEC_FIXED": 1,
+    "TUTTI_FACTORS_GATHER": 1,
+    "TUTTI_FACTORS_DENSE": 2,
+    "TUTTI_REDUCER_SUM": 1,
+    "TUTTI_REDUCER_UNUSED": 2,
+    "TUTTI_SHARDED_SUM": 1,
+    "TUTTI_LOCAL_DELAYED": 1,
 }
 ANY_SOURCE = ANY_TAG = UNDEFINED = NEVER = NOTIFY_RANK = ASYNC = -1
 
@@ -184,12 +224,18 @@ update_fn = op_fn
 fill_fn = C.CFUNCTYPE(None, C.c_void_p, C.c_uint64, C.c_size_t, C.c_int, C.c_void_p)
 describe_fn = C.CFUNCTYPE(None, C.c_char_p, C.c_char_p, C.c_char_p, C.c_char_p, C.c_void_p)
 
+bound_fn = C.CFUNCTYPE(C.c_size_t, C.c_size_t, C.c_void_p)
+encode_fn = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_size_t, C.c_uint64, C.c_uint64, C.c_void_p,
+                        C.POINTER(C.c_size_t), C.c_void_p)
+decode_fn = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_size_t, C.c_uint64, C.c_void_p, C.c_size_t,
+                        C.c_void_p)
+
 
 class Struct(C.Structure):
     """A struct whose first field, if it is the size, is set."""
 
-    def __init__(self, **fields):
-        super().__init__(**fields)
+    def __init__(self, *values, **fields):
+        super().__init__(*values, **fields)
         if self._fields_[0][0] == "size" and type(self).SIZED:
             self.size = C.sizeof(self)
 
@@ -265,7 +311,8 @@ Strides = _struct(
     ("stride", C.c_ssize_t),
 )
 PsConfig = _struct(
-    "ps_config", ("size", _z), *_fields(_i, "role workers servers staleness copies weight backup pad"),
+    "ps_config", ("size", _z),
+    *_fields(_i, "role workers servers staleness copies weight backup pad"),
 )
 PsOptions = _struct(
     "ps_options", ("size", _z), *_fields(_i, "rule combine init"),
@@ -281,6 +328,60 @@ PsHeld = _struct("ps_held", ("size", _z), *_fields(_q, "clock since elements"), 
 PowerSgdConfig = _struct(
     "power_sgd_config", ("size", _z), ("n", _z), ("rows", _p), ("cols", _p), ("rank", _i),
     ("pad", _i), ("seed", _q),
+)
+Layout = _struct(
+    "layout", ("size", _z), ("datatype", _i), ("flags", _u), ("count", _z), ("block", _z),
+    ("stride", C.c_ssize_t), ("blocks", _p), ("displs", _p),
+)
+Edge = _struct("edge", ("from", _i), ("to", _i), ("weight", _d), sized=False)
+GossipConfig = _struct(
+    "gossip_config", ("size", _z), ("count", _z), *_fields(_i, "datatype nin nout"),
+    *_fields(_p, "in out weights"),
+)
+GossipState = _struct(
+    "gossip_state", ("size", _z),
+    *_fields(_q, "posts sent skipped mixes mixed fresh empty torn bytes"),
+    *_fields(_i, "dead_in dead_out"),
+)
+PairState = _struct("pair_state", ("size", _z), *_fields(_q, "averages waits broken bytes"))
+PartialConfig = _struct(
+    "partial_config", ("size", _z), *_fields(_i, "quorum cutoff_us late divide"),
+)
+PartialStats = _struct(
+    "partial_stats", ("size", _z),
+    *_fields(_q, "rounds calls late dropped skipped carried_bytes lost"),
+    *_fields(_i, "decider living"),
+)
+CodecUser = _struct(
+    "codec_user", ("size", _z), ("name", C.c_char_p), ("flags", _u), ("align", _z),
+    ("bound", bound_fn), ("encode", encode_fn), ("decode", decode_fn), ("arg", _p),
+)
+# Of libtutti_train.
+RuleConfig = _struct(
+    "rule", ("size", _z), ("rule", _i), ("pad", _i),
+    *_fields(_d, "rate momentum beta1 beta2 epsilon weight_decay"),
+)
+ReducerConfig = _struct(
+    "reducer_config", ("size", _z), ("n", _z), ("counts", _p), ("gradients", _p),
+    ("datatype", _i), ("flags", _u), ("first_bytes", _z), ("bucket_bytes", _z), ("codec", _p),
+)
+ReducerStats = _struct(
+    "reducer_stats", ("size", _z),
+    *_fields(_q, "steps accumulated buckets in_place bytes packed early exposed_ns"),
+    *_fields(_q, "exposed_total_ns step_ns step_total_ns"),
+)
+ShardedConfig = _struct(
+    "sharded_config", ("size", _z), ("n", _z), ("counts", _p), ("parameters", _p),
+    ("datatype", _i), ("flags", _u), ("stage", _i), ("pad", _i), ("rule", C.POINTER(RuleConfig)),
+    ("clip_norm", _d), ("bucket_bytes", _z),
+)
+ShardedMemory = _struct(
+    "sharded_memory", ("size", _z), *_fields(_q, "state_bytes gradient_bytes buffer_bytes"),
+)
+LocalStepsConfig = _struct(
+    "local_steps_config", ("size", _z), ("n", _z), ("counts", _p), ("parameters", _p),
+    ("datatype", _i), ("flags", _u), ("every", _i), ("pad", _i), ("outer", C.POINTER(RuleConfig)),
+    ("inner_rate", _d), ("codec", _p),
 )
 
 # Each function without its "tutti_": kinds of the result and of the arguments, by these letters.
@@ -343,5 +444,57 @@ FUNCTIONS = {
     "feedback_free": "i:p", "feedback_reset": "i:p", "feedback_save": "i:ppz",
     "feedback_restore": "i:ppz", "power_sgd_create": "i:ppp", "power_sgd_free": "i:p",
     "power_sgd_allreduce": "i:ppip", "power_sgd_elements": "z:p", "power_sgd_save": "i:ppz",
-    "power_sgd_restore": "i:ppzp",
+    "power_sgd_restore": "i:ppzp", "codec_create_user": "i:pp",
+    "allreduce_factors": "i:pppzzziup",
+    # layouts
+    "send_layout": "i:ppiip", "isend_layout": "i:ppiipp", "send_layout_init": "i:ppiipp",
+    "ssend_layout": "i:ppiip", "issend_layout": "i:ppiipp", "ssend_layout_init": "i:ppiipp",
+    "recv_layout": "i:ppiipp", "irecv_layout": "i:ppiippp", "recv_layout_init": "i:ppiippp",
+    "mrecv_layout": "i:pppp", "imrecv_layout": "i:ppppp", "put_layout": "i:pippUp",
+    "put_layout_notify": "i:pippUpi", "get_layout": "i:pippUp", "iput_layout": "i:pippUpp",
+    "iget_layout": "i:pippUpp", "alltoallw": "i:ppppppppp", "ialltoallw": "i:pppppppppp",
+    # more of windows
+    "iput_notify": "i:pipzUp", "iput_notify_id": "i:pipzUip", "put_strided_notify": "i:pipUpi",
+    "iput_strided": "i:pipUpp", "iget_strided": "i:pipUpp", "ifetch_add": "i:piUUpp",
+    "icompare_swap": "i:piUUUpp", "wait_notify_any": "i:pipp", "test_notify_any": "i:pipp",
+    "wait_notify_all": "i:pip", "test_notify_all": "i:pipp",
+    # grids
+    "grid_create": "i:pippp", "grid_free": "i:p", "grid_axis": "i:pp", "grid_size": "i:pi",
+    "grid_comm": "i:pup", "grid_coords": "i:pip", "grid_rank": "i:pp",
+    # graphs and neighbours
+    "graph_ring": "i:ip", "graph_torus": "i:iip", "graph_star": "i:ip", "graph_complete": "i:ip",
+    "graph_exponential": "i:ip", "graph_one_peer": "i:ip", "graph_regular": "i:iiUp",
+    "graph_edges": "i:ipzip", "graph_free": "i:p", "graph_size": "i:p", "graph_period": "i:p",
+    "graph_weight": "d:pUii", "graph_in": "i:pUipip", "graph_out": "i:pUipip",
+    "graph_check": "i:pu", "graph_lambda2": "i:pp",
+    "neighbor_allreduce": "i:ppzipUp", "ineighbor_allreduce": "i:ppzipUpp",
+    "neighbor_allreduce_init": "i:ppzipUpp", "neighbor_allgather": "i:ppzipUp",
+    "ineighbor_allgather": "i:ppzipUpp", "neighbor_allgather_init": "i:ppzipUpp",
+    "neighbor_alltoall": "i:ppzipUp", "ineighbor_alltoall": "i:ppzipUpp",
+    "neighbor_alltoall_init": "i:ppzipUpp", "neighbor_hier_create": "i:pp",
+    "neighbor_hier_free": "i:p", "neighbor_hier_allreduce": "i:ppzipUp",
+    "push_sum_create": "i:pzp", "push_sum_free": "i:p", "push_sum_add": "i:pp",
+    "push_sum_step": "i:ppU", "push_sum_drain": "i:p", "push_sum_get": "i:ppp",
+    "push_sum_missed": "U:p",
+    # averaging that waits for no rank
+    "gossip_create": "i:ppp", "gossip_post": "i:pp", "gossip_mix": "i:pp", "gossip_flush": "i:p",
+    "gossip_versions": "i:pp", "gossip_state": "i:pp", "gossip_free": "i:p",
+    "pair_create": "i:pzipp", "pair_average": "i:pip", "pair_lock": "i:pi", "pair_unlock": "i:p",
+    "pair_state": "i:pp", "pair_free": "i:p", "elastic_average": "i:pppzidp",
+    "partial_create": "i:pziipp", "partial_allreduce": "i:pppppp", "partial_drain": "i:ppppp",
+    "partial_result": "i:pUpp", "partial_resync": "i:pp", "partial_stats_get": "i:pp",
+    "partial_free": "i:p", "ps_elastic": "i:ppzzid",
+}
+
+# The same, of libtutti_train.
+TRAIN_FUNCTIONS = {
+    "train_version": "s:",
+    "reducer_create": "i:ppp", "reducer_free": "i:p", "reducer_ready": "i:pz",
+    "reducer_finish": "i:p", "reducer_accumulate": "i:pi", "reducer_unused": "i:pz",
+    "reducer_stats": "i:pp", "reducer_bucket": "i:pzpp",
+    "sharded_create": "i:ppp", "sharded_free": "i:p", "sharded_ready": "i:pzp",
+    "sharded_step": "i:pp", "sharded_wait": "i:pz", "sharded_memory": "i:pp",
+    "sharded_save": "i:pp", "sharded_restore": "i:pp",
+    "local_steps_create": "i:ppp", "local_steps_free": "i:p", "local_steps_step": "i:pp",
+    "local_steps_finish": "i:p",
 }

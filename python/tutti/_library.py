@@ -6,19 +6,21 @@ from __future__ import annotations
 import ctypes as C
 import os
 from pathlib import Path
+from typing import Any
 
 from . import _abi
 from .errors import error_class
 
 SONAME = "libtutti.so.0"
+TRAIN_SONAME = "libtutti_train.so.0"
 # Major and minor version that the structs of _abi are from.
 VERSION = (0, 1)
 
 
-def _open() -> C.CDLL:
+def _open(soname: str) -> C.CDLL:
     # lib/python3.x/site-packages/tutti is installed beside lib/libtutti.so.0.
     beside = Path(__file__).resolve().parents[3:4]
-    tried = [str(folder / SONAME) for folder in beside if (folder / SONAME).exists()] + [SONAME]
+    tried = [str(folder / soname) for folder in beside if (folder / soname).exists()] + [soname]
     reason = ""
     for name in tried:
         try:
@@ -26,13 +28,14 @@ def _open() -> C.CDLL:
         except OSError as error:
             reason = str(error)
     raise ImportError(
-        f"loading tutti: {reason}; install libtutti, or set LD_LIBRARY_PATH to its folder"
+        f"loading tutti: {reason}; install {soname.split('.', maxsplit=1)[0]}, or set "
+        "LD_LIBRARY_PATH to its folder"
     )
 
 
-def _declare(library: C.CDLL) -> dict:
+def _declare(library: C.CDLL, declarations: dict) -> dict:
     functions = {}
-    for name, kinds in _abi.FUNCTIONS.items():
+    for name, kinds in declarations.items():
         function = getattr(library, "tutti_" + name)
         result, arguments = kinds.split(":")
         function.restype = _abi.KINDS[result]
@@ -45,7 +48,7 @@ class Library:
     """The functions of libtutti by their names without "tutti_"; they return what C returns."""
 
     def __init__(self) -> None:
-        self.__dict__.update(_declare(_open()))
+        self.__dict__.update(_declare(_open(SONAME), _abi.FUNCTIONS))
         number = self.version_num()
         if (number // 10000, number // 100 % 100) != VERSION:
             raise ImportError(
@@ -57,7 +60,20 @@ class Library:
         raise AttributeError(name)
 
 
+class TrainLibrary:
+    """The functions of libtutti_train, which is loaded at the first use."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        self.__dict__.update(_declare(_open(TRAIN_SONAME), _abi.TRAIN_FUNCTIONS))
+        if name not in self.__dict__:
+            raise AttributeError(name)
+        return self.__dict__[name]
+
+
 lib = Library()
+train = TrainLibrary()
 
 
 def error_of(code: int, comm: int | None = None) -> Exception:

@@ -4,7 +4,8 @@
 from __future__ import annotations
 
 import ctypes as C
-from typing import Any, Optional, Sequence
+import errno
+from typing import Any, Callable, Optional, Sequence
 
 from . import _abi
 from ._abi import Datatype, Op
@@ -101,6 +102,76 @@ class Codec(_Handle):
         return f"Codec({self.name!r})" if self._handle else "<tutti.Codec freed>"
 
 
+def _guarded(codec: UserCodec, function: Callable[..., int]) -> Callable[..., int]:
+    """As a callback: an exception fails the call, and is kept."""
+    def forward(*args: Any) -> int:
+        try:
+            return function(*args[:-1])
+        except Exception as error:  # pylint: disable=broad-except
+            codec.error = error
+            return -errno.EPROTO
+    return forward
+
+
+class UserCodec(Codec):
+    """A codec of functions in Python; they run in any thread and must not call tutti.
+
+    bound(count): the most bytes of an encoding. encode(vector, first, call) returns bytes;
+    vector: a view of float32, elements first and up. decode(encoding, first, vector) writes to
+    vector, and raises an exception for bytes that are no encoding. error: the last exception of a
+    function, which has failed the call. fixed: each encoding has bound(count) bytes. align:
+    vectors are divided at multiples of it. All ranks pass the same.
+    """
+
+    def __init__(self, name: str, bound: Callable[[int], int],
+                 encode: Callable[[memoryview, int, int], bytes],
+                 decode: Callable[[memoryview, int, memoryview], Any], *, fixed: bool = False,
+                 align: int = 1) -> None:
+        self.error: Optional[Exception] = None
+
+        def forward_bound(count: int, _: Any) -> int:
+            try:
+                return bound(count)
+            except Exception as error:  # pylint: disable=broad-except
+                self.error = error
+                return 0
+
+        def forward_encode(source: int, count: int, first: int, call: int, out: int,
+                           length: Any) -> int:
+            encoding = bytes(encode(_view(source, count * 4).cast("f"), first, call))
+            if len(encoding) > bound(count):
+                raise ArgumentError(f"encode returned {len(encoding)} bytes, bound({count}) is "
+                                    f"{bound(count)}")
+            C.memmove(out, encoding, len(encoding))
+            length[0] = len(encoding)
+            return 0
+
+        def forward_decode(source: int, length: int, first: int, out: int, count: int) -> int:
+            decode(_view(source, length), first, _view(out, count * 4).cast("f"))
+            return 0
+
+        self._callbacks = (_abi.bound_fn(forward_bound),
+                           _abi.encode_fn(_guarded(self, forward_encode)),
+                           _abi.decode_fn(_guarded(self, forward_decode)))
+        user = _abi.CodecUser(name=encoded(name), flags=int(fixed), align=align,
+                              bound=self._callbacks[0], encode=self._callbacks[1],
+                              decode=self._callbacks[2])
+        handle = C.c_void_p()
+        check(lib.codec_create_user(C.addressof(user), C.addressof(handle)))
+        _Handle.__init__(self, handle, lib.codec_free)
+        _forever.append(self._callbacks)
+
+
+# Requests and feedback keep a codec that was freed, so its functions must stay.
+_forever: list = []
+
+
+def _view(address: Optional[int], nbytes: int) -> memoryview:
+    if not nbytes or not address:
+        return memoryview(bytearray())
+    return memoryview((C.c_ubyte * nbytes).from_address(address)).cast("B")
+
+
 class Feedback(_Handle):
     """The error feedback of one vector on one communicator: for Allreduce."""
 
@@ -160,3 +231,38 @@ class PowerSGD(_Handle):
         array = (C.c_void_p * max(len(data), 1))(*[one.address for one in data])
         check(lib.power_sgd_allreduce(self._pointer(), array, op, self.comm._pointer()),
               self.comm._pointer())
+
+    @property
+    def elements(self) -> int:
+        """How many float32 a saved state has."""
+        return lib.power_sgd_elements(self._pointer())
+
+    def save(self, state: Buffer) -> None:
+        """Copy the state, elements float32, to state. Local."""
+        data = _floats(state, True, "the state")
+        check(lib.power_sgd_save(self._pointer(), data.address, data.count))
+
+    def restore(self, state: Optional[Buffer]) -> None:
+        """Continue with a saved state, or None: as a new one. Collective."""
+        data = None if state is None else _floats(state, False, "the state")
+        check(lib.power_sgd_restore(self._pointer(), data and data.address,
+                                    data.count if data else 0, self.comm._pointer()),
+              self.comm._pointer())
+
+
+def allreduce_factors(u: Buffer, v: Buffer, result: Buffer, comm: Comm, op: int = Op.SUM, *,
+                      gather: bool = False, dense: bool = False) -> None:
+    """result: the sum over the ranks of u.T @ v. Collective.
+
+    u: k x rows, v: k x cols, result: rows x cols, arrays of float32. gather: the factors travel;
+    dense: the matrix does; else what takes less time.
+    """
+    shapes = [memoryview(one).shape or () for one in (u, v, result)]
+    if any(len(shape) != 2 for shape in shapes) or shapes[0][0] != shapes[1][0] or \
+            shapes[2] != (shapes[0][1], shapes[1][1]):
+        raise ArgumentError(f"factors of shapes {shapes[0]} and {shapes[1]} do not make a matrix "
+                            f"of shape {shapes[2]}")
+    data = [_floats(u, False, "u"), _floats(v, False, "v"), _floats(result, True, "the result")]
+    check(lib.allreduce_factors(*[one.address for one in data], shapes[2][0], shapes[2][1],
+                                shapes[0][0], op, int(gather) | 2 * int(dense), comm._pointer()),
+          comm._pointer())

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
 from . import _abi
 from ._abi import Coll, Datatype, Op
 from ._library import check, lib
-from .buffers import IN_PLACE, Memory, Spec, memory
+from .buffers import IN_PLACE, Memory, Pinned, Spec, memory
 from .errors import ArgumentError
+from .layout import check_inside
 from .request import Request, hold
 
 if TYPE_CHECKING:
@@ -295,6 +296,45 @@ class Collectives:
     Scatterv, Iscatterv, Scatterv_init = _three_forms(_scatterv)
     Alltoall, Ialltoall, Alltoall_init = _three_forms(_alltoall)
     Alltoallv, Ialltoallv, Alltoallv_init = _three_forms(_alltoallv)
+
+    def Alltoallw(self, sendbuf: Sequence[Any], recvbuf: Sequence[Any]) -> None:
+        """As Alltoallv, but each block has a Layout: [buffer, counts, bytes, layouts].
+
+        Block i is counts[i] times layouts[i], the first one bytes[i] after the buffer's begin;
+        None: 1 each, 0 each. A layout that is not used may be None.
+        """
+        args, keep, pointer = _w_arguments(self, sendbuf, recvbuf)  # type: ignore[arg-type]
+        hold(keep)
+        check(lib.alltoallw(*args, pointer), pointer)
+
+    def Ialltoallw(self, sendbuf: Sequence[Any], recvbuf: Sequence[Any]) -> Request:
+        """As Alltoallw, nonblocking."""
+        args, keep, pointer = _w_arguments(self, sendbuf, recvbuf)  # type: ignore[arg-type]
+        return Request._begin(lambda at: lib.ialltoallw(*args, pointer, at), self, keep)
+
+
+def _w_arguments(comm: Comm, *sides: Sequence[Any]) -> tuple[list, list, int]:
+    """Arguments of alltoallw for [buffer, counts, bytes, layouts] of both sides; what they need."""
+    args: list = []
+    keep: list = []
+    for side, writable in zip(sides, (False, True)):
+        buffer, counts, displs, layouts = side
+        counts = [1] * comm.size if counts is None else list(counts)
+        displs = [0] * comm.size if displs is None else list(displs)
+        if {len(counts), len(displs), len(layouts)} != {comm.size}:
+            raise ArgumentError(f"{len(counts)} counts, {len(displs)} displacements and "
+                                f"{len(layouts)} layouts for {comm.size} ranks")
+        pinned = Pinned(buffer, writable)
+        for count, displ, layout in zip(counts, displs, layouts):
+            if layout is None and count:
+                raise ArgumentError(f"a layout is None, but its count is {count}")
+            for begin in (0, (count - 1) * (layout.high - layout.low)) if count else ():
+                check_inside(layout, displ + begin, pinned.nbytes)
+        arrays = ((C.c_size_t * comm.size)(*counts), (C.c_ssize_t * comm.size)(*displs),
+                  (C.c_void_p * comm.size)(*[one and one.address for one in layouts]))
+        args += [pinned.address, *arrays]
+        keep += [pinned, *arrays, *layouts]
+    return args, keep, comm._pointer()
 
 
 __all__ = ["Collectives", "IN_PLACE"]

@@ -11,11 +11,11 @@ import weakref
 from typing import Any, Callable, Iterable, Optional
 
 from . import _abi
-from ._abi import Datatype, LogLevel
+from ._abi import Datatype, LogLevel, Op
 from ._library import check, encoded, lib
-from .buffers import Buffer, Pinned, memory
+from .buffers import Buffer, Pinned, Spec, memory
 from .communicator import Comm
-from .errors import BusyError, Error
+from .errors import ArgumentError, BusyError, Error
 
 # Called with a level and a line.
 LogFunction = Callable[[LogLevel, str], None]
@@ -190,6 +190,15 @@ class Context:
         check(lib.op_create_premul_sum(self._pointer(), one.address, one.datatype or Datatype.UINT8,
                                        C.addressof(op)))
         return UserOp(op.value)
+
+    def reduce_local(self, a: Spec, b: Spec, op: int = Op.SUM) -> None:
+        """b = a op b, element by element, in the memory of this process; a is of lower ranks."""
+        data, into = memory(a, False), memory(b, True)
+        if data.count != into.count or data.datatype != into.datatype:
+            raise ArgumentError(f"vectors of {data.count} {data.datatype!r} and {into.count} "
+                                f"{into.datatype!r}; pass equal ones")
+        check(lib.reduce_local(self._pointer(), data.address, into.address, data.count,
+                               data.datatype, op))
 
     def free_op(self, op: int) -> None:
         """Free an operator of this context."""

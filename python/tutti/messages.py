@@ -9,10 +9,34 @@ from typing import TYPE_CHECKING, Any, Callable, Optional
 from ._abi import ANY_SOURCE, ANY_TAG
 from ._library import check, lib
 from .buffers import Memory, Spec, memory
+from .layout import laid_out, with_layout
 from .request import Request, Status, hold
 
 if TYPE_CHECKING:
     from .communicator import Comm
+
+
+# With a layout: another function of the library.
+_WITH_LAYOUT = {
+    "send": lib.send_layout, "isend": lib.isend_layout, "send_init": lib.send_layout_init,
+    "ssend": lib.ssend_layout, "issend": lib.issend_layout, "ssend_init": lib.ssend_layout_init,
+    "recv": lib.recv_layout, "irecv": lib.irecv_layout, "recv_init": lib.recv_layout_init,
+    "mrecv": lib.mrecv_layout, "imrecv": lib.imrecv_layout,
+}
+_PLAIN = {
+    "send": lib.send, "isend": lib.isend, "send_init": lib.send_init, "ssend": lib.ssend,
+    "issend": lib.issend, "ssend_init": lib.ssend_init, "recv": lib.recv, "irecv": lib.irecv,
+    "recv_init": lib.recv_init, "mrecv": lib.mrecv, "imrecv": lib.imrecv,
+}
+
+
+def _form(name: str, buf: Spec, writable: bool) -> tuple[Callable, tuple, list]:
+    """The function for buf, its first arguments, and what must live as long as the operation."""
+    if with_layout(buf):
+        data, layout = laid_out(buf, writable)
+        return _WITH_LAYOUT[name], (data.address, layout.address), [data, layout]
+    data = memory(buf, writable)
+    return _PLAIN[name], (data.address, data.count, data.datatype), [data]
 
 
 class Message:
@@ -24,17 +48,17 @@ class Message:
 
     def Recv(self, buf: Spec, status: Optional[Status] = None) -> None:
         """Receive the message."""
-        data, status = memory(buf, True), status or Status()
-        check(lib.mrecv(data.address, data.count, data.datatype, C.addressof(self._handle),
-                        status._address()), self._comm._pointer())
+        call, what, keep = _form("mrecv", buf, True)
+        status = status or Status()
+        check(call(*what, C.addressof(self._handle), status._address()), self._comm._pointer())
 
     def Irecv(self, buf: Spec) -> Request:
         """Receive the message, nonblocking."""
-        data, status = memory(buf, True), Status()
+        call, what, keep = _form("imrecv", buf, True)
+        status = Status()
         return Request._begin(
-            lambda at: lib.imrecv(data.address, data.count, data.datatype,
-                                  C.addressof(self._handle), status._address(), at),
-            self._comm, [data, status], status=status)
+            lambda at: call(*what, C.addressof(self._handle), status._address(), at),
+            self._comm, [*keep, status], status=status)
 
 
 class Messages:
@@ -43,64 +67,64 @@ class Messages:
     if TYPE_CHECKING:
         def _pointer(self) -> int: ...
 
-    def _send(self, call: Callable, buf: Spec, dest: int, tag: int) -> None:
-        data, pointer = memory(buf, False), self._pointer()
-        hold([data])
-        check(call(data.address, data.count, data.datatype, dest, tag, pointer), pointer)
+    def _send(self, name: str, buf: Spec, dest: int, tag: int) -> None:
+        call, what, keep = _form(name, buf, False)
+        pointer = self._pointer()
+        hold(keep)
+        check(call(*what, dest, tag, pointer), pointer)
 
-    def _isend(self, call: Callable, buf: Spec, dest: int, tag: int, persistent: bool) -> Request:
-        data, pointer = memory(buf, False), self._pointer()
-        return Request._begin(
-            lambda at: call(data.address, data.count, data.datatype, dest, tag, pointer, at),
-            self, [data], persistent=persistent)
+    def _isend(self, name: str, buf: Spec, dest: int, tag: int) -> Request:
+        call, what, keep = _form(name, buf, False)
+        pointer = self._pointer()
+        return Request._begin(lambda at: call(*what, dest, tag, pointer, at), self, keep,
+                              persistent=name.endswith("_init"))
 
-    def _irecv(self, call: Callable, buf: Spec, source: int, tag: int,
-               persistent: bool) -> Request:
-        data, status, pointer = memory(buf, True), Status(), self._pointer()
+    def _irecv(self, name: str, buf: Spec, source: int, tag: int) -> Request:
+        call, what, keep = _form(name, buf, True)
+        status, pointer = Status(), self._pointer()
         return Request._begin(
-            lambda at: call(data.address, data.count, data.datatype, source, tag, pointer,
-                            status._address(), at),
-            self, [data, status], persistent=persistent, status=status)
+            lambda at: call(*what, source, tag, pointer, status._address(), at), self,
+            [*keep, status], persistent=name.endswith("_init"), status=status)
 
     def Send(self, buf: Spec, dest: int, tag: int = 0) -> None:
-        """Send buf to rank dest."""
-        self._send(lib.send, buf, dest, tag)
+        """Send buf, or [buf, layout], to rank dest."""
+        self._send("send", buf, dest, tag)
 
     def Ssend(self, buf: Spec, dest: int, tag: int = 0) -> None:
         """As Send, complete only when a receive has matched the message."""
-        self._send(lib.ssend, buf, dest, tag)
+        self._send("ssend", buf, dest, tag)
 
     def Isend(self, buf: Spec, dest: int, tag: int = 0) -> Request:
         """As Send, nonblocking."""
-        return self._isend(lib.isend, buf, dest, tag, False)
+        return self._isend("isend", buf, dest, tag)
 
     def Issend(self, buf: Spec, dest: int, tag: int = 0) -> Request:
         """As Ssend, nonblocking."""
-        return self._isend(lib.issend, buf, dest, tag, False)
+        return self._isend("issend", buf, dest, tag)
 
     def Send_init(self, buf: Spec, dest: int, tag: int = 0) -> Request:
         """As Send, persistent."""
-        return self._isend(lib.send_init, buf, dest, tag, True)
+        return self._isend("send_init", buf, dest, tag)
 
     def Ssend_init(self, buf: Spec, dest: int, tag: int = 0) -> Request:
         """As Ssend, persistent."""
-        return self._isend(lib.ssend_init, buf, dest, tag, True)
+        return self._isend("ssend_init", buf, dest, tag)
 
     def Recv(self, buf: Spec, source: int = ANY_SOURCE, tag: int = ANY_TAG,
              status: Optional[Status] = None) -> None:
-        """Receive a message of at most the elements of buf."""
-        data, status, pointer = memory(buf, True), status or Status(), self._pointer()
-        hold([data, status])
-        check(lib.recv(data.address, data.count, data.datatype, source, tag, pointer,
-                       status._address()), pointer)
+        """Receive a message of at most the elements of buf, or of [buf, layout]."""
+        call, what, keep = _form("recv", buf, True)
+        status, pointer = status or Status(), self._pointer()
+        hold([*keep, status])
+        check(call(*what, source, tag, pointer, status._address()), pointer)
 
     def Irecv(self, buf: Spec, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
         """As Recv, nonblocking; the request's status has the message."""
-        return self._irecv(lib.irecv, buf, source, tag, False)
+        return self._irecv("irecv", buf, source, tag)
 
     def Recv_init(self, buf: Spec, source: int = ANY_SOURCE, tag: int = ANY_TAG) -> Request:
         """As Recv, persistent."""
-        return self._irecv(lib.recv_init, buf, source, tag, True)
+        return self._irecv("recv_init", buf, source, tag)
 
     def Sendrecv(self, sendbuf: Spec, dest: int, sendtag: int = 0, recvbuf: Spec = None,
                  source: int = ANY_SOURCE, recvtag: int = ANY_TAG,

@@ -80,6 +80,12 @@ class Table:
         self._check(lib.ps_push_pull(self._pointer(), data.address, into.address, offset,
                                      data.count, data.datatype))
 
+    def elastic(self, x: Spec, alpha: float, offset: int = 0) -> None:
+        """Elastic averaging: d = alpha (x - value), x -= d and value += d, for each element."""
+        data = memory(x, True)
+        self._check(lib.ps_elastic(self._pointer(), data.address, offset, data.count,
+                                   data.datatype, alpha))
+
     def ipull(self, values: Spec, offset: int = 0) -> Request:
         """As pull, nonblocking."""
         return self._begin(lib.ps_ipull, memory(values, True), offset)
@@ -219,6 +225,12 @@ class ParameterServer:
         self._tables.append(keep)
         return Table(self, handle, datatype, width, keep)
 
+    def find(self, name: str, datatype: Datatype = Datatype.FLOAT32, width: int = 0) -> Table:
+        """The table of this name, of this datatype; width: of its rows, 0: it is dense. Local."""
+        handle = C.c_void_p()
+        check(lib.ps_find(self._pointer(), encoded(name), C.addressof(handle)))
+        return Table(self, handle, datatype, width)
+
     def clock(self) -> None:
         """This worker's clock rises by one; wait for workers that are too far behind."""
         check(lib.ps_clock(self._pointer()), self.comm._pointer())
@@ -245,6 +257,40 @@ class ParameterServer:
     def restore(self, path: str | os.PathLike) -> None:
         """Read a checkpoint into existing tables. Collective over the workers."""
         check(lib.ps_restore(self._pointer(), encoded(path)), self.comm._pointer())
+
+    @classmethod
+    def join(cls, comm: Comm, *, role: Role = Role.BOTH, **config: int) -> ParameterServer:
+        """As a new rank: the parameter server that other ranks of comm resize. Collective."""
+        made = cls._resized(None, comm, role, config)
+        assert made is not None
+        return made
+
+    def resize(self, comm: Comm, *, role: Role = Role.BOTH,
+               **config: int) -> Optional[ParameterServer]:
+        """Continue with the ranks of comm; None for a rank that leaves. Collective.
+
+        Tables and clocks move. This object and its tables end: call dense or rows on the new one,
+        with the same arguments.
+        """
+        made = self._resized(self._pointer(), comm, role, config)
+        self._handle = None
+        return made
+
+    @classmethod
+    def _resized(cls, old: Optional[int], comm: Comm, role: Role,
+                 config: dict[str, int]) -> Optional[ParameterServer]:
+        known = [name for name, _ in _abi.PsConfig._fields_[2:] if name != "pad"]
+        for name in config:
+            if name not in known:
+                raise ArgumentError(f"resize has no option '{name}'; see tutti_ps_resize(3)")
+        wanted, handle = _abi.PsConfig(role=role, **config), C.c_void_p()
+        check(lib.ps_resize(old, comm._pointer(), C.addressof(wanted), C.addressof(handle)),
+              comm._pointer())
+        if not handle.value:
+            return None
+        made = cls.__new__(cls)
+        made.comm, made.role, made._handle, made._tables = comm, role, handle.value, []
+        return made
 
     def close(self) -> None:
         """End the parameter server when every live worker has come here. Collective."""

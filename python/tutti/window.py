@@ -12,7 +12,8 @@ from ._library import check, lib
 from .buffers import SIZES, Buffer, Memory, Pinned, Spec, memory
 from .communicator import Comm
 from .context import _ByteArrays
-from .errors import Error
+from .errors import ArgumentError, Error
+from .layout import Layout, laid_out, with_layout
 from .request import Request
 
 
@@ -103,14 +104,42 @@ class Win:
         self._keep.append(data)
         return data, data.count * SIZES[data.datatype or _abi.Datatype.UINT8]
 
-    def Put(self, origin: Spec, rank: int, offset: int = 0) -> None:
-        """Write origin to the window of rank; origin may be reused after a flush."""
+    def _laid_out(self, origin: Spec, layout: Optional[Layout], writable: bool) -> tuple:
+        """Address and layouts, here and at the target, of a put or get; what must be kept."""
+        if with_layout(origin):
+            data, here = laid_out(origin, writable)
+        else:
+            data, here = memory(origin, writable), None
+        if layout is not None and layout.elements != data.count:
+            raise ArgumentError(f"the layout at the target has {layout.elements} elements, the "
+                                f"local one {data.count}")
+        return data.address, here and here.address, layout and layout.address, [data, here, layout]
+
+    def _put_layout(self, call: Any, origin: Spec, rank: int, offset: int,
+                    layout: Optional[Layout], writable: bool, *more: int) -> None:
+        at, here, there, keep = self._laid_out(origin, layout, writable)
+        self._keep += keep
+        self._check(call(self._pointer(), rank, at, here, offset, there, *more))
+
+    def Put(self, origin: Spec, rank: int, offset: int = 0,
+            layout: Optional[Layout] = None) -> None:
+        """Write origin to the window of rank; origin may be reused after a flush.
+
+        layout: of the elements at the target, from offset on. origin may be [buffer, layout].
+        """
+        if layout is not None or with_layout(origin):
+            self._put_layout(lib.put_layout, origin, rank, offset, layout, False)
+            return
         data, nbytes = self._held(origin, False)
         self._check(lib.put(self._pointer(), rank, data.address, nbytes, offset))
 
-    def Put_notify(self, origin: Spec, rank: int, offset: int = 0,
-                   id: Optional[int] = None) -> None:
+    def Put_notify(self, origin: Spec, rank: int, offset: int = 0, id: Optional[int] = None,
+                   layout: Optional[Layout] = None) -> None:
         """As Put; then the target's count of this id, or of this rank, rises by 1."""
+        if layout is not None or with_layout(origin):
+            self._put_layout(lib.put_layout_notify, origin, rank, offset, layout, False,
+                             _abi.NOTIFY_RANK if id is None else id)
+            return
         data, nbytes = self._held(origin, False)
         if id is None:
             code = lib.put_notify(self._pointer(), rank, data.address, nbytes, offset)
@@ -128,31 +157,100 @@ class Win:
         else:
             self._check(lib.wait_notify_id(self._pointer(), id, count))
 
-    def Get(self, origin: Spec, rank: int, offset: int = 0) -> None:
-        """Read the window of rank into origin; complete after a flush."""
+    def Test_notify(self, rank: Optional[int] = None, count: int = 1,
+                    id: Optional[int] = None) -> bool:
+        """As Wait_notify, but False, with none consumed, if so many have not come."""
+        if (rank is None) == (id is None):
+            raise ValueError("Test_notify: pass either a rank or an id")
+        done = C.c_int()
+        call, which = (lib.test_notify, rank) if id is None else (lib.test_notify_id, id)
+        self._check(call(self._pointer(), which, count, C.addressof(done)))
+        return bool(done.value)
+
+    def Wait_notify_any(self, ids: Sequence[int]) -> int:
+        """Wait for a notification of one of these ids, consume it: its place in ids."""
+        index = C.c_int(-1)
+        self._check(lib.wait_notify_any(self._pointer(), len(ids), (C.c_int * len(ids))(*ids),
+                                        C.addressof(index)))
+        return index.value
+
+    def Test_notify_any(self, ids: Sequence[int]) -> int:
+        """As Wait_notify_any, but UNDEFINED if there is none now."""
+        index = C.c_int(-1)
+        self._check(lib.test_notify_any(self._pointer(), len(ids), (C.c_int * len(ids))(*ids),
+                                        C.addressof(index)))
+        return index.value
+
+    def Wait_notify_all(self, ids: Sequence[int]) -> None:
+        """Wait for a notification of each of these ids, and consume one of each."""
+        self._check(lib.wait_notify_all(self._pointer(), len(ids), (C.c_int * len(ids))(*ids)))
+
+    def Test_notify_all(self, ids: Sequence[int]) -> bool:
+        """As Wait_notify_all, but False, with none consumed, if one has not come."""
+        done = C.c_int()
+        self._check(lib.test_notify_all(self._pointer(), len(ids), (C.c_int * len(ids))(*ids),
+                                        C.addressof(done)))
+        return bool(done.value)
+
+    def Get(self, origin: Spec, rank: int, offset: int = 0,
+            layout: Optional[Layout] = None) -> None:
+        """Read the window of rank into origin; complete after a flush. layout: as in Put."""
+        if layout is not None or with_layout(origin):
+            self._put_layout(lib.get_layout, origin, rank, offset, layout, True)
+            return
         data, nbytes = self._held(origin, True)
         self._check(lib.get(self._pointer(), rank, data.address, nbytes, offset))
 
-    def _strided(self, call: Any, origin: Spec, rank: int, offset: int, block: int, count: int,
-                 local_stride: int, stride: int, writable: bool) -> None:
-        data, nbytes = self._held(origin, writable)
+    def _blocks(self, origin: Spec, block: int, count: int, local_stride: int, stride: int,
+                writable: bool) -> tuple[Memory, Any]:
+        data = memory(origin, writable)
+        nbytes = data.count * SIZES[data.datatype or _abi.Datatype.UINT8]
         if count > 0 and (local_stride < 0 or (count - 1) * local_stride + block > nbytes):
             raise ValueError(f"{count} blocks of {block} bytes, {local_stride} apart, are not "
                              f"inside the buffer of {nbytes} bytes")
-        strides = _abi.Strides(block=block, count=count, local_stride=local_stride, stride=stride)
-        self._check(call(self._pointer(), rank, data.address, offset, C.addressof(strides)))
+        return data, _abi.Strides(block=block, count=count, local_stride=local_stride,
+                                  stride=stride)
+
+    def _strided(self, call: Any, origin: Spec, rank: int, offset: int, writable: bool,
+                 more: tuple = (), **blocks: int) -> None:
+        data, strides = self._blocks(origin, writable=writable, **blocks)
+        self._keep.append(data)
+        self._check(call(self._pointer(), rank, data.address, offset, C.addressof(strides), *more))
 
     def Put_strided(self, origin: Spec, rank: int, offset: int, *, block: int, count: int,
-                    local_stride: int, stride: int) -> None:
-        """As Put, of count blocks of bytes at equal distances here and there."""
-        self._strided(lib.put_strided, origin, rank, offset, block, count, local_stride, stride,
-                      False)
+                    local_stride: int, stride: int, notify: bool = False,
+                    id: Optional[int] = None) -> None:
+        """As Put, of count blocks of bytes at equal distances here and there.
+
+        notify: then the target's count for this rank, or for id, rises by 1.
+        """
+        blocks = {"block": block, "count": count, "local_stride": local_stride, "stride": stride}
+        if notify or id is not None:
+            self._strided(lib.put_strided_notify, origin, rank, offset, False,
+                          (_abi.NOTIFY_RANK if id is None else id,), **blocks)
+        else:
+            self._strided(lib.put_strided, origin, rank, offset, False, **blocks)
 
     def Get_strided(self, origin: Spec, rank: int, offset: int, *, block: int, count: int,
                     local_stride: int, stride: int) -> None:
         """As Get, of count blocks of bytes at equal distances here and there."""
-        self._strided(lib.get_strided, origin, rank, offset, block, count, local_stride, stride,
-                      True)
+        self._strided(lib.get_strided, origin, rank, offset, True, block=block, count=count,
+                      local_stride=local_stride, stride=stride)
+
+    def _rstrided(self, call: Any, origin: Spec, rank: int, offset: int, writable: bool,
+                  blocks: dict[str, int]) -> Request:
+        data, strides = self._blocks(origin, writable=writable, **blocks)
+        pointer, where = self._pointer(), C.addressof(strides)
+        return Request._begin(lambda at: call(pointer, rank, data.address, offset, where, at),
+                              self.comm, [data, strides])
+
+    def Rput_strided(self, origin: Spec, rank: int, offset: int, **blocks: int) -> Request:
+        """As Put_strided without a notification, with a request."""
+        return self._rstrided(lib.iput_strided, origin, rank, offset, False, blocks)
+
+    def Rget_strided(self, origin: Spec, rank: int, offset: int, **blocks: int) -> Request:
+        """As Get_strided, with a request."""
+        return self._rstrided(lib.iget_strided, origin, rank, offset, True, blocks)
 
     def Accumulate(self, origin: Spec, rank: int, offset: int = 0, op: int = Op.SUM) -> None:
         """Combine origin with the window of rank; local memory may be reused after a flush."""
@@ -184,20 +282,66 @@ class Win:
                                      C.addressof(old)))
         return old.value
 
-    def _request(self, call: Any, spec: Spec, rank: int, offset: int, writable: bool) -> Request:
-        data = memory(spec, writable)
-        nbytes = data.count * SIZES[data.datatype or _abi.Datatype.UINT8]
+    def _request(self, call: Any, laid: Any, origin: Spec, rank: int, offset: int,
+                 layout: Optional[Layout], writable: bool) -> Request:
         pointer = self._pointer()
+        if layout is not None or with_layout(origin):
+            where, here, there, keep = self._laid_out(origin, layout, writable)
+            return Request._begin(
+                lambda at: laid(pointer, rank, where, here, offset, there, at), self.comm, keep)
+        data = memory(origin, writable)
+        nbytes = data.count * SIZES[data.datatype or _abi.Datatype.UINT8]
         return Request._begin(lambda at: call(pointer, rank, data.address, nbytes, offset, at),
                               self.comm, [data])
 
-    def Rput(self, origin: Spec, rank: int, offset: int = 0) -> Request:
+    def Rput(self, origin: Spec, rank: int, offset: int = 0,
+             layout: Optional[Layout] = None) -> Request:
         """As Put, with a request that is complete when the bytes are in place."""
-        return self._request(lib.iput, origin, rank, offset, False)
+        return self._request(lib.iput, lib.iput_layout, origin, rank, offset, layout, False)
 
-    def Rget(self, origin: Spec, rank: int, offset: int = 0) -> Request:
+    def Rput_notify(self, origin: Spec, rank: int, offset: int = 0,
+                    id: Optional[int] = None) -> Request:
+        """As Put_notify, with a request."""
+        data, pointer = memory(origin, False), self._pointer()
+        nbytes = data.count * SIZES[data.datatype or _abi.Datatype.UINT8]
+        if id is None:
+            return Request._begin(
+                lambda at: lib.iput_notify(pointer, rank, data.address, nbytes, offset, at),
+                self.comm, [data])
+        return Request._begin(
+            lambda at: lib.iput_notify_id(pointer, rank, data.address, nbytes, offset, id, at),
+            self.comm, [data])
+
+    def Rget(self, origin: Spec, rank: int, offset: int = 0,
+             layout: Optional[Layout] = None) -> Request:
         """As Get, with a request that is complete when origin has the bytes."""
-        return self._request(lib.iget, origin, rank, offset, True)
+        return self._request(lib.iget, lib.iget_layout, origin, rank, offset, layout, True)
+
+    def Rfetch_add(self, value: int, rank: int, offset: int = 0) -> Request:
+        """As Fetch_add; the request's result is the value before."""
+        old, pointer = C.c_uint64(), self._pointer()
+        return Request._begin(
+            lambda at: lib.ifetch_add(pointer, rank, value & (2**64 - 1), offset,
+                                      C.addressof(old), at),
+            self.comm, [old], finish=lambda: old.value)
+
+    def Rcompare_and_swap(self, compare: int, value: int, rank: int, offset: int = 0) -> Request:
+        """As Compare_and_swap; the request's result is the value before."""
+        old, pointer = C.c_uint64(), self._pointer()
+        return Request._begin(
+            lambda at: lib.icompare_swap(pointer, rank, compare, value, offset, C.addressof(old),
+                                         at),
+            self.comm, [old], finish=lambda: old.value)
+
+    def Rget_accumulate(self, origin: Spec, result: Spec, rank: int, offset: int = 0,
+                        op: int = Op.SUM) -> Request:
+        """As Get_accumulate, with a request."""
+        data, old, pointer = memory(origin, False), memory(result, True), self._pointer()
+        if data.pinned is not None and data.count != old.count:
+            raise ValueError(f"origin has {data.count} elements, result {old.count}")
+        return Request._begin(
+            lambda at: lib.iget_accumulate(pointer, rank, data.address, old.address, old.count,
+                                           old.datatype, op, offset, at), self.comm, [data, old])
 
     def Raccumulate(self, origin: Spec, rank: int, offset: int = 0, op: int = Op.SUM) -> Request:
         """As Accumulate, with a request."""
@@ -214,6 +358,13 @@ class Win:
         """Wait until this rank's operations on all ranks are complete."""
         self._check(lib.win_flush_all(self._pointer()))
         self._keep.clear()
+
+    def Iflush(self, rank: Optional[int] = None) -> Request:
+        """A request that is complete when earlier operations on rank (None: all) are complete."""
+        pointer = self._pointer()
+        if rank is None:
+            return Request._begin(lambda at: lib.win_iflush_all(pointer, at), self.comm, [])
+        return Request._begin(lambda at: lib.win_iflush(pointer, rank, at), self.comm, [])
 
 
 __all__: Sequence[str] = ["Win"]

@@ -15,6 +15,7 @@ from tutti._library import lib
 SRC = os.environ["TT_SRC"]
 COMPILER = shlex.split(os.environ.get("CC", "cc"))
 INCLUDE = ["-I" + os.path.join(SRC, "include")]
+HEADERS = "#include <tutti/train.h>\n#include <tutti/extend.h>\n"
 
 
 def c_lines():
@@ -49,7 +50,8 @@ def printed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("abi")
     source, program = folder / "abi.c", folder / "abi"
     body = "\n".join(c_lines()[0])
-    source.write_text("#include <stdio.h>\n#include <stddef.h>\n#include <tutti/tutti.h>\n"
+    source.write_text("#include <stdio.h>\n#include <stddef.h>\n#include <tutti/train.h>\n"
+                      "#include <tutti/extend.h>\n"
                       f"int main(void)\n{{\n{body}\nreturn 0;\n}}\n")
     subprocess.run([*COMPILER, *INCLUDE, "-o", str(program), str(source)], check=True)
     out = subprocess.run([str(program)], check=True, capture_output=True, text=True).stdout
@@ -79,7 +81,7 @@ def test_sized():
 def declarations():
     """Result and arguments of each function in the headers."""
     text = subprocess.run([*COMPILER, "-E", "-P", *INCLUDE, "-xc", "-"], check=True, text=True,
-                          capture_output=True, input="#include <tutti/tutti.h>\n").stdout
+                          capture_output=True, input=HEADERS).stdout
     text = re.sub(r"typedef [^;]*;", "", text)
     found = re.findall(r"([\w *]+?[ *])tutti_(\w+)\s*\(([^()]*)\);", text)
     return {name: (result, arguments) for result, name, arguments in found}
@@ -96,11 +98,11 @@ def kind_of(text):
     raise AssertionError(text)
 
 
-@pytest.mark.parametrize("name", sorted(_abi.FUNCTIONS))
+@pytest.mark.parametrize("name", sorted({**_abi.FUNCTIONS, **_abi.TRAIN_FUNCTIONS}))
 def test_function(name):
     """Kinds of the result and of the arguments."""
     result, arguments = declarations_once()[name]
-    mine_result, mine = _abi.FUNCTIONS[name].split(":")
+    mine_result, mine = {**_abi.FUNCTIONS, **_abi.TRAIN_FUNCTIONS}[name].split(":")
     wanted = kind_of(result)
     assert mine_result == ("s" if wanted == "p" and "char" in result else wanted)
     theirs = [] if arguments.strip() == "void" else arguments.split(",")

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tutti
-from tutti import Codec, Feedback, PowerSGD
+from tutti import Codec, Feedback, PowerSGD, UserCodec
 
 
 def test_alone():
@@ -78,3 +78,58 @@ def test_power_sgd(world):
             state.Allreduce([np.zeros((3, 3), "f4"), matrices[1]])
         with pytest.raises(tutti.ArgumentError, match="1 matrices"):
             state.Allreduce([first])
+
+
+def test_user_codec(world):
+    """A codec of functions in Python, alone and in an all-reduce; one that fails."""
+    def encode(vector, _first, _call):
+        return np.asarray(vector).astype("f2").tobytes()
+
+    def decode(encoding, _first, vector):
+        vector[:] = memoryview(np.frombuffer(encoding, "f2").astype("f4"))
+
+    with UserCodec("half", lambda count: 2 * count, encode, decode, fixed=True) as codec:
+        vector = np.arange(64, dtype="f4") + world.rank
+        back = np.empty(64, "f4")
+        codec.decode(codec.encode(vector), back)
+        assert (back == vector).all() and "half" in codec.name
+        world.Allreduce(tutti.IN_PLACE, vector, codec=codec)
+        assert (vector == sum(np.arange(64) + rank for rank in range(world.size))).all()
+        assert codec.error is None
+
+    def refuse(*_):
+        raise ValueError("no bytes today")
+
+    with UserCodec("refuses", lambda count: 4 * count, refuse, decode) as codec:
+        with pytest.raises(tutti.Error):
+            codec.encode(np.ones(3, "f4"))
+        assert str(codec.error) == "no bytes today"
+
+
+def test_factors(world):
+    """The sum of outer products, by factors and dense."""
+    size, rank = world.size, world.rank
+    u = [np.arange(6, dtype="f4").reshape(2, 3) + r for r in range(size)]
+    v = [np.arange(8, dtype="f4").reshape(2, 4) - r for r in range(size)]
+    wanted = sum(a.T @ b for a, b in zip(u, v))
+    for how in ({}, {"gather": True}, {"dense": True}):
+        got = np.empty((3, 4), "f4")
+        tutti.allreduce_factors(u[rank], v[rank], got, world, **how)
+        assert np.allclose(got, wanted)
+    with pytest.raises(tutti.ArgumentError, match="shape"):
+        tutti.allreduce_factors(u[rank], v[rank], np.empty((4, 3), "f4"), world)
+
+
+def test_power_sgd_state(world):
+    """A saved state continues with the same bits."""
+    matrix = np.random.default_rng(world.rank).standard_normal((30, 20)).astype("f4")
+    with PowerSGD(world, [(30, 20)], rank=2) as state:
+        state.Allreduce([matrix.copy()])
+        saved = np.empty(state.elements, "f4")
+        state.save(saved)
+        first, again = matrix.copy(), matrix.copy()
+        state.Allreduce([first])
+        state.restore(saved)
+        state.Allreduce([again])
+        assert (first == again).all()
+        state.restore(None)

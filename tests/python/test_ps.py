@@ -125,3 +125,46 @@ def test_roles_and_checkpoint(world, tmp_path_factory):
                 values = np.empty(10, "i8")
                 table.pull(values)
                 assert (values == 5 * (world.size - 1)).all()
+
+
+def test_resize(world):
+    """Values and clocks move to the servers of another communicator; a rank leaves."""
+    with world.Dup() as comm:
+        server = ParameterServer(world)
+        table = server.dense("sums", 10, init=Initial.ZERO)
+        table.push(np.ones(10, "f4"))
+        server.clock()
+        leaves = world.size > 1 and world.rank == world.size - 1
+        server = server.resize(comm, role=Role.LEAVE if leaves else Role.BOTH)
+        assert (server is None) == leaves
+        with pytest.raises(tutti.Error, match="closed"):
+            table.pull(np.empty(10, "f4"))
+        if server is not None:
+            values = np.empty(10, "f4")
+            table = server.dense("sums", 10, init=Initial.ZERO)
+            table.pull(values)
+            assert (values == world.size).all()
+            server.find("sums").pull(values)
+            server.close()
+        with pytest.raises(tutti.Error, match="no option 'speed'"):
+            ParameterServer.join(comm, speed=1)
+        world.Barrier()
+
+
+def test_elastic(world):
+    """d = alpha (x - value) moves both, for one rank after the other."""
+    with ParameterServer(world, staleness=1) as server:
+        table = server.dense("center", 4, tutti.FLOAT64, init=Initial.ZERO)
+        value = 0.0
+        for rank in range(world.size):
+            x = np.full(4, 10.0)
+            if rank == world.rank:
+                table.elastic(x, 0.25)
+                assert np.allclose(x, 10 - 0.25 * (10 - value))
+            value += 0.25 * (10 - value)
+            world.Barrier()
+        got = np.zeros(4)
+        if world.rank == 0:
+            table.elastic(got, 1)  # pulls may be older
+            assert np.allclose(got, value)
+        world.Barrier()

@@ -129,3 +129,55 @@ def test_read_only_and_empty(world):
         world.Barrier()
     with pytest.raises(tutti.ArgumentError, match="can be written"):
         Win.Create(constant, world.context.self_comm)
+
+
+def test_more_requests(world):
+    """Notifications of ids, requests of atomics, strided puts and flushes."""
+    after, before = (world.rank + 1) % world.size, (world.rank - 1) % world.size
+    with Win.Allocate(256, world) as win:
+        assert not win.Test_notify(before) and win.Test_notify_any([3, 4]) == tutti.UNDEFINED
+        assert not win.Test_notify_all([3])
+        world.Barrier()
+        win.Rput_notify(np.full(2, 7, "i4"), after, 64).Wait()
+        win.Rput_notify(np.full(2, 8, "i4"), after, 72, id=3).Wait()
+        win.Put_strided(np.arange(4, dtype="i8"), after, 128, block=8, count=4, local_stride=8,
+                        stride=16, id=4)
+        win.Wait_notify(before)
+        assert win.Wait_notify_any([3]) == 0
+        win.Wait_notify_all([4])
+        there = np.frombuffer(win.tomemory(), "i4")
+        assert there[16:20].tolist() == [7, 7, 8, 8]
+        del there
+        words = np.frombuffer(win.tomemory(), "i8")
+        assert words[16:24:2].tolist() == [0, 1, 2, 3] and not words[17:24:2].any()
+        del words
+        got = np.zeros(4, "i8")
+        win.Rget_strided(got, after, 128, block=8, count=4, local_stride=8, stride=16).Wait()
+        assert got.tolist() == [0, 1, 2, 3]
+        win.Rput_strided(got, after, 192, block=8, count=4, local_stride=8, stride=8).Wait()
+        request = win.Rfetch_add(5, after)
+        request.Wait()
+        assert request.result == 0
+        request = win.Rcompare_and_swap(5, 9, after)
+        request.Wait()
+        assert request.result == 5 and win.Fetch_add(0, after) == 9
+        world.Barrier()
+        win.Put(np.zeros(2, "i4"), after, 64)
+        win.Iflush(after).Wait()
+        win.Iflush().Wait()
+        world.Barrier()
+    with Win.Allocate(8, world, accumulate=True) as win:
+        world.Barrier()
+        old = np.empty(1, "i8")
+        win.Rget_accumulate(np.ones(1, "i8"), old, 0).Wait()
+        assert 0 <= old[0] < world.size
+        world.Barrier()
+
+
+def test_reduce_local(ctx):
+    """b = a op b in this process."""
+    b = np.arange(4.0)
+    ctx.reduce_local(np.full(4, 2.0), b, tutti.MAX)
+    assert b.tolist() == [2, 2, 2, 3]
+    with pytest.raises(tutti.ArgumentError, match="equal"):
+        ctx.reduce_local(np.zeros(3), b)

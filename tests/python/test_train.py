@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The reducer, the sharded optimizer and local steps, against NumPy."""
+
+import numpy as np
+import pytest
+
+import tutti
+from tutti.train import LocalSteps, Reducer, Rule, Sharded, rule, version
+
+COUNTS = [5, 300, 1, 40]
+
+
+def tensors(seed, dtype="f4"):
+    """Tensors of some sizes."""
+    generator = np.random.default_rng(seed)
+    return [generator.standard_normal(n).astype(dtype) for n in COUNTS]
+
+
+def mean(lists):
+    """Tensor by tensor."""
+    return [np.mean(same, axis=0) for same in zip(*lists)]
+
+
+def test_reducer(world):
+    """Averages in several buckets; accumulation; unused tensors."""
+    assert version() == tutti.__version__
+    gradients = [np.zeros(n, "f4") for n in COUNTS]
+    with Reducer(world, gradients, first_bytes=256, bucket_bytes=256,
+                 unused=True) as reducer:
+        for step in range(2):
+            for mine, value in zip(gradients, tensors(100 * step + world.rank)):
+                mine[...] = value
+            for tensor in reversed(range(len(COUNTS))):
+                reducer.ready(tensor)
+            reducer.finish()
+            for got, wanted in zip(gradients, mean([tensors(100 * step + rank)
+                                                    for rank in range(world.size)])):
+                assert np.allclose(got, wanted, atol=1e-6)
+        for tensor in (0, 1, 2):
+            reducer.ready(tensor)
+        reducer.finish()
+        assert reducer.unused(3) == 2 and reducer.unused(0) == 0
+        assert reducer.stats()["steps"] == 3 and reducer.stats()["buckets"] > 1
+        assert reducer.bucket(3)[0] == 0
+        with pytest.raises(tutti.Error, match="4"):
+            reducer.ready(4)
+    with pytest.raises(tutti.ArgumentError, match="2 datatypes"):
+        Reducer(world, [np.zeros(3, "f4"), np.zeros(3)])
+
+
+@pytest.mark.parametrize("stage", [1, 2])
+def test_sharded(world, stage, tmp_path):
+    """SGD with momentum of averages; a saved state continues."""
+    parameters, oracle = tensors(1, "f8"), tensors(1, "f8")
+    momentum = [np.zeros(n) for n in COUNTS]
+    path = tmp_path / "state"  # counts at rank 0 only
+
+    def train(optimizer, steps):
+        for step in steps:
+            gradients = tensors(10 * step + world.rank, "f8")
+            for tensor in reversed(range(len(COUNTS))):
+                optimizer.ready(tensor, gradients[tensor])
+            average = mean([tensors(10 * step + rank, "f8") for rank in range(world.size)])
+            norm = optimizer.step()
+            assert np.isclose(norm, np.sqrt(sum((one ** 2).sum() for one in average)))
+            optimizer.wait()
+            for x, m, g in zip(oracle, momentum, average):
+                m *= 0.9
+                m += g
+                x -= 0.1 * m
+            assert all(map(np.allclose, parameters, oracle))
+
+    sgd = rule(Rule.MOMENTUM, rate=0.1, momentum=0.9)
+    with Sharded(world, parameters, sgd, stage=stage) as optimizer:
+        train(optimizer, [1, 2])
+        optimizer.save(path)
+        assert optimizer.memory()["state_bytes"] <= 8 * sum(COUNTS)
+        with pytest.raises(tutti.ArgumentError, match="does not fit"):
+            optimizer.ready(0, np.zeros(4))
+    with Sharded(world, parameters, sgd, stage=stage) as optimizer:
+        optimizer.restore(path)
+        train(optimizer, [3])
+    with pytest.raises(tutti.ArgumentError, match="no number 'speed'"):
+        rule(Rule.SGD, speed=1)
+
+
+@pytest.mark.parametrize("outer", [False, True])
+def test_local_steps(world, outer):
+    """SGD for three steps, then the average; an outer SGD of rate 1 is the same."""
+    parameters, mine = tensors(1), [tensors(1) for _ in range(world.size)]
+    options = {"inner_rate": 0.1, "outer": rule(Rule.SGD, rate=1)} if outer else {}
+    with LocalSteps(world, parameters, 3, **options) as local:
+        for step in range(3):
+            for rank in range(world.size):
+                for x, g in zip(mine[rank], tensors(10 * step + rank)):
+                    x -= np.float32(0.1) * g
+            if outer:
+                local.step(tensors(10 * step + world.rank))
+                continue
+            for x, g in zip(parameters, tensors(10 * step + world.rank)):
+                x -= np.float32(0.1) * g
+            local.step()
+        local.finish()
+        assert all(np.allclose(got, wanted, atol=1e-5)
+                   for got, wanted in zip(parameters, mean(mine)))
+        with pytest.raises(tutti.ArgumentError, match="exactly if"):
+            local.step(None if outer else parameters)
