@@ -221,6 +221,36 @@ test_table_steps()
 			exit n != 2 }'
 }
 
+# steps N [OPTION...]: the row of N ranks
+steps()
+{
+	n=$1
+	shift
+	./tutti_sim --steps 0.01:100 -n "$n" "$@" | awk '!/^#/'
+}
+
+# P = 1 - (1 - q)^n, full = compute + P delay, gossip = compute + q delay; a quorum of all is the
+# full step, one of fewer lies between both; of one rank no step waits.
+test_steps()
+{
+	for n in 2 8 64; do
+		{ steps $n; steps $n --without 0; steps $n --without $n; } | awk -v n=$n '
+			function is(a, b, by) { d = a - b; return (d < 0 ? -d : d) <= by * b }
+			{ p = 1 - 0.99 ^ n }
+			!is($2, p, 1e-4) || !is($3, 10 + 100 * p, 0.01) || $5 != 11 { bad = 1 }
+			NR == 1 && ($4 < 10.5 || $4 > $3 * 1.05) { bad = 1 }
+			NR == 2 && !is($4, $3, 0.05) { bad = 1 }
+			NR == 3 && !is($4, 11, 0.05) { bad = 1 }
+			bad { print }
+			END { exit bad || NR != 3 }' || die "$n ranks"
+	done
+	# a probability too small for 1 - q
+	[ "$(./tutti_sim --steps 1e-9:1 -n 1000 | awk '!/^#/ { print $2 }')" = 0.000001 ]
+}
+
+run steps test_steps
+run bad_steps says "Q from 0 to 1" ./tutti_sim --steps 2:1
+run steps_of_others says "--steps: only for allreduce" ./tutti_sim bcast --steps 0.1:1
 run ring_time test_ring_time
 run table test_table
 run table_steps test_table_steps

@@ -32,6 +32,6 @@ int main(int argc, char **argv)
 
 	if (err)
 		return err < 0;
-	err = opt.table ? sim_table(&opt) : simulate(&opt);
+	err = opt.table ? sim_table(&opt) : opt.steps.delay > 0 ? sim_steps(&opt) : simulate(&opt);
 	return err || cli_flush(cli_prog) ? 1 : 0;
 }

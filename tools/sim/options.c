@@ -18,6 +18,8 @@ enum {
 	OPT_LANES,
 	OPT_TABLE,
 	OPT_SERVERS,
+	OPT_STEPS,
+	OPT_WITHOUT,
 	OPT_FULL,
 	OPT_CSV,
 	OPT_JSON,
@@ -54,6 +56,8 @@ static const struct option long_options[] = {
 	{"check", no_argument, NULL, 'c'},
 	{"table", no_argument, NULL, OPT_TABLE},
 	{"servers", required_argument, NULL, OPT_SERVERS},
+	{"steps", required_argument, NULL, OPT_STEPS},
+	{"without", required_argument, NULL, OPT_WITHOUT},
 	{"full", no_argument, NULL, OPT_FULL},
 	{"csv", required_argument, NULL, OPT_CSV},
 	{"json", required_argument, NULL, OPT_JSON},
@@ -83,6 +87,7 @@ static const struct option long_options[] = {
 static const char usage[] =
 	"usage: tutti_sim [COLLECTIVE] [options]\n"
 	"       tutti_sim --table [-n RANKS] [-b SIZE] [--servers K[,K...]]\n"
+	"       tutti_sim --steps Q:DELAY_MS[:COMPUTE_MS] [-n RANKS] [-b SIZE]\n"
 	"Simulate the plans of a collective (default allreduce) on a modelled cluster.\n"
 	"\n"
 	"  -n, --ranks MIN[:MAX[:FACTOR]]  numbers of ranks (default 16; factor 2)\n"
@@ -99,6 +104,9 @@ static const char usage[] =
 	"  -c, --check                     prove the plans, too (up to 1024 ranks)\n"
 	"      --table                     the literature's table, computed from the plans\n"
 	"      --servers K[,K...]          numbers of dedicated servers in it (default 1,2,4)\n"
+	"      --steps Q:DELAY_MS[:COMPUTE_MS]  times of training steps in which a rank is slow\n"
+	"                                  with probability Q (default computing: 10 ms)\n"
+	"      --without N                 ranks that a quorum does without (default 1)\n"
 	"      --full                      never take the recurrence\n"
 	"      --csv FILE, --json FILE     write the results there too\n"
 	"      --plot FILE                 draw them (png, svg, pdf) by gnuplot\n"
@@ -198,6 +206,23 @@ static int parse_servers(struct options *opt, char *text)
 	for (i = 0; i < opt->nservers; i++)
 		if (opt->servers[i] != floor(opt->servers[i]))
 			return cli_fail("--servers: whole numbers, not %g", opt->servers[i]);
+	return 0;
+}
+
+/* Q:DELAY_MS[:COMPUTE_MS] */
+static int parse_steps(struct options *opt, char *text)
+{
+	double v[3] = {0, 0, opt->steps.compute};
+	int n;
+
+	if (cli_numbers("--steps", text, ":", 0, 1e9, v, 3, &n))
+		return -1;
+	if (n < 2 || v[0] > 1 || !(v[1] > 0))
+		return cli_fail("--steps: Q:DELAY_MS[:COMPUTE_MS], Q from 0 to 1 and the delay "
+				"more than 0");
+	opt->steps.q = v[0];
+	opt->steps.delay = v[1];
+	opt->steps.compute = v[2];
 	return 0;
 }
 
@@ -315,6 +340,10 @@ static int parse_one(void *into, int c, char *arg)
 		return 0;
 	case OPT_SERVERS:
 		return parse_servers(opt, arg);
+	case OPT_STEPS:
+		return parse_steps(opt, arg);
+	case OPT_WITHOUT:
+		return cli_integer("--without", arg, 0, MAX_RANKS, &opt->steps.less);
 	case OPT_FULL:
 		opt->full = true;
 		return 0;
@@ -356,6 +385,8 @@ static int check_whole(struct options *opt, int argc, char **argv)
 		return cli_fail("--density: needs a --codec of lists");
 	if (opt->codec.codec && opt->coll != TT_COLL_ALLREDUCE)
 		return cli_fail("--codec: only for allreduce");
+	if (opt->steps.delay > 0 && (opt->table || opt->coll != TT_COLL_ALLREDUCE))
+		return cli_fail("--steps: only for allreduce, and without --table");
 	if (opt->table && opt->coll != TT_COLL_ALLREDUCE)
 		return cli_fail("--table: only for allreduce");
 	opt->chunk -= opt->chunk % ELEM;
@@ -377,6 +408,7 @@ int sim_parse(struct options *opt, int argc, char **argv)
 				.skew = 1,
 				.servers = {1, 2, 4},
 				.nservers = 3,
+				.steps = {.compute = 10, .less = 1},
 				.chunk = 256 << 10,
 				.lanes = 4};
 	tt_model_default(&opt->model);

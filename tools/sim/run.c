@@ -248,6 +248,41 @@ static int one(const struct options *opt, const struct tt_alg *alg, int nranks, 
 	return err;
 }
 
+static int time_of(const struct options *opt, const struct tt_alg *alg, int nranks, double *ns)
+{
+	struct point p = {.nranks = nranks, .alg = alg, .bytes = opt->min_bytes};
+	struct tt_plan_args args;
+	int err = sim_args(opt, alg, nranks, opt->min_bytes, &args);
+
+	if (err)
+		return err;
+	if (tt_alg_can(alg, &args)) {
+		err = simulate(opt, &args, &p);
+		if (err)
+			cli_fail("%s of %d ranks: %s", alg->name, nranks, tt_fail_text(err));
+		else if (*ns < 0 || p.result.last < *ns)
+			*ns = p.result.last;
+	}
+	sim_counts_free(&args);
+	return err;
+}
+
+int sim_fastest(const struct options *opt, const char *only, int nranks, double *ns)
+{
+	struct options named = *opt;
+	struct algs algs;
+	int i, err;
+
+	*ns = nranks > 1 ? -1 : 0;
+	if (nranks == 1)
+		return 0;
+	named.algorithms = only ? only : opt->algorithms;
+	err = list_algs(&named, &algs);
+	for (i = 0; !err && i < algs.n; i++)
+		err = time_of(&named, algs.alg[i], nranks, ns);
+	return err || *ns >= 0 ? err : cli_fail("no algorithm can do it with %d ranks", nranks);
+}
+
 /* The value after v, at most max, which is never skipped; 0 after max. */
 static size_t next(size_t v, size_t max, double by)
 {

@@ -15,6 +15,13 @@
 #define MAX_SERVERS 16
 #define FULL_OPS 50e6 /* more operations than that: the recurrence, if there is one */
 
+/* Training steps in which ranks are slow. */
+struct steps {
+	double q, delay; /* a rank takes so many ms more, with this probability */
+	double compute;	 /* ms */
+	int less;	 /* ranks that a quorum does without */
+};
+
 struct options {
 	enum tt_coll coll;
 	const char *algorithms; /* NULL: all */
@@ -30,6 +37,7 @@ struct options {
 	const char *csv, *json, *plot;
 	struct tt_plan_codec codec; /* codec NULL: none */
 	double density;		    /* of its lists, in percent; 0: the most */
+	struct steps steps;	    /* delay 0: no times of steps */
 	struct tt_model model;
 };
 
@@ -58,6 +66,12 @@ int sim_run(const struct options *opt, struct points *points);
  */
 int sim_args(const struct options *opt, const struct tt_alg *alg, int nranks, size_t bytes,
 	     struct tt_plan_args *args);
+
+/* The time of the fastest algorithm, or of the named one, for min_bytes, in ns. */
+int sim_fastest(const struct options *opt, const char *only, int nranks, double *ns);
+
+/* steps.c */
+int sim_steps(const struct options *opt);
 
 /* counts.c: the counts of collectives that have them per rank, elems in all; to be freed. */
 int sim_counts(const struct options *opt, int nranks, size_t elems, struct tt_plan_args *args);
