@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Backup workers: in each clock exactly the updates of the first workers - backup count, whoever
- * they are; what is dropped is counted; a late worker joins the clock of the others; deaths.
+ * Backup workers: in each clock exactly the updates of the first workers - backup count, of any
+ * workers; drops are counted; a late worker joins the clock of the others; deaths.
  */
 #include "config.h"
 
