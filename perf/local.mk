@@ -43,6 +43,9 @@ perf_first_call_LDADD = libtutti.la
 noinst_PROGRAMS += perf/late_rank
 perf_late_rank_SOURCES = perf/late_rank.c
 perf_late_rank_LDADD = libtutti.la
+noinst_PROGRAMS += perf/neighbor_steps
+perf_neighbor_steps_SOURCES = perf/neighbor_steps.c
+perf_neighbor_steps_LDADD = libtutti.la
 EXTRA_DIST += perf/decentralized perf/decentral_curves perf/decentral_curves.gp
 
 # What perf/compare_verbs compares with besides perftest.
