@@ -120,6 +120,12 @@ EXTRA_DIST += perf/preload
 .PHONY: perf-mpi
 perf-mpi: all
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/preload $(OPTIONS)
+# PyTorch over tutti and over gloo; as root: also on hosts of 1 Gbit/s. OPTIONS: those of
+# perf/torch/torch.
+EXTRA_DIST += perf/torch/torch perf/torch/bench.py
+.PHONY: perf-torch
+perf-torch: all
+	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/torch/torch $(OPTIONS)
 # All-reduce on one host against the least that one can take.
 EXTRA_DIST += perf/compare/floor perf/compare/floor.c
 perf-floor: all
