@@ -133,6 +133,8 @@ static int contribute(struct tutti_partial *p, const void *send)
 	bool fits;
 
 	if (!vec)
+		tt_partial_step(p); /* tells the other ranks */
+	if (!vec)
 		return tt_partial_check(p);
 	memcpy(vec->data, send, p->bytes);
 	tt_wire_stats(p->comm->ctx->wire)->copied_bytes += p->bytes;
@@ -142,6 +144,8 @@ static int contribute(struct tutti_partial *p, const void *send)
 	tt_partial_vec_put(p, vec);
 	p->stats.calls += fits;
 	tt_partial_carry(p);
+	if (!fits)
+		tt_partial_step(p);
 	return fits ? 0 : tt_partial_check(p);
 }
 

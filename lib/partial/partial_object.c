@@ -15,6 +15,18 @@
 
 /* ---- progress ---- */
 
+/* A failure of one rank, for want of memory, is that of all, which would wait for its messages. */
+static void tell_failure(struct tutti_partial *p)
+{
+	struct tutti_context *ctx = p->comm->ctx;
+	int rank = p->comm->world[p->comm->rank];
+
+	if (!atomic_load(&p->comm->failed))
+		tt_comm_fail(p->comm, p->failed, rank, "partial_allreduce", 0, "",
+			     "a partial all-reduce has failed on rank %d on host %s: %s", rank,
+			     tt_boot_host(ctx->boot, rank), tutti_strerror(p->failed));
+}
+
 void tt_partial_step(struct tutti_partial *p)
 {
 	do {
@@ -28,8 +40,10 @@ void tt_partial_step(struct tutti_partial *p)
 		tt_partial_offer(p);
 		tt_partial_decide(p);
 	} while (p->stirred);
-	if (p->failed)
+	if (p->failed) {
+		tell_failure(p);
 		tt_partial_carry(p);
+	}
 	tt_wire_wake_ready(p->comm->ctx->wire);
 }
 

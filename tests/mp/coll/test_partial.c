@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "lib/base/hash.h"
@@ -590,6 +591,45 @@ static int freed_body(struct mp_job *job)
 	return 0;
 }
 
+/* One rank has no memory for vectors any more: all ranks get the error, and say where. */
+static int no_memory_body(struct mp_job *job)
+{
+	const size_t n = 4 << 20;
+	struct tutti_partial *p = NULL;
+	struct rlimit limit = {0};
+	unsigned long long pages = 0;
+	int32_t *v = calloc(n, sizeof(*v));
+	int i, err = 0;
+	FILE *f;
+
+	TT_EXPECT(v);
+	MP_OK(tutti_partial_create(job->world, n, TUTTI_INT32, TUTTI_SUM, NULL, &p));
+	if (job->rank == 1) {
+		f = fopen("/proc/self/statm", "r");
+		TT_EXPECT(f && fscanf(f, "%llu", &pages) == 1 && !fclose(f));
+		limit.rlim_cur = pages * (uint64_t)sysconf(_SC_PAGESIZE) + (4 << 20);
+		limit.rlim_max = RLIM_INFINITY;
+		TT_EXPECT(!setrlimit(RLIMIT_AS, &limit));
+	}
+	mp_meet(job);
+	for (i = 0; !err && i < 3; i++) /* the decider may get a result first */
+		err = tutti_partial_allreduce(p, TUTTI_IN_PLACE, v, NULL, NULL, NULL);
+	MP_ERR(err, -ENOMEM);
+	MP_SAID("has failed on rank 1 on host");
+	MP_OK(tutti_partial_free(p));
+	free(v);
+	return mp_leave_failed(job);
+}
+
+static void no_memory(void)
+{
+	if (mp_sanitized())
+		TT_SKIP("a limit of memory does not suit AddressSanitizer");
+	if (mp_no_ofi()) /* over shm it could not map the memory of peers either */
+		TT_SKIP("%s", mp_no_ofi());
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=ofi", .fn = no_memory_body));
+}
+
 static void limits(void)
 {
 	TT_CHECK(!MP_RUN(.n = 2, .env = SHM "TUTTI_TIMEOUT=1500ms", .fn = freed_body));
@@ -740,6 +780,7 @@ static const struct tt_test tests[] = {{"conserve_shm", conserve_shm},
 				       {"drop", drop},
 				       {"average", average},
 				       {"limits", limits},
+				       {"no_memory", no_memory},
 				       {"refusals", refusals},
 				       {"trace", trace},
 				       {NULL, NULL}};
