@@ -19,9 +19,11 @@ dist_man_MANS += \
 	man/tutti_ps_open.3 \
 	man/tutti_ps_pull.3 \
 	man/tutti_ps_pull_rows.3 \
+	man/tutti_ps_pull_version.3 \
 	man/tutti_ps_push.3 \
 	man/tutti_ps_push_pull.3 \
 	man/tutti_ps_push_rows.3 \
+	man/tutti_ps_push_version.3 \
 	man/tutti_ps_resize.3 \
 	man/tutti_ps_restore.3 \
 	man/tutti_ps_rows.3 \

@@ -39,6 +39,7 @@ soak:
 		sh $(srcdir)/tests/fuzz/fuzz.sh
 	TT_PIPELINE_AXES=$${TT_PIPELINE_AXES:-10000} tests/mp/train/test_pipeline axes
 	TT_SECONDS=$${TT_SECONDS:-3600} TT_BUILD=$(abs_top_builddir) tests/mp/ps/test_ps_soak
+	TT_READS=$${TT_READS:-1000000} tests/mp/ps/test_ps_versions mixed
 	TT_POINTS=$${TT_POINTS:-1000} tests/fault/test_points
 	TT_ONLY=verbs TT_POINTS=$${TT_VERBS_POINTS:-1000} sh $(srcdir)/tests/vm/guest.sh \
 		-t 3500 -- tests/fault/test_points || [ $$? = 77 ]

@@ -149,6 +149,8 @@ struct tutti_ps_options {
 	 * read instead. Dense tables of float32. [pulls read the values themselves]
 	 */
 	struct tutti_codec *publish;
+	int versions; /* slots for whole versions, 2 to 16: see tutti_ps_push_version. Dense tables,
+			 without replicas. [0: none] */
 };
 
 /**
@@ -206,6 +208,24 @@ int tutti_ps_ipull(struct tutti_ps_table *table, void *buf, size_t offset, size_
 		   enum tutti_datatype datatype, struct tutti_request **request);
 int tutti_ps_ipush(struct tutti_ps_table *table, const void *buf, size_t offset, size_t count,
 		   enum tutti_datatype datatype, struct tutti_request **request);
+
+/*
+ * Whole versions of a dense table with options.versions, which are apart from the values that pulls
+ * and pushes are about. Workers only; no server runs anything for them.
+ */
+/**
+ * tutti_ps_push_version - make all count values of the table its newest version, by one worker at a
+ * time. Versions are numbered from 1; *version (NULL: not wanted) receives the number.
+ */
+int tutti_ps_push_version(struct tutti_ps_table *table, const void *values, size_t count,
+			  enum tutti_datatype datatype, uint64_t *version);
+/**
+ * tutti_ps_pull_version - read the newest version, all of it from one call of
+ * tutti_ps_push_version, and set *version to its number; nothing is read if *version is that number
+ * already (0: whatever there is).
+ */
+int tutti_ps_pull_version(struct tutti_ps_table *table, void *values, size_t count,
+			  enum tutti_datatype datatype, uint64_t *version);
 
 /* n rows; row i of buf belongs to keys[i]. keys and buf must stay valid until a request is done. */
 int tutti_ps_pull_rows(struct tutti_ps_table *table, const uint64_t *keys, size_t n, void *buf,

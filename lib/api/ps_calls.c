@@ -145,6 +145,39 @@ int tutti_ps_elastic(struct tutti_ps_table *table, void *x, size_t offset, size_
 	return tt_ps_elastic(table, x, offset, count, alpha, call + 6);
 }
 
+static int check_version(const char *call, const struct tutti_ps_table *t, const void *values,
+			 size_t count, enum tutti_datatype type)
+{
+	int err = check_range(call, t, values, 0, count, type);
+
+	if (!err && count != t->count)
+		err = tt_fail(-EINVAL, "%s: table '%s' has %llu elements, not %zu", call, t->name,
+			      (unsigned long long)t->count, count);
+	if (!err && !t->versions)
+		err = tt_fail(-EINVAL,
+			      "%s: table '%s' has no versions; make it with options.versions", call,
+			      t->name);
+	return err;
+}
+
+int tutti_ps_push_version(struct tutti_ps_table *table, const void *values, size_t count,
+			  enum tutti_datatype datatype, uint64_t *version)
+{
+	int err = check_version("tutti_ps_push_version", table, values, count, datatype);
+
+	return err ? err : tt_ps_push_version(table, values, version);
+}
+
+int tutti_ps_pull_version(struct tutti_ps_table *table, void *values, size_t count,
+			  enum tutti_datatype datatype, uint64_t *version)
+{
+	int err = check_version("tutti_ps_pull_version", table, values, count, datatype);
+
+	if (!err && !version)
+		err = tt_fail(-EINVAL, "tutti_ps_pull_version: version is NULL");
+	return err ? err : tt_ps_pull_version(table, values, version);
+}
+
 int tutti_ps_set(struct tutti_ps_table *table, const void *values, size_t count,
 		 enum tutti_datatype datatype)
 {

@@ -28,6 +28,7 @@
 #define TT_PS_BLOCK_SLOTS 2
 #define TT_PS_REPLICAS 4 /* of a server, its primary included */
 #define TT_PS_THREADS 64
+#define TT_PS_VERSIONS 16  /* most slots of options.versions */
 #define TT_PS_WEIGHT 65535 /* maximum; a sum of weights has 32 bits */
 #define TT_PS_NAME 64
 #define TT_PS_SPARES 8 /* size classes of cached call memory */
@@ -45,6 +46,7 @@ struct tt_ps_part {
 struct tt_ps_task;
 struct tt_ps_store;    /* a server's side of a table */
 struct tt_ps_cache;    /* essp: what a worker is sent */
+struct tt_ps_versions; /* whole versions */
 struct tt_ps_budget;   /* managed bandwidth */
 struct tt_ps_feedback; /* what a codec leaves out of a worker's pushes */
 
@@ -102,6 +104,7 @@ struct tutti_ps_table {
 	struct tt_map fetched;	     /* rows: the clock of the last fetch, its lower 31 bits */
 	struct tt_ps_budget *budget; /* NULL: pushes are sent at once */
 	struct tt_ps_feedback *feedback; /* NULL: pushes are not encoded */
+	struct tt_ps_versions *versions; /* NULL: without options.versions */
 };
 
 /* A worker's knowledge of a server's blocks. */
@@ -576,6 +579,16 @@ int tt_ps_push_now(struct tutti_ps_table *t, const void *buf, uint64_t offset, u
  */
 int tt_ps_push_unchanged(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count,
 			 struct tt_ps_pieces *refused, const char *call);
+/*
+ * whole_version.c: the window of a table's versions is made by all ranks, after the table's own,
+ * and dropped before the memory is freed. The calls wait.
+ */
+int tt_ps_versions_check(const struct tutti_ps_table *t);
+int tt_ps_versions_open(struct tutti_ps_table *t);
+void tt_ps_versions_drop(struct tutti_ps_table *t);
+void tt_ps_versions_free(struct tutti_ps_table *t);
+int tt_ps_push_version(struct tutti_ps_table *t, const void *values, uint64_t *version);
+int tt_ps_pull_version(struct tutti_ps_table *t, void *values, uint64_t *version);
 /* ps_elastic.c: the elastic average of x with the values; waits. */
 int tt_ps_elastic(struct tutti_ps_table *t, void *x, uint64_t offset, uint64_t count, double alpha,
 		  const char *call);

@@ -231,9 +231,11 @@ void tt_ps_free(struct tutti_ps *ps)
 	uint32_t i;
 
 	tt_ps_server_stop(ps);
-	for (i = 0; i < ps->ntables; i++)
+	for (i = 0; i < ps->ntables; i++) {
+		tt_ps_versions_drop(ps->table[i]);
 		if (ps->table[i]->win)
 			tt_win_drop(ps->table[i]->win);
+	}
 	if (ps->win)
 		tt_win_drop(ps->win);
 	for (i = 0; i < ps->ntables; i++)

@@ -307,7 +307,9 @@ static int check_table(struct tutti_ps *ps, const char *name, const struct tutti
 		err = check_modes(ps, like);
 	if (!err)
 		err = check_codec(like);
-	return err ? err : check_publish(like);
+	if (!err)
+		err = check_publish(like);
+	return err ? err : tt_ps_versions_check(like);
 }
 
 /* A hash of everything that must be equal on all ranks. */
@@ -342,6 +344,7 @@ static uint64_t fingerprint(const struct tutti_ps_table *t)
 	h = tt_hash_add(h, o.publish ? tt_codec_hash(o.publish) : 0);
 	memcpy(&word, &o.significance, sizeof(word));
 	h = tt_hash_add(h, word);
+	h = tt_hash_add(h, (uint64_t)o.versions);
 	return tt_hash_add(h, o.block) >>
 	       1; /* a maximum and a minimum of it fit in one word each */
 }
@@ -409,6 +412,8 @@ int tt_ps_make_table(struct tutti_ps *ps, const struct tutti_ps_table *like,
 		err = tt_win_make(ps->comm, ps->coll, t->mem, t->size, 0, &t->win);
 	if (!err && t->opt.essp)
 		err = tell_cache(ps, t);
+	if (!err)
+		err = tt_ps_versions_open(t);
 	if (err) {
 		if (t && t->win)
 			tt_win_drop(t->win);

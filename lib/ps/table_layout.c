@@ -295,6 +295,7 @@ int tt_ps_table_new(struct tutti_ps *ps, const struct tutti_ps_table *like,
 	t->ps = ps;
 	t->index = ps->ntables;
 	t->coder = NULL;
+	t->versions = NULL;
 	t->coded_rows = 0;
 	if (t->opt.publish)
 		tt_codec_hold(t->opt.publish);
@@ -328,6 +329,7 @@ void tt_ps_table_free(struct tutti_ps_table *t)
 	tt_ps_budget_free(t);
 	tt_ps_feedback_free(t);
 	tt_ps_cache_free(t);
+	tt_ps_versions_free(t);
 	free(t->cache_token);
 	free(t->sub_token);
 	tt_map_free(&t->places);

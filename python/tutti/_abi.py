@@ -319,7 +319,7 @@ PsOptions = _struct(
     *_fields(_d, "rate momentum beta1 beta2 epsilon weight_decay init_a init_b"),
     ("seed", _q), ("update", update_fn), ("fill", fill_fn), ("arg", _p), ("block", _z),
     *_fields(_i, "softsync staleness_aware essp n_fetch n_push threads"), ("budget", _d),
-    ("codec", _p), ("significance", _d), ("flush", _i), ("publish", _p),
+    ("codec", _p), ("significance", _d), ("flush", _i), ("publish", _p), ("versions", _i),
 )
 PsRead = _struct("ps_read", ("size", _z), *_fields(_q, "clock min_clock age version retries"),
                  ("tau", _d), ("dropped", _q))
@@ -435,6 +435,7 @@ FUNCTIONS = {
     "ps_ipush": "i:ppzzip", "ps_pull_rows": "i:ppzpi", "ps_push_rows": "i:ppzpi",
     "ps_ipull_rows": "i:ppzpip", "ps_ipush_rows": "i:ppzpip", "ps_clock": "i:p",
     "ps_iclock": "i:pp", "ps_clock_to": "i:pU", "ps_exact": "i:pi",
+    "ps_push_version": "i:ppzip", "ps_pull_version": "i:ppzip",
     "ps_last_read": "i:pp", "ps_held": "i:pp",
     "ps_flush": "i:p", "ps_save": "i:pp", "ps_restore": "i:pp",
     # codecs

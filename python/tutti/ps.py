@@ -141,6 +141,20 @@ class Table:
             lambda at: call(pointer, where.address, n, data.address, data.datatype, at),
             self.server.comm, [where, data])
 
+    def push_version(self, values: Spec) -> int:
+        """Make values the newest whole version of a table with versions; returns its number."""
+        data, number = memory(values, False), C.c_uint64()
+        self._check(lib.ps_push_version(self._pointer(), data.address, data.count, data.datatype,
+                                        C.addressof(number)))
+        return number.value
+
+    def pull_version(self, values: Spec, version: int = 0) -> int:
+        """Read the newest whole version unless it is `version`, which values has; its number."""
+        data, number = memory(values, True), C.c_uint64(version)
+        self._check(lib.ps_pull_version(self._pointer(), data.address, data.count, data.datatype,
+                                        C.addressof(number)))
+        return number.value
+
     def exact(self, on: bool = True) -> None:
         """Pulls of a table with publish read the values themselves, or the encoded copies."""
         self._check(lib.ps_exact(self._pointer(), int(on)))

@@ -53,6 +53,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/ps/test_ps_codec_copies \
 	tests/mp/ps/test_ps_codec_rows \
 	tests/mp/ps/test_ps_deaths \
+	tests/mp/ps/test_ps_versions \
 	tests/mp/ps/test_ps_trace \
 	tests/mp/ps/test_ps_errors \
 	tests/mp/ps/test_ps_hammer \
@@ -238,6 +239,8 @@ tests_mp_ps_test_ps_soak_LDADD = libttmp.la
 EXTRA_DIST += tests/mp/ps/safetensors.py
 tests_mp_ps_test_ps_calls_SOURCES = tests/mp/ps/test_ps_calls.c
 tests_mp_ps_test_ps_calls_LDADD = libttmp.la
+tests_mp_ps_test_ps_versions_SOURCES = tests/mp/ps/test_ps_versions.c
+tests_mp_ps_test_ps_versions_LDADD = libttmp.la
 tests_mp_ps_test_ps_deaths_SOURCES = tests/mp/ps/test_ps_deaths.c
 tests_mp_ps_test_ps_deaths_LDADD = libttmp.la
 tests_mp_ps_test_ps_trace_SOURCES = tests/mp/ps/test_ps_trace.c

@@ -168,3 +168,20 @@ def test_elastic(world):
             table.elastic(got, 1)  # pulls may be older
             assert np.allclose(got, value)
         world.Barrier()
+
+
+def test_versions(world):
+    """A whole version is read once; its number is returned."""
+    with ParameterServer(world, staleness=1) as server:
+        table = server.dense("weights", 1000, tutti.FLOAT64, init=Initial.ZERO, versions=3)
+        values = np.zeros(1000)
+        for number in range(1, 6):
+            if world.rank == 0:
+                assert table.push_version(np.full(1000, float(number))) == number
+            world.Barrier()
+            assert table.pull_version(values, number - 1) == number
+            assert (values == number).all()
+            values[:] = 0
+            assert table.pull_version(values, number) == number
+            assert (values == 0).all()
+            world.Barrier()
