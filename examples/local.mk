@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 include examples/gpt/local.mk
+include examples/rl/local.mk
 
 noinst_PROGRAMS += hello halo logreg glove
 glove_SOURCES = examples/glove.c examples/random.c examples/random.h examples/coded_sum.c \

@@ -12,4 +12,4 @@ dist_man_MANS += man/tutti_training.7 \
 	man/tutti_reducer_create.3 man/tutti_reducer_free.3 man/tutti_reducer_ready.3 \
 	man/tutti_reducer_finish.3 man/tutti_reducer_accumulate.3 man/tutti_reducer_unused.3 \
 	man/tutti_reducer_stats.3 man/tutti_reducer_bucket.3
-dist_man_MANS += man/gpt.1 man/tutti_tutorial.7
+dist_man_MANS += man/gpt.1 man/rl.1 man/tutti_tutorial.7

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A bounded queue from many actors to one learner, over a window with notifications.
+ *
+ *	actor 1 [staging: K items] --put, id 0--> [K places of actor 1]
+ *	actor 2 [staging: K items] --put, id 1--> [K places of actor 2]   learner: rank 0
+ *	   ...                     <--- notification: a place is free ---
+ *
+ * An item and its notification are one put: no message, no copy, no call of the library's on the
+ * learner's side until it looks. An actor whose places are all full waits for a notification from
+ * the learner. That one also says that the put of the item is over, so the actor's memory for it
+ * can be used again without a flush.
+ *
+ * Places of different actors are apart, so an actor that dies leaves at most its own items behind:
+ * those that came with a notification are whole, and are taken. The communicator must be tolerant
+ * (tutti_comm_create(3)): the learner then acknowledges a death and waits for the others.
+ */
+#include "examples/rl/rl.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { LINE = 64 }; /* an actor's window: whether the queue is closed */
+
+struct queue {
+	struct tutti_comm *comm;
+	struct tutti_win *win;
+	char *mem;	  /* this rank's part of the window */
+	char *staging;	  /* an actor's */
+	uint64_t *closed; /* the learner's: memory to put from */
+	size_t size;	  /* of an item, in whole lines */
+	int slots, actors;
+	int free;	 /* an actor's places that are free */
+	uint64_t *count; /* items that were sent (an actor: its own) or taken (the learner: by
+			    actor) */
+	int *order;	 /* the learner: ids, the one whose turn it is first */
+	int from;	 /* the learner: the actor whose item it has; -1: none */
+};
+
+static void *alloc(struct tutti_comm *comm, size_t size)
+{
+	void *mem = NULL;
+
+	if (tutti_alloc(tutti_comm_context(comm), size, &mem))
+		return NULL;
+	memset(mem, 0, size);
+	return mem;
+}
+
+static void free_memory(struct queue *q)
+{
+	tutti_free(q->mem);
+	tutti_free(q->staging);
+	tutti_free(q->closed);
+	free(q->count);
+	free(q->order);
+	free(q);
+}
+
+int queue_create(struct tutti_comm *comm, size_t size, int slots, struct queue **queue)
+{
+	bool learner = !tutti_comm_rank(comm);
+	int actors = tutti_comm_size(comm) - 1, err, i;
+	size_t line = (size + LINE - 1) / LINE * LINE, all = line * (size_t)slots;
+	struct queue *q;
+
+	if (actors < 1 || actors > TUTTI_NOTIFY_IDS || slots < 1)
+		return -EINVAL;
+	q = calloc(1, sizeof(*q));
+	if (!q)
+		return -ENOMEM;
+	*q = (struct queue){.comm = comm,
+			    .size = line,
+			    .slots = slots,
+			    .actors = actors,
+			    .free = slots,
+			    .from = -1};
+	q->mem = alloc(comm, learner ? all * (size_t)actors : LINE);
+	q->staging = alloc(comm, learner ? LINE : all);
+	q->closed = alloc(comm, LINE);
+	q->count = calloc((size_t)actors, sizeof(*q->count));
+	q->order = calloc((size_t)actors, sizeof(*q->order));
+	for (i = 0; q->order && i < actors; i++)
+		q->order[i] = i;
+	/* a rank without memory comes, too: the window fails on all ranks then */
+	err = tutti_win_create(comm, q->mem, learner ? all * (size_t)actors : LINE, 0, &q->win);
+	if (!err && q->staging && q->closed && q->count && q->order) {
+		*queue = q;
+		return 0;
+	}
+	if (!err)
+		tutti_win_free(q->win);
+	free_memory(q);
+	return err ? err : -ENOMEM;
+}
+
+int queue_free(struct queue *q)
+{
+	int err = tutti_win_free(q->win);
+
+	free_memory(q);
+	return only_death(err) ? 0 : err;
+}
+
+/* ---- an actor ---- */
+
+static bool is_closed(const struct queue *q)
+{
+	return atomic_load((_Atomic uint64_t *)(void *)q->mem) != 0;
+}
+
+int queue_begin(struct queue *q, void **item)
+{
+	int err = 0, more = 1;
+
+	while (!q->free && !err) { /* full */
+		err = tutti_wait_notify(q->win, 0, 1);
+		q->free += !err;
+	}
+	while (!err && more) {
+		err = tutti_test_notify(q->win, 0, 1, &more);
+		q->free += !err && more;
+	}
+	*item = q->staging + q->count[0] % (uint64_t)q->slots * q->size;
+	return err ? err : is_closed(q);
+}
+
+int queue_send(struct queue *q)
+{
+	int me = tutti_comm_rank(q->comm) - 1;
+	uint64_t slot = q->count[0]++ % (uint64_t)q->slots;
+
+	q->free--;
+	return tutti_put_notify_id(q->win, 0, q->staging + slot * q->size, q->size,
+				   ((uint64_t)(me * q->slots) + slot) * q->size, me);
+}
+
+/* ---- the learner ---- */
+
+/* The actor at this place of the order comes last from now on. */
+static void turn(struct queue *q, int at)
+{
+	int id = q->order[at];
+
+	memmove(q->order + at, q->order + at + 1, (size_t)(q->actors - 1 - at) * sizeof(id));
+	q->order[q->actors - 1] = id;
+}
+
+int queue_take(struct queue *q, const void **item, int *from)
+{
+	int at = -1, err;
+
+	do {
+		err = tutti_wait_notify_any(q->win, q->actors, q->order, &at);
+	} while (only_death(err) && !(err = leave_dead(q->comm, NULL)) && at < 0);
+	if (err)
+		return err;
+	q->from = q->order[at];
+	turn(q, at);
+	*from = q->from + 1;
+	*item = q->mem +
+		((uint64_t)(q->from * q->slots) + q->count[q->from]++ % (uint64_t)q->slots) *
+			q->size;
+	return 0;
+}
+
+int queue_done(struct queue *q)
+{
+	int err = tutti_put_notify(q->win, q->from + 1, q->closed, 0, 0);
+
+	return only_death(err) ? 0 : err;
+}
+
+int queue_close(struct queue *q)
+{
+	int err = 0, i;
+
+	*q->closed = 1;
+	for (i = 1; i <= q->actors && !err; i++) {
+		err = tutti_put(q->win, i, q->closed, sizeof(*q->closed), 0);
+		if (!err)
+			err = tutti_win_flush(q->win, i);
+		if (!err)
+			err = tutti_put_notify(q->win, i, q->closed, 0, 0);
+		err = only_death(err) ? 0 : err;
+	}
+	return err;
+}

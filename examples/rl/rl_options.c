@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* The command line of rl; see rl(1). */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "examples/rl/rl.h"
+
+static const char help[] =
+	"usage: tutti_run -n RANKS rl --shape a3c|impala|seed [OPTION]...\n"
+	"Learn to balance a pole on a cart.\n\n"
+	"  --shape NAME      a3c: asynchronous gradients on a parameter server\n"
+	"                    impala: actors send trajectories to rank 0 and take its weights\n"
+	"                    seed: actors ask rank 0 for each action\n"
+	"  --goal X          stop at this mean return of 100 episodes (default 195)\n"
+	"  --steps N         stop after so many steps of all environments (default 1000000)\n"
+	"  --batch N         trajectories of 32 steps to an update (default 8; a3c: 1)\n"
+	"  --rate X          learning rate (default 0.01; a3c: 0.004)\n"
+	"  --gamma X         discount (default 0.99)\n"
+	"  --entropy X       weight of the entropy (default 0.01)\n"
+	"  --slots N         impala: trajectories of an actor in the queue (default 2)\n"
+	"  --lag N           impala: actors get weights of N updates ago, at most 63 (default 0)\n"
+	"  --no-vtrace       targets without correction for the policy lag\n"
+	"  --seed N          of weights, environments and actions (default 1)\n"
+	"  -h, --help        show this\n"
+	"  -V, --version     show the version\n";
+
+/* clang-format off */
+enum { GOAL = 256, RATE, GAMMA, ENTROPY, STEPS_MAX, BATCH, SLOTS, LAG, START, SHAPE, NO_VTRACE };
+static const struct option options[] = {
+	{"shape", 1, NULL, SHAPE}, {"goal", 1, NULL, GOAL}, {"steps", 1, NULL, STEPS_MAX},
+	{"batch", 1, NULL, BATCH}, {"rate", 1, NULL, RATE}, {"gamma", 1, NULL, GAMMA},
+	{"entropy", 1, NULL, ENTROPY}, {"slots", 1, NULL, SLOTS}, {"lag", 1, NULL, LAG},
+	{"no-vtrace", 0, NULL, NO_VTRACE}, {"seed", 1, NULL, START},
+	{"help", 0, NULL, 'h'}, {"version", 0, NULL, 'V'}, {NULL, 0, NULL, 0},
+};
+/* clang-format on */
+
+static int wrong(const char *what, const char *value, const char *why)
+{
+	fprintf(stderr, "rl: --%s %s: %s\n", what, value, why);
+	return -EINVAL;
+}
+
+static int read_number(const char *name, int least, int most, int *to)
+{
+	char why[64], *end;
+	long n;
+
+	errno = 0;
+	n = strtol(optarg, &end, 10);
+	if (end == optarg || *end || errno || n < least || n > most) {
+		snprintf(why, sizeof(why), "not a number from %d to %d", least, most);
+		return wrong(name, optarg, why);
+	}
+	*to = (int)n;
+	return 0;
+}
+
+static int read_real(const char *name, double most, double *to)
+{
+	char why[64], *end;
+
+	*to = strtod(optarg, &end);
+	if (end != optarg && !*end && *to >= 0 && *to <= most)
+		return 0;
+	snprintf(why, sizeof(why), "not a number from 0 to %g", most);
+	return wrong(name, optarg, why);
+}
+
+static int read_shape(struct options *o)
+{
+	static const char *const names[] = {"a3c", "impala", "seed"};
+
+	for (o->shape = A3C; o->shape <= SEED; o->shape++)
+		if (!strcmp(optarg, names[o->shape]))
+			return 0;
+	return wrong("shape", optarg, "not a3c, impala or seed");
+}
+
+static int read_one(struct options *o, int c)
+{
+	switch (c) {
+	case 'h':
+		fputs(help, stdout);
+		return 1;
+	case 'V':
+		printf("rl (tutti) %s\n", tutti_version());
+		return 1;
+	case SHAPE:
+		return read_shape(o);
+	case GOAL:
+		return read_real("goal", LONGEST, &o->goal);
+	case RATE:
+		return read_real("rate", 1, &o->rate);
+	case GAMMA:
+		return read_real("gamma", 1, &o->gamma);
+	case ENTROPY:
+		return read_real("entropy", 1, &o->entropy);
+	case STEPS_MAX:
+		return read_number("steps", 1, INT_MAX, &o->steps);
+	case BATCH:
+		return read_number("batch", 1, 4096, &o->batch);
+	case SLOTS:
+		return read_number("slots", 1, 4096, &o->slots);
+	case LAG:
+		return read_number("lag", 0, 63, &o->lag);
+	case START:
+		return read_number("seed", 0, INT_MAX, &o->seed);
+	case NO_VTRACE:
+		o->no_vtrace = true;
+		return 0;
+	default:
+		fprintf(stderr, "see rl --help\n");
+		return -EINVAL;
+	}
+}
+
+int options_read(struct options *o, int argc, char **argv)
+{
+	int c, err = 0;
+
+	*o = (struct options){.shape = -1,
+			      .seed = 1,
+			      .steps = 1000000,
+			      .slots = 2,
+			      .gamma = 0.99,
+			      .entropy = 0.01,
+			      .goal = 195};
+	while (!err && (c = getopt_long(argc, argv, "hV", options, NULL)) != -1)
+		err = read_one(o, c);
+	if (!err && optind < argc)
+		err = wrong("shape", argv[optind], "unexpected argument; see rl --help");
+	if (!err && o->shape < 0)
+		err = wrong("shape", "", "missing: a3c, impala or seed");
+	o->batch = o->batch ? o->batch : o->shape == A3C ? 1 : 8;
+	o->rate = o->rate > 0 ? o->rate : o->shape == A3C ? 0.004 : 0.01;
+	if (!err && o->shape == A3C && o->batch > 1)
+		err = wrong("batch", "", "a3c pushes the gradient of each trajectory");
+	return err;
+}
