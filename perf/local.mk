@@ -111,6 +111,11 @@ perf-buckets: all
 # OPTIONS: those of perf/training, such as -n 3 for three seeds.
 perf-training: all
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/training $(OPTIONS)
+# Reinforcement learning: the queue, requests, V-trace.
+perf-rl: all
+	$(SHELL) $(srcdir)/perf/rl $(OPTIONS)
+EXTRA_DIST += perf/rl
+.PHONY: perf-rl
 # Training without a centre, and without waiting for everybody, beside the all-reduce.
 perf-decentralized: all
 	$(SHELL) $(srcdir)/perf/decentralized $(OPTIONS)

@@ -18,7 +18,7 @@ static const char help[] =
 	"  --goal X          stop at this mean return of 100 episodes (default 195)\n"
 	"  --steps N         stop after so many steps of all environments (default 1000000)\n"
 	"  --batch N         trajectories of 32 steps to an update (default 8; a3c: 1)\n"
-	"  --rate X          learning rate (default 0.01; a3c: 0.004)\n"
+	"  --rate X          learning rate (default 0.005; a3c: 0.002)\n"
 	"  --gamma X         discount (default 0.99)\n"
 	"  --entropy X       weight of the entropy (default 0.01)\n"
 	"  --slots N         impala: trajectories of an actor in the queue (default 2)\n"
@@ -137,7 +137,7 @@ int options_read(struct options *o, int argc, char **argv)
 	if (!err && o->shape < 0)
 		err = wrong("shape", "", "missing: a3c, impala or seed");
 	o->batch = o->batch ? o->batch : o->shape == A3C ? 1 : 8;
-	o->rate = o->rate > 0 ? o->rate : o->shape == A3C ? 0.004 : 0.01;
+	o->rate = o->rate > 0 ? o->rate : o->shape == A3C ? 0.002 : 0.005;
 	if (!err && o->shape == A3C && o->batch > 1)
 		err = wrong("batch", "", "a3c pushes the gradient of each trajectory");
 	return err;
