@@ -58,7 +58,7 @@ test_seed()
 # killed SHAPE: one of three actors is killed after the first line; the others reach the goal
 killed()
 {
-	rm -rf "$tmp/boot"
+	rm -rf "${tmp:?}/boot"
 	mkdir "$tmp/boot" || exit 1
 	for rank in 3 2 1 0; do
 		TUTTI_BOOT_DIR=$tmp/boot TUTTI_NRANKS=4 TUTTI_RANK=$rank "$TT_BUILD/rl" \
