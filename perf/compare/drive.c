@@ -29,7 +29,7 @@ static int ascending(const void *a, const void *b)
 
 static int barrier(const struct peer *peer)
 {
-	return peer->call(DRIVE_BARRIER, NULL);
+	return peer->meet ? peer->meet() : peer->call(DRIVE_BARRIER, NULL);
 }
 
 /* Whether this rank does anything in a unit. */

@@ -58,7 +58,8 @@ struct peer {
 	int (*call)(enum drive_call call, const struct drive_args *args);
 	unsigned calls;				  /* a bit for each that the library has */
 	int (*max)(double *values, size_t count); /* over ranks, in place */
-	void *(*alloc)(size_t bytes);		  /* NULL: malloc */
+	int (*meet)(void);	      /* before each timed call; NULL: the library's barrier */
+	void *(*alloc)(size_t bytes); /* NULL: malloc */
 	/* messages; send NULL: none. wait is for all that isend and irecv have started. */
 	int (*send)(const void *buf, size_t bytes, int rank);
 	int (*recv)(void *buf, size_t bytes, int rank);
