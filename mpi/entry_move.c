@@ -19,44 +19,6 @@ static bool take(const struct tm_comm *c, enum tm_coll coll, const struct tm_sid
 	return tm_takes(c, coll, bytes);
 }
 
-/* Both sides of a rank have blocks of one length. */
-static int check(const struct tm_side *side, size_t block)
-{
-	if (side->err)
-		return side->err;
-	return tm_side_block(side) == block ? MPI_SUCCESS : MPI_ERR_COUNT;
-}
-
-/* Runs a call with what is sent and received; NULL: nothing, or in place. */
-static int run(struct tm_comm *c, enum tm_coll coll, struct tutti_call *call, struct tm_side *send,
-	       struct tm_side *recv)
-{
-	int err = send ? check(send, call->count) : MPI_SUCCESS, end = MPI_SUCCESS;
-
-	if (!err && recv)
-		err = check(recv, call->count);
-	if (!err && send)
-		err = tm_side_begin(send, true, c->comm);
-	/* in place, what is sent is in the buffer for the result */
-	if (!err && recv)
-		err = tm_side_begin(recv, !send, c->comm);
-	if (err) {
-		err = tm_fail(c, err, "its datatypes or counts are wrong, or it cannot pack");
-	} else {
-		if (send)
-			call->sendbuf = send->data;
-		if (recv)
-			call->recvbuf = recv->data;
-		call->datatype = TUTTI_UINT8;
-		err = tm_run(c, coll, call);
-	}
-	if (recv)
-		end = tm_side_end(recv, !err, c->comm);
-	if (send)
-		tm_side_end(send, false, c->comm);
-	return err ? err : end;
-}
-
 static int tm_Barrier(MPI_Comm comm)
 {
 	struct tutti_call call = {.coll = TUTTI_COLL_BARRIER};
@@ -118,7 +80,7 @@ static int tm_Gather(const void *sendbuf, int scount, MPI_Datatype stype, void *
 	call.count = tm_side_block(own);
 	if (in_place)
 		call.sendbuf = TUTTI_IN_PLACE;
-	return run(c, TM_GATHER, &call, in_place ? NULL : &send, is_root ? &recv : NULL);
+	return tm_sides_run(c, TM_GATHER, &call, in_place ? NULL : &send, is_root ? &recv : NULL);
 pass:
 	return tm_real.Gather(sendbuf, scount, stype, recvbuf, rcount, rtype, root, comm);
 }
@@ -148,7 +110,7 @@ static int tm_Scatter(const void *sendbuf, int scount, MPI_Datatype stype, void 
 	call.count = tm_side_block(own);
 	if (in_place)
 		call.recvbuf = TUTTI_IN_PLACE;
-	return run(c, TM_SCATTER, &call, is_root ? &send : NULL, in_place ? NULL : &recv);
+	return tm_sides_run(c, TM_SCATTER, &call, is_root ? &send : NULL, in_place ? NULL : &recv);
 pass:
 	return tm_real.Scatter(sendbuf, scount, stype, recvbuf, rcount, rtype, root, comm);
 }
@@ -177,7 +139,7 @@ static int tm_Allgather(const void *sendbuf, int scount, MPI_Datatype stype, voi
 	call.count = tm_side_block(own);
 	if (in_place)
 		call.sendbuf = TUTTI_IN_PLACE;
-	return run(c, TM_ALLGATHER, &call, in_place ? NULL : &send, &recv);
+	return tm_sides_run(c, TM_ALLGATHER, &call, in_place ? NULL : &send, &recv);
 pass:
 	return tm_real.Allgather(sendbuf, scount, stype, recvbuf, rcount, rtype, comm);
 }
@@ -206,7 +168,7 @@ static int tm_Alltoall(const void *sendbuf, int scount, MPI_Datatype stype, void
 	call.count = tm_side_block(&recv);
 	if (in_place)
 		call.sendbuf = TUTTI_IN_PLACE;
-	return run(c, TM_ALLTOALL, &call, in_place ? NULL : &send, &recv);
+	return tm_sides_run(c, TM_ALLTOALL, &call, in_place ? NULL : &send, &recv);
 pass:
 	return tm_real.Alltoall(sendbuf, scount, stype, recvbuf, rcount, rtype, comm);
 }

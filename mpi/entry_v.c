@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The v forms. Their counts are known to some ranks only, so all calls on a communicator are taken
- * or none.
+ * The v forms. The counts of gatherv, scatterv and alltoallv are known to some ranks only, so all
+ * calls on a communicator are taken or none. All ranks of an allgatherv know all counts.
  */
 #include "mpi/preload.h"
 
@@ -23,41 +23,6 @@ static void init(struct tm_side *s, const void *buf, int n, const int *counts, c
 	s->displs = displs;
 }
 
-/* As in entry_move.c; sides with counts have them in bytes from tm_side_begin on. */
-static int run(struct tm_comm *c, enum tm_coll coll, struct tutti_call *call, struct tm_side *send,
-	       struct tm_side *recv)
-{
-	int err = send ? send->err : MPI_SUCCESS, end = MPI_SUCCESS;
-
-	if (!err && recv)
-		err = recv->err;
-	if (!err && send)
-		err = tm_side_begin(send, true, c->comm);
-	if (!err && recv)
-		err = tm_side_begin(recv, !send, c->comm);
-	if (err) {
-		err = tm_fail(c, err, "cannot pack what it sends");
-	} else {
-		if (send) {
-			call->sendbuf = send->data;
-			call->sendcounts = send->bytes;
-			call->senddispls = send->offsets;
-		}
-		if (recv) {
-			call->recvbuf = recv->data;
-			call->recvcounts = recv->bytes;
-			call->recvdispls = recv->offsets;
-		}
-		call->datatype = TUTTI_UINT8;
-		err = tm_run(c, coll, call);
-	}
-	if (recv)
-		end = tm_side_end(recv, !err, c->comm);
-	if (send)
-		tm_side_end(send, false, c->comm);
-	return err ? err : end;
-}
-
 static int tm_Gatherv(const void *sendbuf, int scount, MPI_Datatype stype, void *recvbuf,
 		      const int *rcounts, const int *displs, MPI_Datatype rtype, int root,
 		      MPI_Comm comm)
@@ -77,7 +42,7 @@ static int tm_Gatherv(const void *sendbuf, int scount, MPI_Datatype stype, void 
 	call.count = in_place ? (size_t)rcounts[root] * recv.size : tm_side_block(&send);
 	if (in_place)
 		call.sendbuf = TUTTI_IN_PLACE;
-	return run(c, TM_GATHERV, &call, in_place ? NULL : &send, is_root ? &recv : NULL);
+	return tm_sides_run(c, TM_GATHERV, &call, in_place ? NULL : &send, is_root ? &recv : NULL);
 }
 TM_ENTRY(Gatherv,
 	 (const void *sendbuf, int scount, MPI_Datatype stype, void *recvbuf, const int *rcounts,
@@ -103,12 +68,39 @@ static int tm_Scatterv(const void *sendbuf, const int *scounts, const int *displ
 	call.count = in_place ? (size_t)scounts[root] * send.size : tm_side_block(&recv);
 	if (in_place)
 		call.recvbuf = TUTTI_IN_PLACE;
-	return run(c, TM_SCATTERV, &call, is_root ? &send : NULL, in_place ? NULL : &recv);
+	return tm_sides_run(c, TM_SCATTERV, &call, is_root ? &send : NULL, in_place ? NULL : &recv);
 }
 TM_ENTRY(Scatterv,
 	 (const void *sendbuf, const int *scounts, const int *displs, MPI_Datatype stype,
 	  void *recvbuf, int rcount, MPI_Datatype rtype, int root, MPI_Comm comm),
 	 (sendbuf, scounts, displs, stype, recvbuf, rcount, rtype, root, comm))
+
+/* The mean block, rounded up, the same at all ranks; false: a count is negative, or no type. */
+static bool mean_block(const struct tm_side *recv, uint64_t *bytes)
+{
+	uint64_t sum = 0, n = (uint64_t)recv->n;
+	int i;
+
+	for (i = 0; i < recv->n; i++) {
+		if (recv->counts[i] < 0)
+			return false;
+		sum += (uint64_t)recv->counts[i];
+	}
+	if (sum > UINT64_MAX / 2 / (recv->size + 1))
+		return false;
+	*bytes = (sum * recv->size + n - 1) / n;
+	return !recv->err;
+}
+
+static bool take_allgatherv(const struct tm_comm *c, const struct tm_side *recv)
+{
+	uint64_t bytes = 0;
+
+	if (mean_block(recv, &bytes))
+		return tm_takes(c, TM_ALLGATHERV, bytes);
+	tm_passed(TM_ALLGATHERV, TM_KIND);
+	return false;
+}
 
 static int tm_Allgatherv(const void *sendbuf, int scount, MPI_Datatype stype, void *recvbuf,
 			 const int *rcounts, const int *displs, MPI_Datatype rtype, MPI_Comm comm)
@@ -118,10 +110,13 @@ static int tm_Allgatherv(const void *sendbuf, int scount, MPI_Datatype stype, vo
 	bool in_place = sendbuf == MPI_IN_PLACE;
 	struct tm_side send, recv;
 
-	if (!take(c, TM_ALLGATHERV))
-		return tm_real.Allgatherv(sendbuf, scount, stype, recvbuf, rcounts, displs, rtype,
-					  comm);
+	if (!c->tutti) {
+		tm_passed(TM_ALLGATHERV, TM_COMM);
+		goto pass;
+	}
 	init(&recv, recvbuf, c->size, rcounts, displs, rtype);
+	if (!take_allgatherv(c, &recv))
+		goto pass;
 	if (!in_place)
 		tm_side_init(&send, sendbuf, 1, scount, stype);
 	/* an address in recvbuf would be in place, which all ranks must be alike */
@@ -130,7 +125,9 @@ static int tm_Allgatherv(const void *sendbuf, int scount, MPI_Datatype stype, vo
 	call.count = in_place ? (size_t)rcounts[c->rank] * recv.size : tm_side_block(&send);
 	if (in_place)
 		call.sendbuf = TUTTI_IN_PLACE;
-	return run(c, TM_ALLGATHERV, &call, in_place ? NULL : &send, &recv);
+	return tm_sides_run(c, TM_ALLGATHERV, &call, in_place ? NULL : &send, &recv);
+pass:
+	return tm_real.Allgatherv(sendbuf, scount, stype, recvbuf, rcounts, displs, rtype, comm);
 }
 TM_ENTRY(Allgatherv,
 	 (const void *sendbuf, int scount, MPI_Datatype stype, void *recvbuf, const int *rcounts,
@@ -154,7 +151,7 @@ static int tm_Alltoallv(const void *sendbuf, const int *scounts, const int *sdis
 		init(&send, sendbuf, c->size, scounts, sdispls, stype);
 	if (in_place)
 		call.sendbuf = TUTTI_IN_PLACE;
-	return run(c, TM_ALLTOALLV, &call, in_place ? NULL : &send, &recv);
+	return tm_sides_run(c, TM_ALLTOALLV, &call, in_place ? NULL : &send, &recv);
 }
 TM_ENTRY(Alltoallv,
 	 (const void *sendbuf, const int *scounts, const int *sdispls, MPI_Datatype stype,

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # For LD_PRELOAD only, so without versions and without static libraries.
 TT_MPI_SOURCES = \
-	mpi/preload.h mpi/comms.c mpi/entry_move.c mpi/entry_reduce.c mpi/entry_v.c mpi/lifetime.c \
-	mpi/run.c mpi/settings.c mpi/sides.c mpi/summary.c mpi/types.c
+	mpi/preload.h mpi/shapes.h mpi/comms.c mpi/entry_large.c mpi/entry_move.c \
+	mpi/entry_others.c mpi/entry_reduce.c mpi/entry_v.c mpi/lifetime.c mpi/run.c \
+	mpi/settings.c mpi/sides.c mpi/summary.c mpi/types.c
 TT_MPI_LDFLAGS = -module -avoid-version -shared $(TT_NO_UNDEFINED)
 
 if HAVE_OPENMPI

@@ -6,7 +6,8 @@
  *
  * All ranks of a communicator must take a call or pass it on alike, so a decision depends only on
  * what MPI makes equal at all ranks: for reductions on operator, datatype and count, for movement
- * of data on the bytes of the type signature, and for v forms, whose counts are local, on nothing.
+ * of data on the bytes of the type signature. The counts of gatherv, scatterv and alltoallv are
+ * local, so a decision depends on nothing; those of allgatherv are the same at all ranks.
  */
 #ifndef TUTTI_MPI_PRELOAD_H
 #define TUTTI_MPI_PRELOAD_H
@@ -43,6 +44,9 @@ enum tm_coll {
 		TM_NUM_COLLS
 };
 
+/* Rows of the summary after those of the collectives that can be taken. */
+enum { TM_ALLTOALLW = TM_NUM_COLLS, TM_NEIGHBORS, TM_ROWS };
+
 /* The functions of the MPI itself, as the next library in the search order has them. */
 struct tm_real {
 #define X(id, name, text) __typeof__(&PMPI_##name) name;
@@ -66,7 +70,7 @@ struct tm_settings {
 	int valid;
 };
 void tm_settings_read(struct tm_settings *settings);
-extern const char *const tm_coll_names[TM_NUM_COLLS];
+extern const char *const tm_coll_names[TM_ROWS];
 
 /* ---- lifetime.c: from MPI_Init to MPI_Finalize ---- */
 
@@ -84,8 +88,8 @@ extern struct tm_job tm_job;
 
 /* ---- comms.c: what is known of a communicator ---- */
 
-/* Why a call passes on. */
-enum tm_why { TM_SIZE, TM_KIND, TM_COMM, TM_WHYS };
+/* Why a call passes on. TM_LASTING: it creates a persistent request. */
+enum tm_why { TM_SIZE, TM_KIND, TM_COMM, TM_NONBLOCKING, TM_LASTING, TM_WHYS };
 
 struct tm_comm {
 	MPI_Comm comm;
@@ -126,13 +130,17 @@ struct tm_side {
 	void *data;
 	size_t *bytes, *offsets; /* offsets NULL: one after the other; both only with counts */
 	char *packed;
-	int err; /* of the MPI */
+	int err;	/* of the MPI */
+	size_t few[16]; /* bytes and offsets of up to 8 ranks */
 };
 void tm_side_init(struct tm_side *s, const void *buf, int n, int count, MPI_Datatype type);
 /* Bytes of a block of a side without counts. */
 size_t tm_side_block(const struct tm_side *s);
 int tm_side_begin(struct tm_side *s, bool sent, MPI_Comm comm); /* false: nothing to send */
 int tm_side_end(struct tm_side *s, bool received, MPI_Comm comm);
+/* Runs a call with what is sent and received; NULL: nothing, or in place. */
+int tm_sides_run(struct tm_comm *c, enum tm_coll coll, struct tutti_call *call,
+		 struct tm_side *send, struct tm_side *recv);
 
 /* ---- run.c: a call that is taken ---- */
 
@@ -144,14 +152,14 @@ int tm_fail(struct tm_comm *c, int class, const char *why);
 /* ---- summary.c ---- */
 
 extern bool tm_counting;
-void tm_count_passed(enum tm_coll coll, enum tm_why why);
+void tm_count_passed(int row, enum tm_why why);
 void tm_count_taken(enum tm_coll coll, uint64_t ns);
 void tm_summary_print(void);
 
-static inline void tm_passed(enum tm_coll coll, enum tm_why why)
+static inline void tm_passed(int row, enum tm_why why)
 {
 	if (tm_counting)
-		tm_count_passed(coll, why);
+		tm_count_passed(row, why);
 }
 
 /* Whether a call of so many bytes is taken. */

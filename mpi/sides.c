@@ -6,6 +6,7 @@
  */
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "mpi/preload.h"
 
@@ -15,7 +16,11 @@ void tm_side_init(struct tm_side *s, const void *buf, int n, int count, MPI_Data
 	MPI_Aint lb;
 	int size = 0;
 
-	*s = (struct tm_side){.buf = buf, .type = type, .n = n, .count = count};
+	memset(s, 0, offsetof(struct tm_side, few));
+	s->buf = buf;
+	s->type = type;
+	s->n = n;
+	s->count = count;
 	if (known) {
 		s->size = (size_t)known->bytes;
 		s->extent = known->bytes;
@@ -82,7 +87,7 @@ static int list_bytes(struct tm_side *s)
 {
 	int i;
 
-	s->bytes = malloc(2 * (size_t)s->n * sizeof(*s->bytes));
+	s->bytes = s->n <= 8 ? s->few : malloc(2 * (size_t)s->n * sizeof(*s->bytes));
 	if (!s->bytes)
 		return MPI_ERR_NO_MEM;
 	for (i = 0; i < s->n; i++)
@@ -116,8 +121,60 @@ int tm_side_end(struct tm_side *s, bool received, MPI_Comm comm)
 	int err = received && s->packed && !s->plain ? convert(s, false, comm) : MPI_SUCCESS;
 
 	free(s->packed);
-	free(s->bytes);
+	if (s->bytes != s->few)
+		free(s->bytes);
 	s->packed = NULL;
 	s->bytes = NULL;
 	return err;
+}
+
+/* Blocks of one length are the call's. */
+static int check(const struct tm_side *s, size_t block)
+{
+	if (s->err)
+		return s->err;
+	return s->counts || tm_side_block(s) == block ? MPI_SUCCESS : MPI_ERR_COUNT;
+}
+
+/* In place, what is sent is in the buffer for the result. */
+static int begin_both(struct tm_comm *c, const struct tutti_call *call, struct tm_side *send,
+		      struct tm_side *recv)
+{
+	int err = send ? check(send, call->count) : MPI_SUCCESS;
+
+	if (!err && recv)
+		err = check(recv, call->count);
+	if (!err && send)
+		err = tm_side_begin(send, true, c->comm);
+	if (!err && recv)
+		err = tm_side_begin(recv, !send, c->comm);
+	return err;
+}
+
+int tm_sides_run(struct tm_comm *c, enum tm_coll coll, struct tutti_call *call,
+		 struct tm_side *send, struct tm_side *recv)
+{
+	int err = begin_both(c, call, send, recv), end = MPI_SUCCESS;
+
+	if (err) {
+		err = tm_fail(c, err, "its datatypes or counts are wrong, or it cannot pack");
+	} else {
+		if (send) {
+			call->sendbuf = send->data;
+			call->sendcounts = send->bytes;
+			call->senddispls = send->offsets;
+		}
+		if (recv) {
+			call->recvbuf = recv->data;
+			call->recvcounts = recv->bytes;
+			call->recvdispls = recv->offsets;
+		}
+		call->datatype = TUTTI_UINT8;
+		err = tm_run(c, coll, call);
+	}
+	if (recv)
+		end = tm_side_end(recv, !err, c->comm);
+	if (send)
+		tm_side_end(send, false, c->comm);
+	return err ? err : end;
 }

@@ -16,7 +16,8 @@ TESTS += tests/mp/programs/elastic.sh tests/mp/programs/digits.sh tests/mp/progr
 
 # The libraries to preload under MPI programs; the programs are built by the tests.
 EXTRA_DIST += tests/mp/programs/mpi_colls.c tests/mp/programs/mpi_moves.c \
-	tests/mp/programs/mpi_reductions.c tests/mp/programs/mpi_cases.h \
-	tests/mp/programs/mpi_fortran.f90 tests/mp/programs/mpi4py_colls.py
+	tests/mp/programs/mpi_others.c tests/mp/programs/mpi_reductions.c \
+	tests/mp/programs/mpi_cases.h tests/mp/programs/mpi_fortran.f90 \
+	tests/mp/programs/mpi4py_colls.py
 dist_check_SCRIPTS += tests/mp/programs/preload.sh tests/mp/programs/preload_codes.sh
 TESTS += tests/mp/programs/preload.sh tests/mp/programs/preload_codes.sh

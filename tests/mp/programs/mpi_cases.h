@@ -21,5 +21,7 @@ extern int rank, size; /* in the world */
 void test_reductions(MPI_Comm comm);
 void test_moves(MPI_Comm comm);
 void test_v_forms(MPI_Comm comm);
+void test_others(void);
+void test_first(void);
 
 #endif

@@ -259,6 +259,8 @@ int main(int argc, char **argv)
 		     {"moves", moves},
 		     {"v_forms", v_forms},
 		     {"hang", hang},
+		     {"first", test_first},
+		     {"others", test_others},
 		     {"comms", comms},
 		     {"passed", passed},
 		     {"threads", threads},

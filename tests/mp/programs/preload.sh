@@ -8,6 +8,9 @@ suite preload
 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_ALLOW_RUN_AS_ROOT OMPI_ALLOW_RUN_AS_ROOT_CONFIRM
 unset TUTTI_RANK TUTTI_NRANKS TUTTI_STORE TUTTI_IF RANK WORLD_SIZE MASTER_ADDR
+# Receivers of Open MPI would copy long messages without their senders, so that nothing could hang.
+OMPI_MCA_btl_vader_single_copy_mechanism=none
+export OMPI_MCA_btl_vader_single_copy_mechanism
 hydra=
 programs=$TT_SRC/tests/mp/programs
 
@@ -44,7 +47,8 @@ counted() {
 
 build() {
 	"mpicc.$1" -O1 -Wall -Werror -D_GNU_SOURCE -I"$TT_SRC" "$programs/mpi_colls.c" \
-		"$programs/mpi_moves.c" "$programs/mpi_reductions.c" -o "$tmp/colls.$1" -lpthread
+		"$programs/mpi_moves.c" "$programs/mpi_reductions.c" \
+		"$programs/mpi_others.c" -o "$tmp/colls.$1" -lpthread
 }
 
 # All collectives against an oracle: nothing passes on that the library can take.
@@ -91,6 +95,43 @@ hang() {
 	counted allreduce "15 0 0 0"
 	TUTTI_TRANSPORT=shm passes "$1" 2 hang
 	counted allreduce "10 0 0 0"
+}
+
+first() {
+	TUTTI_MPI_TAKE=allreduce TUTTI_MPI_SUMMARY=1
+	export TUTTI_MPI_TAKE TUTTI_MPI_SUMMARY
+	passes "$1" 2 first
+	counted allreduce "6 0 0 0"
+	passes "$1" 3 first
+	counted allreduce "6 0 0 0"
+}
+
+# never NAME COUNTS: of calls that are never taken: nonblocking, persistent
+never() {
+	of=$(awk -v name="$1" '$1 == "tutti_mpi:" && $2 == name { print $8, $9 }' "$tmp/out")
+	[ "$of" = "$2" ] || die "$1: '$of' instead of '$2'"
+}
+
+# MPICH has MPI 4: persistent collectives and large counts.
+others() {
+	TUTTI_MPI_TAKE=all TUTTI_MPI_SUMMARY=1 passes "$1" 3 others
+	counted alltoallw "0 0 3 0"
+	counted neighbor_* "0 0 3 0"
+	never barrier "3 0"
+	never bcast "3 0"
+	if [ "$1" = mpich ]; then
+		never allreduce "3 3"
+		counted allreduce "3 0 0 0"
+		counted gather "3 0 0 0"
+		counted scatter "3 0 0 0"
+		counted reduce_scatter "0 0 3 0"
+		grep -q '^tutti_mpi: 36 calls: 41.7 % taken, 25.0 % blocking passed on, 25.0 %' \
+			"$tmp/out" || die "wrong shares"
+	else
+		never allreduce "3 0"
+		grep -q '^tutti_mpi: 15 calls: 0.0 % taken, 40.0 % blocking passed on, 60.0 %' \
+			"$tmp/out" || die "wrong shares"
+	fi
 }
 
 communicators() {
@@ -178,8 +219,8 @@ for flavor in openmpi mpich; do
 		command -v "mpirun.$flavor" >/dev/null || continue
 	found=1
 	run "build_$flavor" build $flavor
-	for t in all_colls transports hang communicators passed threads errors alone death take \
-		refused fortran; do
+	for t in all_colls transports hang first others communicators passed threads errors \
+		alone death take refused fortran; do
 		run "${t}_$flavor" $t $flavor
 	done
 done

@@ -130,7 +130,7 @@ hpcc() {
 	command -v hpcc >/dev/null || skip "package hpcc is missing"
 	hpcc_input
 	cd "$tmp" || exit 1
-	with 2 hpcc || die "status $?"
+	TUTTI_MPI_TAKE=all with 2 hpcc || die "status $?"
 	grep -q '^Success=1' hpccoutf.txt || die "$(tail -n 40 hpccoutf.txt)"
 	grep -q 'End of HPC Challenge tests' hpccoutf.txt || die "it did not end"
 	! grep -nE 'FAILED|Failed|[1-9][0-9]* tests completed and failed' hpccoutf.txt ||
