@@ -15,8 +15,8 @@ once()
 	dict=
 	[ ! -f "$TT_SRC/tests/fuzz/$1.dict" ] || dict="-dict=$TT_SRC/tests/fuzz/$1.dict"
 	# New inputs go to the first directory; what breaks is kept in the build tree.
-	"tests/fuzz/fuzz_$1" -max_total_time="$2" ${TT_FUZZ_RUNS:+-runs=$TT_FUZZ_RUNS} -timeout=120 \
-		-rss_limit_mb=2048 -print_final_stats=1 -verbosity=0 \
+	"tests/fuzz/fuzz_$1" -max_total_time="$2" ${TT_FUZZ_RUNS:+-runs=$TT_FUZZ_RUNS} \
+		-timeout=120 -rss_limit_mb=2048 -print_final_stats=1 -verbosity=0 \
 		-artifact_prefix="fuzz-found/$1-" $dict \
 		"$tmp/$1" "$TT_SRC/tests/fuzz/corpus/$1" >"$tmp/$1.log" 2>&1 || {
 		tail -n 60 "$tmp/$1.log"
