@@ -22,6 +22,9 @@ perf_essp_LDADD = libtutti.la
 noinst_PROGRAMS += perf/backward
 perf_backward_SOURCES = perf/backward.c
 perf_backward_LDADD = libtutti_train.la libtutti.la
+noinst_PROGRAMS += perf/urgent
+perf_urgent_SOURCES = perf/urgent.c
+perf_urgent_LDADD = libtutti.la
 EXTRA_DIST += perf/buckets
 
 # What perf/instructions runs.
@@ -103,7 +106,8 @@ perf-codec: all
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/codecs
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/factors
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/advice
-# Communication that a backward pass does not hide, by the reducer and by plain calls (as root).
+# Communication that a backward pass does not hide, by the reducer and by plain calls, and a call of
+# high priority beside a long one (as root).
 .PHONY: perf-buckets
 perf-buckets: all
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/buckets $(OPTIONS)

@@ -172,6 +172,8 @@ void tt_request_set_options(struct tutti_request *req, const struct tt_call_opti
 		tt_request_set_timeout(req, options->timeout_ms);
 	req->timed_by_call = options->timeout_ms != 0;
 	req->priority = options->priority;
+	if (options->priority)
+		tt_wire_pace(req->comm->ctx->wire);
 }
 
 const char *tt_request_timeout_text(const struct tutti_request *req, char *buf, size_t size)

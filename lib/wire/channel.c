@@ -155,7 +155,7 @@ struct tt_chan *tt_xfer_begin(struct tt_wire *wire, struct tt_xfer *x)
 	x->chan = chan;
 	x->bounce = NULL;
 	x->bounce_region = NULL;
-	x->summed = x->landed = false;
+	x->summed = x->landed = x->cut = x->spare = false;
 	if (!chan)
 		x->fn(x, NULL, -ENOMEM);
 	else if (chan->state == TT_CHAN_CLOSED)
@@ -260,6 +260,8 @@ void tt_chan_flush(struct tt_chan *chan)
 		tt_list_del(&item->link);
 		tt_list_add(&chan->wire->free_ctrl, &item->link);
 	}
+	if (!tt_list_empty(&chan->pieceq) && !tt_pieces_flush(chan))
+		return;
 	while (!tt_list_empty(&chan->sendq) && chan->state == TT_CHAN_OPEN) {
 		struct tt_xfer *x = tt_container(chan->sendq.next, struct tt_xfer, link);
 
@@ -307,20 +309,25 @@ void tt_chan_fail_xfers(struct tt_chan *chan, int status)
 		tt_xfer_end(tt_container(chan->sendq.next, struct tt_xfer, link), NULL, status);
 	while (!tt_list_empty(&chan->recvq))
 		tt_xfer_end(tt_container(chan->recvq.next, struct tt_xfer, link), NULL, status);
+	tt_pieces_fail(chan, status);
 	fail_table(chan, &chan->wire->sends, status);
 	fail_table(chan, &chan->wire->posted, status);
 }
 
 void tt_wire_cancel(struct tt_wire *wire, struct tt_xfer *x)
 {
-	bool claimed = x->state == TT_X_OFFERED || x->state == TT_X_PUTTING;
+	bool cut = x->state == TT_X_PUTTING && x->cut;
+	bool claimed = x->state == TT_X_OFFERED ||
+		       (x->state == TT_X_PUTTING && (!x->cut || tt_pieces_begun(x)));
 	struct tt_region *region = x->bounce_region;
 
 	if (x->state == TT_X_IDLE)
 		return;
 	if (x->state == TT_X_OFFERED)
 		take_offer_back(x, true);
-	if (x->state == TT_X_PUTTING) {
+	if (cut) {
+		tt_pieces_cancel(x);
+	} else if (x->state == TT_X_PUTTING) {
 		tt_wire_drop_events(wire, NULL, &x->wr);
 		tt_list_del(&x->wr.link);
 		wire->inflight--;

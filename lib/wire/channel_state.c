@@ -16,6 +16,7 @@ void tt_chan_init(struct tt_chan *chan, struct tt_wire *wire, int peer)
 	chan->wire = wire;
 	chan->peer = peer;
 	tt_list_init(&chan->sendq);
+	tt_list_init(&chan->pieceq);
 	tt_list_init(&chan->recvq);
 	tt_list_init(&chan->ctrlq);
 	tt_list_init(&chan->early_ctrl);

@@ -11,6 +11,7 @@ struct orphan {
 	struct tt_list link; /* in chan->orphans */
 	struct tt_chan *chan;
 	uint32_t token;
+	uint64_t pieces; /* still to come, if the message is cut */
 	void *mem;
 };
 
@@ -28,6 +29,15 @@ void tt_orphan_landed(struct tt_wire *wire, void *orphan)
 {
 	(void)wire;
 	orphan_free(orphan);
+}
+
+void tt_orphan_piece(struct tt_wire *wire, void *orphan)
+{
+	struct orphan *o = orphan;
+
+	(void)wire;
+	if (!--o->pieces)
+		orphan_free(o);
 }
 
 void tt_orphans_free(struct tt_chan *chan)
@@ -48,7 +58,10 @@ static bool adopt(struct tt_wire *wire, struct tt_xfer *x)
 
 	if (!o)
 		return false;
-	*o = (struct orphan){.chan = x->chan, .token = x->token, .mem = x->bounce};
+	*o = (struct orphan){.chan = x->chan,
+			     .token = x->token,
+			     .pieces = tt_pieces_missing(x),
+			     .mem = x->bounce};
 	tt_list_init(&o->link);
 	tt_list_add(&x->chan->orphans, &o->link);
 	t = tt_token_find(wire, x->token);
@@ -63,7 +76,7 @@ static bool adopt(struct tt_wire *wire, struct tt_xfer *x)
 
 bool tt_wire_abandon(struct tt_wire *wire, struct tt_xfer *x)
 {
-	if (x->state == TT_X_PUTTING)
+	if (x->state == TT_X_PUTTING && (!x->cut || tt_pieces_begun(x)))
 		return false;
 	if (x->state != TT_X_OFFERED || !adopt(wire, x))
 		tt_wire_cancel(wire, x);

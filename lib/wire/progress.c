@@ -27,8 +27,11 @@ static void on_note(struct tt_wire *wire, uint32_t note)
 		return;
 	}
 	t = tt_token_find(wire, note);
-	if (!t)
-		return; /* its receive was taken back */
+	if (!t) {
+		if (note & TT_TOKEN_PIECE)
+			tt_piece_landed(wire, note & ~TT_TOKEN_PIECE);
+		return; /* else its receive was taken back */
+	}
 	if (t->kind == TT_TOKEN_XFER)
 		tt_xfer_landed(wire, t->target);
 	else if (t->kind == TT_TOKEN_BELL)

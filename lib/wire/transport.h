@@ -126,8 +126,13 @@ struct tt_mr {
 enum tt_rma_flags {
 	TT_RMA_NOTE = 1,   /* put: ring note at the target once, after all bytes are in place */
 	TT_RMA_REMOTE = 2, /* put: done means that the bytes are in place at the target */
-	TT_RMA_AWAY = 4	   /* put: a hint: the target reads the bytes next, the origin does not
-			      (tt_copy_away) */
+	TT_RMA_AWAY = 4,   /* put: a hint: the target reads the bytes next, the origin does not
+		      (tt_copy_away) */
+	/*
+	 * put: done means that the bytes have left this host: they wait in none of its queues,
+	 * where later operations would wait behind them.
+	 */
+	TT_RMA_SENT = 8
 };
 
 /*

@@ -97,6 +97,8 @@ int tt_wire_open(const struct tt_wire_params *params, struct tt_wire **out)
 	init_lists(wire);
 	wire->params = *params;
 	wire->env = params->env;
+	wire->window = (size_t)params->env->priority_window.number;
+	wire->paced = wire->window > 0;
 	wire->tp_params = (struct tt_tp_params){.env = params->env,
 						.rank = params->rank,
 						.local_addr = params->local_addr,
@@ -174,6 +176,7 @@ void tt_wire_close(struct tt_wire *wire)
 	free_all(&wire->free_offer, offsetof(struct tt_offer, link));
 	free_all(&wire->free_ctrl, offsetof(struct tt_ctrl_item, link));
 	free_stages(wire);
+	tt_pieces_free(wire);
 	tt_wire_unlock(wire);
 	tt_memory_free(wire->memory);
 	while (wire->ntps--)

@@ -84,7 +84,7 @@ struct tt_xfer {
 	bool bare;    /* to a port: without the payload, however short */
 	bool whole;   /* to a port, in fn: the payload was sent with it */
 	bool fill;    /* a send into an offer: buf is a struct tt_source */
-	int priority; /* of a send that waits for room: higher goes first */
+	int priority; /* of a send that waits for room, and of its pieces: higher goes first */
 	int peer;     /* rank in the world */
 	struct tt_key key;
 	uint64_t fprint;	  /* must agree at both ends */
@@ -98,8 +98,13 @@ struct tt_xfer {
 	struct tt_chan *chan;
 	unsigned state;
 	uint32_t token;
-	uint64_t sum;
+	union {
+		uint64_t sum;
+		struct tt_rest *rest; /* of a send that is cut; pacing.c */
+	};
 	bool summed, landed; /* the checksum is known; receive: the payload is there */
+	bool cut, spare;     /* travels in pieces, of which */
+	uint32_t pieces;     /* these are under way; receive: have come */
 	void *bounce;
 	struct tt_region *bounce_region;
 };
@@ -305,6 +310,8 @@ int tt_wire_spread(struct tt_wire *wire, const int *ranks, int n, struct tt_wire
  */
 void tt_wire_send(struct tt_wire *wire, struct tt_xfer *x);
 void tt_wire_recv(struct tt_wire *wire, struct tt_xfer *x);
+/* From now on some transfers have priorities: long messages are cut into pieces; pacing.c. */
+void tt_wire_pace(struct tt_wire *wire);
 /*
  * Takes back a transfer without running fn: afterwards its buffer is not accessed. If a peer may
  * be writing it, the channel to that peer is closed first (a fence).

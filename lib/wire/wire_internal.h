@@ -148,6 +148,9 @@ struct tt_chan {
 	uint32_t tx_token;
 	size_t eager; /* longest eager payload that both ends allow */
 
+	struct tt_list pieceq;	 /* transfers with pieces to send, and */
+	size_t under_way;	 /* bytes of pieces at the transport */
+	bool pouring;		 /* within tt_pieces_flush */
 	struct tt_list sendq;	 /* transfers waiting for a credit, room, or the connection */
 	struct tt_list recvq;	 /* receives posted before the connection */
 	struct tt_list ctrlq;	 /* control messages waiting for room */
@@ -191,6 +194,7 @@ struct tt_wire {
 	struct tt_wire_tp tp[TT_TP_MAX];
 	int ntps;
 	bool asked; /* TUTTI_TRANSPORT names transports */
+	bool paced; /* priorities are in use: long messages travel in pieces */
 	bool sums;  /* messages have checksums, on all ranks */
 	bool fault;
 	bool late[TT_TP_MAX];	       /* by place: usable, and opened when needed */
@@ -209,6 +213,10 @@ struct tt_wire {
 
 	struct tt_token *token;
 	uint32_t ntokens, free_token;
+
+	size_t window; /* most bytes of pieces under way to a peer */
+	struct tt_piece *free_pieces;
+	struct tt_rest *free_rests;
 
 	struct tt_stage *stages;
 	struct tt_list free_ctrl, free_offer, free_early;
@@ -230,14 +238,15 @@ struct tt_wire {
 /*
  * Tokens: bit 31 set: an eager slot of a peer, {generation of the connection, rank, slot}; else an
  * entry of wire->token. Slots of a closed connection may still ring: the generation identifies
- * them.
+ * them. TT_TOKEN_PIECE set in a note: one piece of the message for that entry has come.
  */
 #define TT_TOKEN_SLOT 0x80000000u
+#define TT_TOKEN_PIECE 0x40000000u
 #define TT_TOKEN_SLOT_BITS 6
 #define TT_TOKEN_RANK_BITS 20
 #define TT_TOKEN_INDEX_BITS 20
 #define TT_TOKEN_INDEX_MASK ((1u << TT_TOKEN_INDEX_BITS) - 1)
-#define TT_TOKEN_GENERATION_MASK (0x7fffffffu >> TT_TOKEN_INDEX_BITS)
+#define TT_TOKEN_GENERATION_MASK (0x3fffffffu >> TT_TOKEN_INDEX_BITS)
 
 /* key_table.c */
 void tt_table_init(struct tt_table *table);
@@ -256,8 +265,27 @@ static inline bool tt_key_equal(const struct tt_key *a, const struct tt_key *b)
 
 /* orphan.c */
 void tt_orphan_landed(struct tt_wire *wire, void *orphan);
+void tt_orphan_piece(struct tt_wire *wire, void *orphan);
 /* The connection is closed. */
 void tt_orphans_free(struct tt_chan *chan);
+
+/* pacing.c */
+#define TT_PIECE 65536 /* longest piece, the same in all processes */
+/* Sends x, which has its source ready, into the offer. */
+void tt_pieces_start(struct tt_chan *chan, struct tt_xfer *x, const struct tt_ctrl *offer);
+/* Starts the pieces that may start; false: the transport has no room for the next one. */
+bool tt_pieces_flush(struct tt_chan *chan);
+/* Whether the transport has, or had, some of a cut send. */
+bool tt_pieces_begun(const struct tt_xfer *x);
+/* Forgets the pieces under way of a send that is taken back. */
+void tt_pieces_cancel(struct tt_xfer *x);
+/* Ends the transfers of a failed channel that wait for their turn. */
+void tt_pieces_fail(struct tt_chan *chan, int status);
+void tt_pieces_free(struct tt_wire *wire);
+/* A piece of the receive of this token has come. */
+void tt_piece_landed(struct tt_wire *wire, uint32_t token);
+/* How many are still to come. */
+uint64_t tt_pieces_missing(const struct tt_xfer *x);
 
 /* token.c */
 uint32_t tt_slot_token(const struct tt_chan *chan, int slot);
@@ -324,6 +352,8 @@ bool tt_needs_offer(const struct tt_chan *chan, const struct tt_xfer *x);
 /* starts x; false: it must stay queued */
 bool tt_send_now(struct tt_chan *chan, struct tt_xfer *x);
 void tt_send_offer(struct tt_chan *chan, const struct tt_ctrl *ctrl);
+/* the source of x as the transport needs it */
+int tt_send_source(struct tt_chan *chan, struct tt_xfer *x, void **src, struct tt_mr **mr);
 /* wire_recv.c: x on an open channel */
 void tt_recv_open(struct tt_chan *chan, struct tt_xfer *x);
 void tt_chan_opened(struct tt_chan *chan);

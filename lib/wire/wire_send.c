@@ -124,7 +124,7 @@ static void put_done(struct tt_wr *wr, int status)
  * The source as registered memory if the transport needs that; copies if the caller's is not, or if
  * it lies in blocks.
  */
-static int local_source(struct tt_chan *chan, struct tt_xfer *x, void **src, struct tt_mr **mr)
+int tt_send_source(struct tt_chan *chan, struct tt_xfer *x, void **src, struct tt_mr **mr)
 {
 	struct tt_wire *wire = chan->wire;
 	int err;
@@ -164,7 +164,7 @@ static bool put_to_offer(struct tt_chan *chan, struct tt_xfer *x, const struct t
 		tt_xfer_end(x, NULL, -TUTTI_EMISMATCH);
 		return true;
 	}
-	rc = local_source(chan, x, &rma.local, &rma.mr);
+	rc = tt_send_source(chan, x, &rma.local, &rma.mr);
 	if (rc) {
 		tt_xfer_end(x, NULL, rc);
 		return true;
@@ -174,6 +174,12 @@ static bool put_to_offer(struct tt_chan *chan, struct tt_xfer *x, const struct t
 		x->summed = true;
 	}
 	sum = x->sum;
+	if (chan->wire->paced) {
+		if (chan->wire->sums)
+			tt_sum_send(chan, &ctrl->key, sum, ctrl->token);
+		tt_pieces_start(chan, x, ctrl);
+		return true;
+	}
 	tt_list_del(&x->link);
 	x->state = TT_X_PUTTING;
 	x->wr.done = put_done;

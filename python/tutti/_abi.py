@@ -294,7 +294,7 @@ Stats = _struct(
     *_fields(_q, "copied_bytes put_bytes got_bytes pulled_bytes reduced_bytes eager_messages"),
     *_fields(_q, "put_messages control_messages parked_messages registrations allocations"),
     *_fields(_q, "connections sleeps cache_hits cache_misses cache_evictions cache_stale"),
-    *_fields(_q, "cache_bytes late_sleeps"),
+    *_fields(_q, "cache_bytes late_sleeps pieces window_most"),
 )
 Call = _struct(
     "call", ("size", _z), ("coll", _i), ("flags", _u), ("sendbuf", _p), ("recvbuf", _p),

@@ -21,6 +21,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/coll/test_partial \
 	tests/mp/coll/test_concurrent \
 	tests/mp/coll/test_options \
+	tests/mp/coll/test_priority \
 	tests/mp/coll/test_partly \
 	tests/mp/coll/test_alltoallw \
 	tests/mp/coll/test_displs \
@@ -112,6 +113,8 @@ tests_mp_coll_test_concurrent_SOURCES = tests/mp/coll/test_concurrent.c
 tests_mp_coll_test_concurrent_LDADD = libttmp.la
 tests_mp_coll_test_options_SOURCES = tests/mp/coll/test_options.c
 tests_mp_coll_test_options_LDADD = libttmp.la
+tests_mp_coll_test_priority_SOURCES = tests/mp/coll/test_priority.c
+tests_mp_coll_test_priority_LDADD = libttmp.la
 tests_mp_coll_test_partly_SOURCES = tests/mp/coll/test_partly.c
 tests_mp_coll_test_partly_LDADD = libttmp.la
 tests_mp_coll_test_alltoallw_SOURCES = tests/mp/coll/test_alltoallw.c

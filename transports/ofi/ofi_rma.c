@@ -101,7 +101,7 @@ int ofi_put(struct tt_ep *tep, const struct tt_rma *rma)
 	local = rma->len ? rma->local : &tp->bell;
 	addr = rma->len ? rma->remote - rma->rkey->word[1] : ep->bell_addr;
 	key = rma->len ? rma->rkey->word[0] : ep->bell_key;
-	confirm = !tp->rdm && rma->len && (rma->flags & TT_RMA_REMOTE);
+	confirm = !tp->rdm && rma->len && (rma->flags & (TT_RMA_REMOTE | TT_RMA_SENT));
 	if (!tp->rdm && !confirm && rma->len <= tp->inject)
 		return put_inject(ep, rma, local, addr, key);
 	op = op_take(ep, &ep->free);
