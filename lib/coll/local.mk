@@ -9,7 +9,8 @@ libtt_la_SOURCES += \
 	lib/coll/hier/gather_scatter_hier.c lib/coll/hier/hier.c lib/coll/hier/hier.h \
 	lib/coll/hier/reduce_hier.c lib/coll/hier/reduce_scatter_hier.c lib/coll/hier/scan_hier.c \
 	lib/coll/node/allgather_node.c lib/coll/node/allreduce_node.c \
-	lib/coll/node/alltoall_node.c lib/coll/node/barrier_node.c lib/coll/node/bcast_node.c \
+	lib/coll/node/alltoall_node.c lib/coll/node/alltoallv_node.c \
+	lib/coll/node/barrier_node.c lib/coll/node/bcast_node.c \
 	lib/coll/node/coll_node.h lib/coll/node/gather_scatter_node.c lib/coll/node/reduce_node.c \
 	lib/coll/node/reduce_scatter_node.c lib/coll/node/scan_node.c \
 	lib/coll/p2p/allgather_bruck.c lib/coll/p2p/allgather_direct.c \

@@ -228,6 +228,24 @@ void tt_pull_copy(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_r
 			  .kind = TT_OP_PULL_COPY, .peer = peer, .dst = dst, .a = a, .len = len});
 }
 
+void tt_tell_length(struct tt_builder *b, struct tt_ref dst, size_t len)
+{
+	tt_add(b, &(struct tt_op){.kind = TT_OP_TELL_LENGTH,
+				  .peer = -1,
+				  .dst = dst,
+				  .b = {TT_BUF_NONE, len},
+				  .len = TT_LENGTH_BYTES});
+}
+
+void tt_expect_length(struct tt_builder *b, int peer, struct tt_ref a, size_t len)
+{
+	tt_add(b, &(struct tt_op){.kind = TT_OP_EXPECT_LENGTH,
+				  .peer = peer,
+				  .a = a,
+				  .b = {TT_BUF_NONE, len},
+				  .len = TT_LENGTH_BYTES});
+}
+
 void tt_pull_reduce(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len,
 		    unsigned flags)
 {

@@ -45,6 +45,12 @@ enum tt_op_kind {
 	TT_OP_PULL_COPY,   /* dst = a of peer */
 	TT_OP_PUSH,	   /* dst of peer (TT_ALL_RANKS: of all others) = a */
 	/*
+	 * Of a block whose length only two ranks know, b.off bytes: the sender writes the length
+	 * to dst, in its slot; the receiver expects it at a, in that of peer.
+	 */
+	TT_OP_TELL_LENGTH,
+	TT_OP_EXPECT_LENGTH,
+	/*
 	 * This rank has reached step index, from 1 on; other ranks may read a and write dst.
 	 * TT_NEXT_STEP: one step more than before, in any lane, so the last lane to end signals
 	 * for all.
@@ -53,6 +59,7 @@ enum tt_op_kind {
 	TT_OP_WAIT /* until peer (TT_ALL_RANKS: each) has reached step index */
 };
 
+#define TT_LENGTH_BYTES 8 /* of a length in a slot */
 #define TT_ALL_RANKS (-1)
 #define TT_NEXT_STEP 0
 #define TT_STEPS_MAX 255
@@ -393,6 +400,9 @@ void tt_copy(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, size_t le
 void tt_signal(struct tt_builder *b, unsigned step, struct tt_ref reads, struct tt_ref writes);
 void tt_wait(struct tt_builder *b, int peer, unsigned step);
 void tt_pull_copy(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len);
+/* Of a block of len bytes, which may be 0. */
+void tt_tell_length(struct tt_builder *b, struct tt_ref dst, size_t len);
+void tt_expect_length(struct tt_builder *b, int peer, struct tt_ref a, size_t len);
 void tt_pull_reduce(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len,
 		    unsigned flags);
 /* Into dst of peer, what the first so many ranks have in a, one at least. */

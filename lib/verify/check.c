@@ -33,6 +33,8 @@ static const char *kind_name(enum tt_op_kind kind)
 		[TT_OP_PULL_REDUCE] = "pull-reduce",
 		[TT_OP_PULL_COPY] = "pull-copy",
 		[TT_OP_PUSH] = "push",
+		[TT_OP_TELL_LENGTH] = "length",
+		[TT_OP_EXPECT_LENGTH] = "expected length",
 		[TT_OP_SIGNAL] = "signal",
 		[TT_OP_WAIT] = "wait",
 	};

@@ -357,10 +357,50 @@ static int await(struct tt_checker *c, const struct ck_op *op)
 	return 0;
 }
 
+/* The op by which a rank tells the length at this place of its slot; NULL: none. */
+static const struct ck_op *teller_of(const struct tt_checker *c, int rank, size_t off)
+{
+	const struct ck_lane *lane = &c->lanes[c->rank_lanes[rank]];
+	uint32_t i = c->begin[lane->first], end = c->begin[lane->first + (uint32_t)lane->nrounds];
+
+	for (; i < end; i++)
+		if (c->ops[i].op.kind == TT_OP_TELL_LENGTH && c->ops[i].op.dst.off == off)
+			return &c->ops[i];
+	return NULL;
+}
+
+static int touch_length(struct tt_checker *c, int rank, struct tt_ref ref, bool write,
+			const struct ck_op *op)
+{
+	struct place p = {rank, ref.buf, ref.off};
+	int who = ck_lane_of(c, op)->rank;
+
+	if (ref.buf != TT_BUF_SLOT || rank < 0 || rank >= c->n || !near(c, rank, who) ||
+	    (rank != who && !clock_of(c, op->lane)[c->rank_lanes[rank]]) ||
+	    op->op.len != TT_LENGTH_BYTES || ref.off + op->op.len > tt_slot_bytes(&c->args))
+		return tt_fail(-EINVAL, "%s: no place for a length", tt_ck_where(c, op));
+	return touch_op(c, &p, write, op);
+}
+
+static int expect_length(struct tt_checker *c, const struct ck_op *op)
+{
+	int err = touch_length(c, op->op.peer, op->op.a, false, op);
+	const struct ck_op *told = err ? NULL : teller_of(c, op->op.peer, op->op.a.off);
+
+	if (!err && (!told || told->op.b.off != op->op.b.off))
+		return tt_fail(-EINVAL, "%s: rank %d does not tell %zu bytes there",
+			       tt_ck_where(c, op), op->op.peer, op->op.b.off);
+	return err;
+}
+
 int tt_ck_node_op(struct tt_checker *c, const struct ck_op *op)
 {
 	const struct tt_op *o = &op->op;
 
+	if (o->kind == TT_OP_TELL_LENGTH)
+		return touch_length(c, ck_lane_of(c, op)->rank, o->dst, true, op);
+	if (o->kind == TT_OP_EXPECT_LENGTH)
+		return expect_length(c, op);
 	if (o->len % c->args.elem || (!o->len && o->kind < TT_OP_SIGNAL))
 		return tt_fail(-EINVAL, "%s: not made of whole elements", tt_ck_where(c, op));
 	switch (o->kind) {

@@ -21,8 +21,8 @@ size_t tt_ck_buf_bytes(const struct tt_checker *c, int rank, enum tt_buf buf)
 		return send;
 	case TT_BUF_RECV:
 		return ck_one_buffer(a) && send > recv ? send : recv;
-	case TT_BUF_SLOT: /* no more than the call could use */
-		size = (size_t)c->n * (send + recv);
+	case TT_BUF_SLOT: /* no more than the call could use; of own counts, in fixed shares */
+		size = tt_coll_own_counts(a->coll) ? SIZE_MAX : (size_t)c->n * (send + recv);
 		size = c->plans[rank]->node ? size : 0;
 		size = size < tt_slot_bytes(a) ? size : tt_slot_bytes(a);
 		return size / elem * elem;
@@ -261,6 +261,8 @@ static struct touched touched_by(const struct tt_checker *c, const struct touche
 	int who = ck_lane_of(c, op)->rank;
 
 	switch (op->op.kind) {
+	case TT_OP_TELL_LENGTH: /* not of elements; check_node.c has its place */
+	case TT_OP_EXPECT_LENGTH:
 	case TT_OP_SIGNAL:
 	case TT_OP_WAIT:
 		return (struct touched){0};

@@ -25,89 +25,118 @@
 
 #define WIDTH 8
 
-static size_t slices_of(const struct tt_plan_args *a, struct tt_span block)
+struct work {
+	struct tt_builder *b;
+	const struct tt_plan_args *a;
+	size_t than; /* blocks of more than so many bytes */
+};
+
+static struct tt_span longer(const struct work *w, struct tt_span block)
 {
-	return tt_num_slices(a, block.len);
+	return block.len > w->than ? block : (struct tt_span){block.off, 0};
+}
+
+static struct tt_span sent(const struct work *w, int to)
+{
+	return longer(w, tt_send_block(w->a, to));
+}
+
+static struct tt_span received(const struct work *w, int from)
+{
+	return longer(w, tt_recv_block(w->a, from));
 }
 
 /* Slice i of the block to one rank and of the block from another, if they have one. */
-static void exchange(struct tt_builder *b, int to, int from, size_t i)
+static void exchange(const struct work *w, int to, int from, size_t i)
 {
-	const struct tt_plan_args *a = tt_builder_args(b);
-	struct tt_span out = tt_send_block(a, to), in = tt_recv_block(a, from), s;
+	struct tt_span out = sent(w, to), in = received(w, from), s;
+	size_t slices = tt_num_slices(w->a, out.len);
 
-	if (i < slices_of(a, out)) {
-		s = tt_slice(a, out, slices_of(a, out), i);
-		tt_send(b, to, TT_SENDBUF(s.off), s.len);
+	if (i < slices) {
+		s = tt_slice(w->a, out, slices, i);
+		tt_send(w->b, to, TT_SENDBUF(s.off), s.len);
 	}
-	if (i < slices_of(a, in)) {
-		s = tt_slice(a, in, slices_of(a, in), i);
-		tt_recv(b, from, TT_RECVBUF(s.off), s.len);
+	slices = tt_num_slices(w->a, in.len);
+	if (i < slices) {
+		s = tt_slice(w->a, in, slices, i);
+		tt_recv(w->b, from, TT_RECVBUF(s.off), s.len);
 	}
 }
 
 /* Steps first up to first + width - 1. */
-static void steps(struct tt_builder *b, int first, int width)
+static void steps(const struct work *w, int first, int width)
 {
-	const struct tt_plan_args *a = tt_builder_args(b);
-	int n = a->nranks, r = a->rank, k, end = first + width < n ? first + width : n;
+	int n = w->a->nranks, r = w->a->rank, k, end = first + width < n ? first + width : n;
 	size_t most = 0, i;
 
 	for (k = first; k < end; k++) {
-		size_t out = slices_of(a, tt_send_block(a, (r + k) % n));
-		size_t in = slices_of(a, tt_recv_block(a, (r - k + n) % n));
+		size_t out = tt_num_slices(w->a, sent(w, (r + k) % n).len);
+		size_t in = tt_num_slices(w->a, received(w, (r - k + n) % n).len);
 
 		most = out > most ? out : most;
 		most = in > most ? in : most;
 	}
 	for (i = 0; i < most; i++) {
-		tt_lane(b, (int)(i % (size_t)a->lanes));
-		tt_round(b);
+		tt_lane(w->b, (int)(i % (size_t)w->a->lanes));
+		tt_round(w->b);
 		for (k = first; k < end; k++)
-			exchange(b, (r + k) % n, (r - k + n) % n, i);
+			exchange(w, (r + k) % n, (r - k + n) % n, i);
 	}
 }
 
-static void swap(struct tt_builder *b, int peer, size_t base, size_t stride)
+static void swap(const struct work *w, int peer, size_t base, size_t stride)
 {
-	const struct tt_plan_args *a = tt_builder_args(b);
-	struct tt_span block = tt_recv_block(a, peer), s;
-	size_t slices = slices_of(a, block), i;
+	struct tt_span block = received(w, peer), s;
+	size_t slices = tt_num_slices(w->a, block.len), i;
 	struct tt_ref slot;
 	int lane;
 
 	for (i = 0; i < slices; i++) {
-		lane = (int)(i % (size_t)a->lanes);
+		lane = (int)(i % (size_t)w->a->lanes);
 		slot = TT_SCRATCH(base + (size_t)lane * stride);
-		s = tt_slice(a, block, slices, i);
-		tt_lane(b, lane);
-		tt_round(b);
-		tt_copy(b, slot, TT_RECVBUF(s.off), s.len);
-		tt_round(b);
-		tt_send(b, peer, slot, s.len);
-		tt_recv(b, peer, TT_RECVBUF(s.off), s.len);
+		s = tt_slice(w->a, block, slices, i);
+		tt_lane(w->b, lane);
+		tt_round(w->b);
+		tt_copy(w->b, slot, TT_RECVBUF(s.off), s.len);
+		tt_round(w->b);
+		tt_send(w->b, peer, slot, s.len);
+		tt_recv(w->b, peer, TT_RECVBUF(s.off), s.len);
 	}
+}
+
+static void swap_all(const struct work *w)
+{
+	int n = w->a->nranks, r = w->a->rank, k;
+	size_t longest = tt_longest(w->a, tt_recv_block), base, stride;
+
+	if (longest <= w->than)
+		return;
+	k = tt_num_lanes(w->a, tt_num_slices(w->a, longest));
+	base = tt_slice_slots(w->b, (size_t)k, longest, &stride);
+	for (k = 0; k < n; k++)
+		if ((k - r + n) % n != r)
+			swap(w, (k - r + n) % n, base, stride);
+}
+
+static void move_all(const struct work *w, int width)
+{
+	int k;
+
+	if (w->a->in_place)
+		swap_all(w);
+	for (k = 1; k < w->a->nranks && !w->a->in_place; k += width)
+		steps(w, k, width);
 }
 
 static void alltoall(struct tt_builder *b, int width)
 {
-	const struct tt_plan_args *a = tt_builder_args(b);
-	int n = a->nranks, r = a->rank, k;
-	size_t longest, base, stride;
+	struct work w = {b, tt_builder_args(b), 0};
+	struct tt_span own = tt_recv_block(w.a, w.a->rank);
 
-	if (a->in_place) {
-		longest = tt_longest(a, tt_recv_block);
-		k = tt_num_lanes(a, tt_num_slices(a, longest));
-		base = tt_slice_slots(b, (size_t)k, longest, &stride);
-		for (k = 0; k < n; k++)
-			if ((k - r + n) % n != r)
-				swap(b, (k - r + n) % n, base, stride);
-		return;
-	}
-	tt_copy(b, TT_RECVBUF(tt_recv_block(a, r).off), TT_SENDBUF(tt_send_block(a, r).off),
-		tt_recv_block(a, r).len);
-	for (k = 1; k < n; k += width)
-		steps(b, k, width);
+	if (!w.a->in_place)
+		tt_copy(b, TT_RECVBUF(own.off), TT_SENDBUF(tt_send_block(w.a, w.a->rank).off),
+			own.len);
+	move_all(&w, width);
 }
 
 void tt_alltoall_pairwise(struct tt_builder *b)
@@ -118,4 +147,11 @@ void tt_alltoall_pairwise(struct tt_builder *b)
 void tt_alltoall_linear(struct tt_builder *b)
 {
 	alltoall(b, WIDTH);
+}
+
+void tt_alltoall_longer(struct tt_builder *b, size_t than)
+{
+	struct work w = {b, tt_builder_args(b), than};
+
+	move_all(&w, WIDTH);
 }

@@ -415,6 +415,22 @@ static int pull_op(struct tt_op_run *run, int *gone)
 	return run->at == op->len;
 }
 
+/* If the peer tells another length, it is asked, and a verdict follows. */
+static int expect_length(struct tt_op_run *run)
+{
+	struct tt_plan_req *req = run->lane->req;
+	const struct tt_op *op = run->op;
+	struct tt_past past;
+
+	if (tt_node_tells(req->node->group, req->turn, place_of(req, op->peer), op))
+		return 1;
+	if (!run->told && tt_comm_past(req->r.comm, req->fields.init, req->r.seq, &past) &&
+	    past.counts)
+		tt_pair_ask(req->r.comm, &past, op->peer);
+	run->told = true;
+	return 0;
+}
+
 /* Returns whether the op is over. */
 static bool try_op(struct tt_op_run *run)
 {
@@ -430,6 +446,10 @@ static bool try_op(struct tt_op_run *run)
 		rc = signal_op(run);
 	else if (run->op->kind == TT_OP_WAIT)
 		rc = wait_op(run);
+	else if (run->op->kind == TT_OP_TELL_LENGTH)
+		rc = (tt_node_tell_length(req->base[TT_BUF_SLOT], run->op), 1);
+	else if (run->op->kind == TT_OP_EXPECT_LENGTH)
+		rc = expect_length(run);
 	else if (run->op->kind == TT_OP_PULL_REDUCE && tt_ring_is_on(req))
 		rc = tt_ring_pull(run, &gone);
 	else

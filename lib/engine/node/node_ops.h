@@ -150,6 +150,25 @@ static inline struct tt_node_ref tt_node_ref_of(struct tt_ref ref)
 							     : TT_NODE_INPUT,
 				    ref.off};
 }
+/* Whether a peer, which has filled its slot, tells the length that op expects. */
+static inline bool tt_node_tells(const struct tt_node_group *g, uint64_t turn, int peer,
+				 const struct tt_op *op)
+{
+	const char *slot = tt_node_slot_of(g, peer, turn);
+	uint64_t len;
+
+	memcpy(&len, slot + op->a.off, sizeof(len));
+	return len == op->b.off;
+}
+
+/* The length that op tells, to this rank's slot. */
+static inline void tt_node_tell_length(char *slot, const struct tt_op *op)
+{
+	uint64_t len = op->b.off;
+
+	memcpy(slot + op->dst.off, &len, sizeof(len));
+}
+
 /* Counts pulled bytes. */
 void tt_node_count_bytes(struct tutti_context *ctx, const struct tt_node_count *count);
 

@@ -105,6 +105,12 @@ static bool pull_op(struct short_call *c, const struct tt_op *op)
 	return !err;
 }
 
+static bool tell_length(struct short_call *c, const struct tt_op *op)
+{
+	tt_node_tell_length(c->base[TT_BUF_SLOT], op);
+	return true;
+}
+
 /* Any op but a wait. False: not done, and nothing has changed. */
 static inline __attribute__((always_inline)) bool run_op(struct short_call *c,
 							 const struct tt_op *op)
@@ -116,10 +122,12 @@ static inline __attribute__((always_inline)) bool run_op(struct short_call *c,
 	} else if (op->kind == TT_OP_COPY) {
 		memmove(ptr(c, op->dst), ptr(c, op->a), op->len);
 	} else if (op->a.buf != TT_BUF_SLOT) {
-		return pull_op(c, op);
+		return op->kind == TT_OP_TELL_LENGTH ? tell_length(c, op) : pull_op(c, op);
 	} else if (op->kind == TT_OP_PULL_COPY) {
 		slot = tt_node_slot_of(c->group, op->peer, c->turn);
 		memcpy(ptr(c, op->dst), slot + op->a.off, op->len);
+	} else if (op->kind == TT_OP_EXPECT_LENGTH) {
+		return tt_node_tells(c->group, c->turn, op->peer, op);
 	} else {
 		tt_node_reduce_slots(c->group, c->turn, ptr(c, op->dst), op->a.off, op->len,
 				     (int)op->index, &c->shape->reduce);
@@ -313,7 +321,8 @@ static enum begun begin(struct short_call *c)
 		return NOT;
 	if (c->shape->publishes)
 		c->shape->reduce.flags = tt_node_stores(nc, c->base, c->shape->extent);
-	c->fprint = tt_comm_called_mixed(comm, &c->shape->fields, c->shape->mixed, NULL);
+	c->fprint = tt_comm_called_mixed(comm, &c->shape->fields, c->shape->mixed,
+					 c->shape->own_counts);
 	c->seq = nc->seq[c->turn % 4] = comm->seq;
 	nc->begun = nc->turn = c->turn;
 	atomic_store_explicit(&nc->in_short, true, memory_order_relaxed);

@@ -10,8 +10,9 @@ struct tt_short_shape {
 	uint64_t key; /* of its arguments; 0: the entry is not in use */
 	size_t count; /* as in struct tt_call */
 	bool in_place;
-	bool packed;		  /* a v form without displacements */
-	struct tt_counts *counts; /* of a v form */
+	bool packed, packs;	      /* a v form without displacements of what comes, goes */
+	struct tt_counts *counts;     /* of a v form */
+	struct tt_counts *own_counts; /* the same, if other ranks have others */
 	struct tt_fields fields;
 	uint64_t mixed;	      /* of the fields */
 	struct tt_plan *plan; /* NULL: such calls are made as requests */

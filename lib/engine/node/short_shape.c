@@ -32,8 +32,8 @@ static bool runs(const struct tt_plan *plan)
 	op = plan->lane[0].ops;
 	end = op + plan->lane[0].begin[plan->lane[0].nrounds];
 	for (; op < end; op++) {
-		if (op->kind != TT_OP_COPY && op->kind != TT_OP_SIGNAL && op->kind != TT_OP_WAIT &&
-		    op->kind != TT_OP_PULL_COPY && op->kind != TT_OP_PULL_REDUCE)
+		if (op->kind != TT_OP_COPY &&
+		    (op->kind < TT_OP_PULL_REDUCE || op->kind == TT_OP_PUSH))
 			return false;
 		waits |= op->kind == TT_OP_WAIT;
 		if ((op->kind == TT_OP_SIGNAL && op->index == TT_NEXT_STEP) ||
@@ -64,8 +64,7 @@ static struct tt_plan *plan_of(struct tutti_comm *comm, struct tt_plan_args *arg
 	const struct tt_alg *alg;
 	struct tt_plan *plan;
 
-	if (comm->hosts || tt_coll_own_counts(args->coll) || tt_send_bytes(args) > MOST ||
-	    tt_recv_bytes(args) > MOST)
+	if (comm->hosts || tt_send_bytes(args) > MOST || tt_recv_bytes(args) > MOST)
 		return NULL;
 	alg = tt_choose(comm->chooser, args);
 	if (tt_plan_build(alg, args, &plan))
@@ -123,14 +122,16 @@ static void learn(struct tutti_comm *comm, const struct tt_call *call, struct tt
 	struct tt_plan_args args = tt_call_args(comm, call);
 
 	forget(shape);
-	if (tt_coll_counts(call->coll) && !tt_coll_own_counts(call->coll)) {
+	if (tt_coll_counts(call->coll)) {
 		shape->counts = tt_counts_new(&args); /* the caller may free its arrays */
 		if (!shape->counts)
 			return;
 		args = shape->counts->args;
+		shape->own_counts = tt_coll_own_counts(call->coll) ? shape->counts : NULL;
 	}
 	shape->key = key_of(call);
 	shape->packed = !call->rdispls;
+	shape->packs = !call->sdispls;
 	shape->in_place = call->in_place;
 	shape->count = call->count;
 	shape->fields = tt_call_fields(comm, call, NULL);
@@ -154,13 +155,20 @@ static void learn(struct tutti_comm *comm, const struct tt_call *call, struct tt
 	shape->record = tt_record_short(comm, shape);
 }
 
+static bool same_array(const size_t *kept, const size_t *given, size_t bytes)
+{
+	return kept && given ? !memcmp(kept, given, bytes) : kept == given;
+}
+
 static bool same_counts(const struct tt_short_shape *shape, const struct tt_call *call)
 {
 	const struct tt_plan_args *a = &shape->counts->args;
-	size_t bytes = (size_t)a->nranks * sizeof(*a->rcounts);
+	size_t bytes = (size_t)a->nranks * sizeof(size_t);
 
-	return !memcmp(a->rcounts, call->rcounts, bytes) && shape->packed == !call->rdispls &&
-	       (shape->packed || !memcmp(a->rdispls, call->rdispls, bytes));
+	return same_array(a->rcounts, call->rcounts, bytes) && shape->packed == !call->rdispls &&
+	       (shape->packed || same_array(a->rdispls, call->rdispls, bytes)) &&
+	       same_array(a->scounts, call->scounts, bytes) && shape->packs == !call->sdispls &&
+	       (shape->packs || same_array(a->sdispls, call->sdispls, bytes));
 }
 
 /* A set without calls, in the place of those that have no memory yet. Never written. */
