@@ -73,9 +73,11 @@ int tutti_codec_create_user(const struct tutti_codec_user *user, struct tutti_co
 
 int tutti_codec_free(struct tutti_codec *codec)
 {
-	if (codec)
-		tt_codec_release(codec);
-	return 0;
+	int err = tt_codec_check("tutti_codec_free", codec);
+
+	if (codec && !err)
+		tt_codec_give_up(codec);
+	return err;
 }
 
 const char *tutti_codec_name(const struct tutti_codec *codec)
@@ -97,6 +99,10 @@ int tutti_codec_states(const struct tutti_codec *codec)
 static int check(const char *call, const struct tutti_codec *codec, const char *vector,
 		 const void *elements, size_t count, enum tutti_datatype datatype)
 {
+	int err = tt_codec_check(call, codec);
+
+	if (err)
+		return err;
 	if (!codec)
 		return tt_fail(-EINVAL, "%s: codec is NULL", call);
 	if (datatype != TUTTI_FLOAT32)

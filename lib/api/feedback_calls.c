@@ -16,7 +16,8 @@ int tutti_feedback_create(struct tutti_comm *comm, struct tutti_codec *codec, si
 	if (!codec || !feedback)
 		return tt_fail(-EINVAL, "tutti_feedback_create: %s is NULL",
 			       codec ? "feedback" : "codec");
-	return tt_feedback_new(comm, codec, count, feedback);
+	err = tt_codec_check("tutti_feedback_create", codec);
+	return err ? err : tt_feedback_new(comm, codec, count, feedback);
 }
 
 static int check(const struct tutti_feedback *feedback, const char *call)

@@ -133,8 +133,10 @@ static int check_use(const struct tutti_codec *codec, const struct tutti_call *c
 static int check_codec(const struct tutti_comm *comm, const struct tutti_call *c)
 {
 	struct tutti_codec *const *choice;
-	int i, n, err = 0;
+	int i, n, err = tt_codec_check("tutti_call", c->codec);
 
+	if (err)
+		return err;
 	if (!c->codec)
 		return c->feedback ? tt_fail(-EINVAL, "tutti_call: feedback is not NULL, but codec "
 						      "is")
@@ -177,6 +179,9 @@ int tutti_codec_chosen(struct tutti_comm *comm, struct tutti_codec *codec, size_
 		return err;
 	if (!codec || !name)
 		return tt_fail(-EINVAL, "tutti_codec_chosen: %s is NULL", codec ? "name" : "codec");
+	err = tt_codec_check("tutti_codec_chosen", codec);
+	if (err)
+		return err;
 	if (count > (size_t)PTRDIFF_MAX / sizeof(float))
 		return tt_fail(-EINVAL, "tutti_codec_chosen: a count of %zu does not fit in memory",
 			       count);

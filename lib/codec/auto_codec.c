@@ -136,6 +136,8 @@ int tt_codec_parse_auto(struct tutti_codec *c, const char *text)
 	snprintf(list, sizeof(list), "%s", text[4] ? text + 5 : USUAL);
 	for (word = list; !err && word; word = next) {
 		next = next_codec(word);
+		if (!*word)
+			return tt_fail(-EINVAL, "codec '%s': the name of a codec is empty", text);
 		if (tt_codec_is_auto(word))
 			return tt_fail(-EINVAL, "codec '%s': auto cannot be one of its codecs",
 				       text);

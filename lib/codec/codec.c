@@ -30,6 +30,7 @@ static int make(const struct tutti_codec *like, struct tutti_codec **codec)
 	if (!c)
 		return tt_fail(-ENOMEM, "codec '%s': no memory for it", like->name);
 	memcpy(c, like, sizeof(*c));
+	atomic_init(&c->magic, TT_CODEC_MAGIC);
 	atomic_init(&c->holders, 1);
 	c->hash = hash_name(c->name);
 	*codec = c;
@@ -92,6 +93,19 @@ struct tutti_codec *tt_codec_hold(struct tutti_codec *c)
 {
 	atomic_fetch_add_explicit(&c->holders, 1, memory_order_relaxed);
 	return c;
+}
+
+int tt_codec_check(const char *call, const struct tutti_codec *c)
+{
+	return c && atomic_load(&c->magic) != TT_CODEC_MAGIC
+		       ? tt_fail(-EINVAL, "%s: codec is no codec, or has been freed", call)
+		       : 0;
+}
+
+void tt_codec_give_up(struct tutti_codec *c)
+{
+	atomic_store(&c->magic, 0);
+	tt_codec_release(c);
 }
 
 void tt_codec_release(struct tutti_codec *c)

@@ -38,6 +38,9 @@ uint64_t tt_codec_hash(const struct tutti_codec *c);
 /* Requests hold their codec; the last release frees it. Any thread. */
 struct tutti_codec *tt_codec_hold(struct tutti_codec *c);
 void tt_codec_release(struct tutti_codec *c);
+/* The program's hold: a codec that it has given up is none for its calls. NULL passes. */
+int tt_codec_check(const char *call, const struct tutti_codec *c);
+void tt_codec_give_up(struct tutti_codec *c);
 
 /* The most bytes of an encoding of count elements; 0 for 0 elements; grows with count. */
 size_t tt_codec_bound(const struct tutti_codec *c, size_t count);

@@ -18,7 +18,10 @@ struct tt_codec_options {
 	double threshold, momentum;
 };
 
+#define TT_CODEC_MAGIC 0x63646563u
+
 struct tutti_codec {
+	atomic_uint magic; /* 0: the program has freed it */
 	atomic_int holders;
 	const struct tt_codec_kind *kind;
 	char name[TUTTI_CODEC_NAME_MAX], label[TUTTI_CODEC_NAME_MAX];

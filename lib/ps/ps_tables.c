@@ -214,6 +214,8 @@ static int check_codec(const struct tutti_ps_table *t)
 	const struct tutti_ps_options *o = &t->opt;
 	char what[TUTTI_CODEC_NAME_MAX + 16] = "significance";
 
+	if (tt_codec_check("a table's options", o->codec))
+		return -EINVAL;
 	if (o->flush < 0)
 		return tt_fail(-EINVAL, "a table's options: flush is %d; it can't be negative",
 			       o->flush);
@@ -237,10 +239,12 @@ static int check_codec(const struct tutti_ps_table *t)
 static int check_publish(const struct tutti_ps_table *t)
 {
 	const struct tutti_ps_options *o = &t->opt;
-	const char *name = o->publish ? tt_codec_name(o->publish) : NULL;
+	int err = tt_codec_check("a table's options: publish", o->publish);
+	const char *name;
 
-	if (!name)
-		return 0;
+	if (err || !o->publish)
+		return err;
+	name = tt_codec_name(o->publish);
 	if (strcmp(name, "fp16") && strcmp(name, "bf16") && strncmp(name, "fp8:", 4) &&
 	    strncmp(name, "int8:", 5))
 		return tt_fail(-EINVAL,

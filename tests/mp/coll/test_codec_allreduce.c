@@ -1049,7 +1049,7 @@ static int refusals_body(struct mp_job *job)
 {
 	struct tutti_codec_user user = plain_codec(0);
 	struct tutti_codec *codec, *other, *varies;
-	struct tutti_feedback *fb, *fo;
+	struct tutti_feedback *fb, *fo, *keeper;
 	struct tutti_comm *dup;
 	struct tutti_call call, bad;
 	float v[100] = {0};
@@ -1076,6 +1076,13 @@ static int refusals_body(struct mp_job *job)
 	TT_EXPECT(!refused(job, &bad, -EINVAL, "reduce does not have it"));
 	bad = call, bad.quorum = 1;
 	TT_EXPECT(!refused(job, &bad, -EINVAL, "quorum"));
+	MP_OK(tutti_codec_create("bf16", &varies));
+	MP_OK(tutti_feedback_create(dup, varies, 100, &keeper)); /* keeps its memory */
+	MP_OK(tutti_codec_free(varies));
+	bad = call, bad.codec = varies, bad.feedback = NULL;
+	TT_EXPECT(!refused(job, &bad, -EINVAL, "has been freed"));
+	MP_ERR(tutti_codec_free(varies), -EINVAL);
+	MP_OK(tutti_feedback_free(keeper));
 	MP_OK(tutti_codec_create("randomk:10%", &varies));
 	bad = call, bad.codec = varies, bad.feedback = NULL;
 	TT_EXPECT(!refused(job, &bad, -EINVAL, "needs feedback"));
