@@ -17,7 +17,7 @@ libtt_train_la_SOURCES += train/buckets.c train/buckets.h \
 	train/reducer.c train/reducer_parts.c train/reducer_setup.c train/reducer_state.h
 
 libtutti_train_la_SOURCES =
-libtutti_train_la_LIBADD = libtt_train.la libtutti.la $(JANSSON_LIBS) -lpthread -lm
+libtutti_train_la_LIBADD = libtt_train.la libtutti.la $(JANSSON_LIBS) $(XXHASH_LIBS) -lpthread -lm
 libtutti_train_la_LDFLAGS = -version-info 0:0:0 \
 	-Wl,--version-script=$(top_srcdir)/libtutti_train.map \
 	-Wl,-Bsymbolic-functions $(TT_NO_UNDEFINED)

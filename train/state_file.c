@@ -11,11 +11,15 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <xxhash.h>
 
 #include "train/train_fail.h"
 
 #define FORMAT "tutti_sharded 1"
 #define HEADER_MAX ((uint64_t)100 << 20)
+#define SUM_KEY "xxh3"
+#define NO_SUM "0000000000000000" /* as long as a sum */
+#define SUM_LEN (sizeof(NO_SUM) - 1)
 
 static const char *dtype(const struct tt_state_file *f)
 {
@@ -54,6 +58,34 @@ static int move(struct tt_state_file *f, void *data, size_t len, uint64_t offset
 	return 0;
 }
 
+/* The checksum of all data, which ends at byte `end` of the file, in digits. */
+static int sum_up(struct tt_state_file *f, uint64_t end, char sum[SUM_LEN + 1])
+{
+	XXH3_state_t *state = XXH3_createState();
+	const size_t piece = (size_t)1 << 20;
+	char *buf = malloc(piece);
+	uint64_t at = f->data;
+	int err = 0;
+
+	if (!state || !buf)
+		err = tt_train_fail(-ENOMEM, "%s: no memory for its checksum", f->path);
+	else
+		XXH3_64bits_reset(state);
+	while (!err && at < end) {
+		size_t len = end - at < piece ? (size_t)(end - at) : piece;
+
+		err = move(f, buf, len, at, false);
+		if (!err)
+			XXH3_64bits_update(state, buf, len);
+		at += len;
+	}
+	if (!err)
+		snprintf(sum, SUM_LEN + 1, "%016" PRIx64, (uint64_t)XXH3_64bits_digest(state));
+	free(buf);
+	XXH3_freeState(state);
+	return err;
+}
+
 /* ---- writing ---- */
 
 static json_t *describe(struct tt_state_file *f)
@@ -68,8 +100,8 @@ static json_t *describe(struct tt_state_file *f)
 	snprintf(steps, sizeof(steps), "%" PRIu64, f->steps);
 	snprintf(tensors, sizeof(tensors), "%zu", f->n);
 	json_object_set_new(root, "__metadata__",
-			    json_pack("{s:s, s:s, s:s, s:s}", "format", FORMAT, "rule", rule,
-				      "steps", steps, "tensors", tensors));
+			    json_pack("{s:s, s:s, s:s, s:s, s:s}", "format", FORMAT, "rule", rule,
+				      "steps", steps, "tensors", tensors, SUM_KEY, NO_SUM));
 	for (v = 0; v < f->states; v++)
 		for (i = 0; i < f->n; i++) {
 			end = at + f->counts[i] * f->elem;
@@ -81,6 +113,7 @@ static json_t *describe(struct tt_state_file *f)
 			f->place[(size_t)v * f->n + i] = at;
 			at = end;
 		}
+	f->end = at;
 	return root;
 }
 
@@ -99,20 +132,41 @@ static int write_header(struct tt_state_file *f)
 		memset(whole + 8, ' ', padded);
 		memcpy(whole + 8, text, len);
 		err = move(f, whole, padded + 8, 0, true);
+		f->data = padded + 8;
+		f->end += f->data;
+		f->sum = 8 + (uint64_t)(strstr(text, NO_SUM) - text);
 		for (i = 0; i < (size_t)f->states * f->n; i++)
-			f->place[i] += padded + 8;
+			f->place[i] += f->data;
 	}
 	free(text);
 	free(whole);
 	return err;
 }
 
+/* What is at path is replaced: only a file may be. */
+static int check_path(const struct tt_state_file *f)
+{
+	struct stat st;
+
+	if (!*f->path)
+		return tt_train_fail(-EINVAL, "tutti_sharded_save: path is empty");
+	if (!lstat(f->path, &st) && !S_ISREG(st.st_mode))
+		return tt_train_fail(-EINVAL,
+				     "%s: it exists and is no regular file; name a file that may "
+				     "be replaced",
+				     f->path);
+	return 0;
+}
+
 int tt_state_file_create(struct tt_state_file *f)
 {
 	size_t len = strlen(f->path) + 8;
-	char *part = malloc(len);
-	int err = 0;
+	char *part;
+	int err = check_path(f);
 
+	if (err)
+		return err;
+	part = malloc(len);
 	f->fd = -1;
 	f->place = malloc(2 * f->n * sizeof(*f->place));
 	if (!part || !f->place) {
@@ -120,9 +174,9 @@ int tt_state_file_create(struct tt_state_file *f)
 		return tt_train_fail(-ENOMEM, "%s: no memory for its header", f->path);
 	}
 	name_part(f, part, len);
-	f->fd = open(part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	f->fd = open(part, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
 	if (f->fd < 0)
-		err = fail_system(f, "the file .part beside it cannot be created");
+		err = tt_train_fail(-errno, "%s: cannot be created: %s", part, strerror(errno));
 	f->writing = !err;
 	free(part);
 	return err ? err : write_header(f);
@@ -132,6 +186,15 @@ int tt_state_file_write(struct tt_state_file *f, int v, size_t tensor, const voi
 {
 	return move(f, (void *)data, f->counts[tensor] * f->elem,
 		    f->place[(size_t)v * f->n + tensor], true);
+}
+
+/* Writes the checksum of what has been written. */
+static int seal(struct tt_state_file *f)
+{
+	char sum[SUM_LEN + 1];
+	int err = sum_up(f, f->end, sum);
+
+	return err ? err : move(f, sum, SUM_LEN, f->sum, true);
 }
 
 /* ---- reading ---- */
@@ -209,6 +272,23 @@ static int check_vector(struct tt_state_file *f, json_t *root, int v, size_t i, 
 	return 0;
 }
 
+/* Last: it reads the whole file. */
+static int check_sum(struct tt_state_file *f, json_t *root, uint64_t size)
+{
+	json_t *meta = json_object_get(root, "__metadata__");
+	const char *want = json_string_value(json_object_get(meta, SUM_KEY));
+	char sum[SUM_LEN + 1];
+	int err = sum_up(f, size, sum);
+
+	if (!err && (!want || strcmp(want, sum)))
+		return tt_train_fail(
+			-EINVAL,
+			"%s: its data has checksum %s, its header says %s; the file is "
+			"damaged",
+			f->path, sum, want ? want : "none");
+	return err;
+}
+
 static int check_header(struct tt_state_file *f, const char *text, uint64_t len, uint64_t size)
 {
 	json_t *root = json_loadb(text, (size_t)len, JSON_REJECT_DUPLICATES, NULL);
@@ -221,6 +301,9 @@ static int check_header(struct tt_state_file *f, const char *text, uint64_t len,
 	for (v = 0; !err && v < f->states; v++)
 		for (i = 0; !err && i < f->n; i++)
 			err = check_vector(f, root, v, i, len + 8, size);
+	f->data = len + 8;
+	if (!err)
+		err = check_sum(f, root, size);
 	json_decref(root);
 	return err;
 }
@@ -275,7 +358,9 @@ int tt_state_file_close(struct tt_state_file *f, bool commit)
 	char *part = malloc(len);
 	int err = 0;
 
-	if (commit && f->fd >= 0 && fsync(f->fd))
+	if (commit && f->fd >= 0)
+		err = seal(f);
+	if (!err && commit && f->fd >= 0 && fsync(f->fd))
 		err = fail_system(f, "cannot be written");
 	if (f->fd >= 0)
 		close(f->fd);

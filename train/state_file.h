@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Files of optimizer states, in the format safetensors: 8 bytes with the length of the header, the
- * header in JSON, the vectors. Vector v (1 or 2) of tensor i is called "i.statev". A file may
- * contain anything, so everything that is read is checked.
+ * header in JSON, the vectors. Vector v (1 or 2) of tensor i is called "i.statev". The header's
+ * metadata has a checksum of all bytes behind it. A file may contain anything, so everything that
+ * is read is checked.
  */
 #ifndef TT_TRAIN_STATE_FILE_H
 #define TT_TRAIN_STATE_FILE_H
@@ -21,6 +22,7 @@ struct tt_state_file {
 	int states, rule;
 	enum tutti_datatype datatype;
 	uint64_t steps;
+	uint64_t data, end, sum; /* the vectors, when written their end, the checksum's digits */
 	uint64_t *place; /* of vector v of tensor i: place[v * n + i], from the start of the file */
 };
 

@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define MAGIC 0x3174706769747475ull
@@ -110,10 +111,13 @@ static int write_part(struct gpt *g, const char *path)
 
 int checkpoint_save(struct gpt *g, const char *path)
 {
+	struct stat st;
 	char part[4096];
 	int err;
 
 	g->doing = "saving the model";
+	if (!lstat(path, &st) && !S_ISREG(st.st_mode)) /* it would be replaced */
+		return -EINVAL;
 	if (snprintf(part, sizeof(part), "%s.part", path) >= (int)sizeof(part))
 		return -ENAMETOOLONG;
 	err = move_shards(g, path, 1);

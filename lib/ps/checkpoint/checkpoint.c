@@ -11,6 +11,7 @@
 #include <libgen.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "lib/base/clock.h"
@@ -94,9 +95,14 @@ static int begin_save(struct keeping *k, const char *path)
 {
 	struct tutti_ps *ps = k->ps;
 	uint64_t rows[TT_PS_TABLES] = {0};
+	struct stat st;
 	uint32_t i;
 	int s;
 
+	if (!lstat(path, &st) && !S_ISREG(st.st_mode)) /* it would be replaced */
+		return tt_fail(-EINVAL,
+			       "%s exists and is no regular file; name a file that may be replaced",
+			       path);
 	for (s = 0; s < ps->nservers; s++) {
 		snprintf(k->order[s].path, sizeof(k->order[s].path), "%s.tmp", path);
 		memcpy(k->order[s].before, rows, sizeof(rows));

@@ -390,6 +390,13 @@ static int damage(struct mp_job *job, size_t offset, const char *bytes, size_t l
 	return 0;
 }
 
+static long size_of(const char *file)
+{
+	struct stat st;
+
+	return stat(file, &st) ? -1 : (long)st.st_size;
+}
+
 static int other_model_body(struct mp_job *job)
 {
 	static struct model m;
@@ -423,16 +430,25 @@ static int other_model_body(struct mp_job *job)
 	TT_EXPECT(!no_restore(job, s, nowhere, -ENOENT, "cannot be opened"));
 	MP_ERR(tutti_sharded_save(s, nowhere), -ENOENT);
 	MP_SAID("cannot be created");
+	MP_ERR(tutti_sharded_save(s, ""), -EINVAL);
+	MP_SAID("path is empty");
 	TT_EXPECT(!no_restore(job, s, dir, -EINVAL, "not a safetensors file"));
 	snprintf(nowhere, sizeof(nowhere), "%s/pipe", dir);
 	TT_EXPECT(job->rank || !mkfifo(nowhere, 0600));
 	TT_EXPECT(!no_restore(job, s, nowhere, -EINVAL, "not a safetensors file"));
+	MP_ERR(tutti_sharded_save(s, nowhere), -EINVAL);
+	MP_SAID("no regular file");
 	TT_EXPECT(job->rank || !unlink(nowhere));
 	MP_ERR(tutti_sharded_save(s, NULL), -EINVAL);
 	MP_SAID("path is NULL");
 	/* refused files have changed nothing */
 	TT_EXPECT(!some_steps(job, s, &m, &adam, 1 + HALF, true));
 	TT_EXPECT(same_bits(&m));
+	TT_EXPECT(!damage(job, 8000, "x", 1, -1)); /* among the vectors */
+	TT_EXPECT(!no_restore(job, s, path, -EINVAL, "has checksum"));
+	MP_OK(tutti_sharded_save(s, path));
+	TT_EXPECT(!damage(job, 0, "", 0, size_of(path) + 5));
+	TT_EXPECT(!no_restore(job, s, path, -EINVAL, "has checksum"));
 	TT_EXPECT(!damage(job, 8, "[", 1, -1));
 	TT_EXPECT(!no_restore(job, s, path, -EINVAL, "not JSON"));
 	TT_EXPECT(!damage(job, 8, "{", 1, 9000));
