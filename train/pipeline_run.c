@@ -34,6 +34,7 @@ struct tt_pipe_stage {
 	struct tutti_pipeline_work work;
 	const struct tutti_pipeline_step *steps;
 	int chunks, nsteps;
+	int failed; /* a run has: messages of it may be under way */
 	double waited;
 	struct ring rings[]; /* LINES of each chunk */
 };
@@ -104,7 +105,16 @@ static int run_step(struct tt_pipe_stage *st, int i)
 				  buffer(out, s->micro));
 	else
 		err = w->forward(w->arg, s, buffer(in, s->micro), buffer(out, s->micro));
-	return err ? err : start(out, s->micro);
+	if (err) {
+		tt_train_fail(err < 0 ? err : -err,
+			      "tutti_pipeline_run: the %s function of stage %d returned %d "
+			      "for micro-batch %d of chunk %d",
+			      s->backward ? "backward" : "forward", tutti_comm_rank(st->comm), err,
+			      s->micro, s->chunk);
+		tutti_comm_revoke(st->comm); /* the other stages wait for this one */
+		return err;
+	}
+	return start(out, s->micro);
 }
 
 /* All messages that still leave. */
@@ -132,6 +142,8 @@ int tutti_pipeline_run(struct tutti_pipeline *pipeline, double *waited)
 	if (!st)
 		return tt_train_fail(-EINVAL, "%s: the pipeline is attached to no communicator",
 				     call);
+	if (st->failed)
+		return tt_train_fail(-EINVAL, "%s: a run has failed; free the pipeline", call);
 	st->waited = 0;
 	err = start_input(st, 0);
 	for (i = 0; i < st->nsteps && !err; i++)
@@ -140,6 +152,7 @@ int tutti_pipeline_run(struct tutti_pipeline *pipeline, double *waited)
 		err = settle(st);
 	if (!err && waited)
 		*waited = st->waited;
+	st->failed = err != 0;
 	return err;
 }
 
