@@ -55,11 +55,14 @@ int tutti_version_num(void)
 static int record(int code, int rank, const char *host, const char *fmt, va_list ap)
 {
 	char text[sizeof(last.text)]; /* the arguments may point into last */
-
 	size_t len;
+	char *c;
 
 	vsnprintf(text, sizeof(text), fmt, ap);
 	len = strlen(text);
+	for (c = text; *c; c++) /* a name that the caller gave may have them */
+		if ((unsigned char)*c < ' ')
+			*c = '?';
 	if (code == -EMFILE && strstr(text, tutti_strerror(code)))
 		snprintf(text + len, sizeof(text) - len, "; raise 'ulimit -n'");
 	memset(&last, 0, sizeof(last));
