@@ -10,7 +10,7 @@
 struct tt_pipe_stage; /* pipeline_run.c */
 
 struct tutti_pipeline {
-	unsigned magic;
+	volatile unsigned magic;	     /* also when it is freed */
 	struct tutti_pipeline_config config; /* whole */
 	int nsteps;			     /* of each stage */
 	struct tutti_pipeline_step *steps;   /* nsteps of stage 0, then of stage 1, ... */

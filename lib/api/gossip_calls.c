@@ -303,11 +303,19 @@ int tutti_pair_free(struct tutti_pair *pair)
 
 /* ---- elastic averaging ---- */
 
+static bool meet(const void *a, const void *b, size_t bytes)
+{
+	uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
+
+	return bytes && (x < y ? y - x < bytes : x - y < bytes);
+}
+
 int tutti_elastic_average(void *x, void *center, void *work, size_t count,
 			  enum tutti_datatype datatype, double alpha, struct tutti_comm *comm)
 {
 	static const char call[] = "tutti_elastic_average";
 	int err = tt_check_comm(comm);
+	size_t bytes;
 
 	if (!err)
 		err = tt_group_refuse(call);
@@ -323,5 +331,10 @@ int tutti_elastic_average(void *x, void *center, void *work, size_t count,
 					 : "work");
 	if (!(alpha >= 0 && alpha <= 1))
 		return tt_fail(-EINVAL, "%s: alpha is %g; it must be 0 to 1", call, alpha);
+	if (too_long(count, datatype, 1))
+		return tt_fail(-EINVAL, "%s: a count of %zu does not fit in memory", call, count);
+	bytes = count * tutti_datatype_size(datatype);
+	if (meet(x, center, bytes) || meet(x, work, bytes) || meet(center, work, bytes))
+		return tt_fail(-EINVAL, "%s: x, center and work overlap", call);
 	return tt_elastic_run(x, center, work, count, datatype, alpha, comm);
 }

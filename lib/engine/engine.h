@@ -174,8 +174,8 @@ struct tt_ring_run {
 
 /* Residuals of encodings. Any thread; one call at a time reads and writes state. */
 struct tutti_feedback {
-	uint64_t magic;
-	atomic_int refs; /* the caller's, and requests */
+	volatile uint64_t magic; /* also when it is freed */
+	atomic_int refs;	 /* the caller's, and requests */
 	atomic_bool busy;
 	uint64_t comm; /* its uid */
 	struct tutti_codec *codec;

@@ -67,7 +67,7 @@ struct tt_gossip_out {
 };
 
 struct tutti_gossip {
-	uint64_t magic;
+	volatile uint64_t magic; /* also when it is freed */
 	struct tt_gossip_base base;
 	size_t count, len, pitch; /* elements; bytes of a vector, and of a buffer */
 	enum tutti_datatype datatype;
@@ -98,7 +98,7 @@ int tt_gossip_mix(struct tutti_gossip *gossip, void *x);
 /* ---- pairs: a window of a rank is a line with its lock, then its vector ---- */
 
 struct tutti_pair {
-	uint64_t magic;
+	volatile uint64_t magic; /* also when it is freed */
 	struct tt_gossip_base base;
 	size_t count, len;
 	enum tutti_datatype datatype;

@@ -12,7 +12,7 @@
 #define TT_GRAPH_RANKS_MAX (1 << 24)
 
 struct tutti_graph {
-	unsigned magic;
+	volatile unsigned magic; /* also when it is freed */
 	int n, period;
 	struct tt_edges *step[]; /* period of them */
 };

@@ -115,11 +115,16 @@ static void shuffle(struct regular *g, uint64_t seed)
 
 static int check(int n, int degree)
 {
+	if (n < 2)
+		return tt_fail(-EINVAL,
+			       "%s: a rank alone has no neighbours; the graph needs 2 ranks "
+			       "or more",
+			       call);
 	if (degree < 1 || degree >= n || (degree == 1 && n > 2))
 		return tt_fail(-EINVAL,
 			       "%s: no connected graph of %d ranks has %d neighbours for each; "
-			       "degree must be 2 to %d",
-			       call, n, degree, n - 1);
+			       "degree must be %d to %d",
+			       call, n, degree, n > 2 ? 2 : 1, n - 1);
 	if (degree % 2 && n % 2)
 		return tt_fail(-EINVAL, "%s: %d ranks cannot have %d neighbours each: both are odd",
 			       call, n, degree);

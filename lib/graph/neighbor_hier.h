@@ -8,7 +8,7 @@
 #define TT_NEIGHBOR_HIER_MAGIC 0x68696572u
 
 struct tutti_neighbor_hier {
-	unsigned magic;
+	volatile unsigned magic;   /* also when it is freed */
 	struct tutti_comm *host;   /* the ranks of this host */
 	struct tutti_comm *across; /* one rank of each host: those of the same number */
 	char *tmp;		   /* the vector in parts of the same length; pool memory */

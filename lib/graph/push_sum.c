@@ -288,6 +288,20 @@ static void free_memory(struct tutti_push_sum *p)
 	free(p);
 }
 
+/* All ranks find out that a count differs. */
+static int same_count(const struct tutti_push_sum *p)
+{
+	int64_t least[2] = {(int64_t)p->count, -(int64_t)p->count};
+	int err = tutti_allreduce(TUTTI_IN_PLACE, least, 2, TUTTI_INT64, TUTTI_MIN, p->comm);
+
+	if (err || least[0] == -least[1])
+		return err;
+	return tt_fail(-TUTTI_EMISMATCH,
+		       "tutti_push_sum_create: the ranks pass counts from %lld to %lld; rank %d "
+		       "passes %zu",
+		       (long long)least[0], (long long)-least[1], p->rank, p->count);
+}
+
 int tt_push_sum_new(struct tutti_comm *comm, size_t count, struct tutti_push_sum **out)
 {
 	struct tutti_push_sum *p = calloc(1, sizeof(*p));
@@ -309,11 +323,15 @@ int tt_push_sum_new(struct tutti_comm *comm, size_t count, struct tutti_push_sum
 		err = tutti_comm_dup(comm, &p->comm);
 	else
 		err = tt_fail(-ENOMEM, "tutti_push_sum_create: no memory for %zu elements", count);
+	if (!err)
+		err = same_count(p);
 	if (!err) {
 		tutti_comm_state(p->comm, &state);
 		p->tolerant = state.flags & TUTTI_COMM_TOLERANT;
 		*out = p;
 	} else {
+		if (p->comm)
+			tutti_comm_free(p->comm);
 		free_memory(p);
 	}
 	return err;

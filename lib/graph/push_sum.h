@@ -18,7 +18,7 @@ struct tt_push {
 };
 
 struct tutti_push_sum {
-	unsigned magic;
+	volatile unsigned magic; /* also when it is freed */
 	struct tutti_comm *comm; /* the object's own */
 	int n, rank;
 	size_t count;

@@ -9,8 +9,8 @@
 #define TT_GRID_MAGIC 0x54754764u
 
 struct tutti_grid {
-	uint32_t magic;
-	int ndims, rank; /* rank in the communicator of all axes */
+	volatile uint32_t magic; /* also when it is freed */
+	int ndims, rank;	 /* rank in the communicator of all axes */
 	int dims[TUTTI_GRID_MAX];
 	char names[TUTTI_GRID_MAX][TUTTI_COMM_NAME_MAX + 1];
 	struct tutti_comm *comms[1 << TUTTI_GRID_MAX]; /* by set of axes; NULL: not made yet */

@@ -36,9 +36,9 @@ struct tt_low_matrix {
 
 /* PowerSGD between calls; power_sgd_state.c, power_sgd.c. */
 struct tutti_power_sgd {
-	uint64_t magic;
-	atomic_bool busy; /* a call reads and writes it */
-	uint64_t comm;	  /* its uid */
+	volatile uint64_t magic; /* also when it is freed */
+	atomic_bool busy;	 /* a call reads and writes it */
+	uint64_t comm;		 /* its uid */
 	int rank;
 	uint64_t seed;
 	size_t cells, plen, qlen; /* elements of e; psum; q and qsum */

@@ -124,8 +124,8 @@ struct tt_partial_slot {
 enum tt_partial_call { TT_PARTIAL_NONE, TT_PARTIAL_ALLREDUCE, TT_PARTIAL_DRAINING };
 
 struct tutti_partial {
-	uint32_t magic;
-	atomic_bool busy; /* a call uses it */
+	volatile uint32_t magic; /* also when it is freed */
+	atomic_bool busy;	 /* a call uses it */
 	struct tutti_comm *parent, *comm;
 	size_t count, bytes;
 	enum tutti_datatype datatype;

@@ -159,7 +159,7 @@ static void free_memory(struct tutti_partial *p)
 	free(p->peer);
 	free(p->consumed);
 	free(p->took);
-	explicit_bzero(&p->magic, sizeof(p->magic)); /* a plain store before free is left out */
+	p->magic = 0;
 	free(p);
 }
 

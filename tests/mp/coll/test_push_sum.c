@@ -298,6 +298,8 @@ static int refused_body(struct mp_job *job)
 	MP_ERR(tutti_push_sum_create(NULL, 1, &p), -EINVAL);
 	MP_ERR(tutti_push_sum_create(job->world, 1, NULL), -EINVAL);
 	MP_ERR(tutti_push_sum_create(job->world, SIZE_MAX / 2, &p), -EINVAL);
+	MP_ERR(tutti_push_sum_create(job->world, 10 + (size_t)job->rank, &p), -TUTTI_EMISMATCH);
+	MP_SAID("the ranks pass counts from 10 to ");
 	MP_OK(tutti_push_sum_create(job->world, 2, &p));
 	MP_OK(tutti_graph_ring(job->n, &g));
 	MP_OK(tutti_graph_ring(job->n + 1, &small));

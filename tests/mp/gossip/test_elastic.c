@@ -119,6 +119,12 @@ static int refuse_body(struct mp_job *job)
 	MP_ERR(tutti_elastic_average(&x, &center, &work, 1, TUTTI_FLOAT64, 0.1, NULL), -EINVAL);
 	MP_ERR(tutti_elastic_average(NULL, &center, &work, 1, TUTTI_FLOAT64, 0.1, job->world),
 	       -EINVAL);
+	MP_ERR(tutti_elastic_average(&x, &x, &work, 1, TUTTI_FLOAT64, 0.1, job->world), -EINVAL);
+	MP_SAID("overlap");
+	MP_ERR(tutti_elastic_average(&x, &center, &work, SIZE_MAX / 4, TUTTI_FLOAT64, 0.1,
+				     job->world),
+	       -EINVAL);
+	MP_SAID("does not fit in memory");
 	MP_ERR(tutti_elastic_average(&x, NULL, &work, 1, TUTTI_FLOAT64, 0.1, job->world), -EINVAL);
 	MP_ERR(tutti_elastic_average(&x, &center, NULL, 1, TUTTI_FLOAT64, 0.1, job->world),
 	       -EINVAL);
