@@ -245,3 +245,13 @@ int tt_buckets_agree(struct tutti_comm *comm, const char *call, const struct tt_
 	free(first);
 	return err;
 }
+
+uint64_t tt_train_codec_number(const struct tutti_codec *codec)
+{
+	const char *c = codec ? tutti_codec_name(codec) : "";
+	uint64_t hash = *c ? 14695981039346656037u : 0;
+
+	for (; *c; c++)
+		hash = (hash ^ (unsigned char)*c) * 1099511628211u;
+	return hash;
+}

@@ -57,6 +57,8 @@ int tt_buckets_agree(struct tutti_comm *comm, const char *call, const struct tt_
 /* 0, or -EINVAL with a text: n, counts and tensors as the caller passed them. */
 int tt_buckets_check(const char *call, size_t n, const size_t *counts, void *const *tensors,
 		     const char *name, size_t elem);
+/* Of the codec's name, to compare ranks by; 0: none. */
+uint64_t tt_train_codec_number(const struct tutti_codec *codec);
 uint64_t tt_train_now(void); /* nanoseconds */
 
 #endif

@@ -124,7 +124,7 @@ static int begin(const char *call, struct tutti_local_steps *l, unsigned flags, 
 		{"the bits of the outer weight_decay",
 		 bits_of(l->has_outer ? l->outer.weight_decay : 0)},
 		{"the bits of inner_rate", bits_of(l->inner_rate)},
-		{"codec", l->codec != NULL}};
+		{"the codec, as a number", tt_train_codec_number(l->codec)}};
 	int err = tt_buckets_agree(l->comm, call, same, sizeof(same) / sizeof(same[0]), &l->b,
 				   !reserved);
 
@@ -141,8 +141,9 @@ int tutti_local_steps_create(struct tutti_comm *comm, const struct tutti_local_s
 			     struct tutti_local_steps **local)
 {
 	static const char call[] = "tutti_local_steps_create";
+	struct tutti_local_steps *l = calloc(1, sizeof(*l));
 	struct tutti_local_steps_config c;
-	struct tutti_local_steps *l;
+	struct tutti_comm *own;
 	int err = tt_train_read_config(call, config, TT_TRAIN_TO(tutti_local_steps_config, codec),
 				       sizeof(c), &c);
 
@@ -150,11 +151,14 @@ int tutti_local_steps_create(struct tutti_comm *comm, const struct tutti_local_s
 		err = check_config(call, &c);
 	if (!err && !local)
 		err = tt_train_fail(-EINVAL, "%s: local is NULL", call);
-	if (err)
+	if (!err && !l)
+		err = tt_train_fail(-ENOMEM, "%s: no memory", call);
+	err = tt_train_join(comm, call, err, &own);
+	if (err) {
+		free(l);
 		return err;
-	l = calloc(1, sizeof(*l));
-	if (!l)
-		return tt_train_fail(-ENOMEM, "%s: no memory", call);
+	}
+	l->comm = own;
 	l->has_outer = c.outer != NULL;
 	if (c.outer)
 		l->outer = *c.outer;
@@ -166,9 +170,7 @@ int tutti_local_steps_create(struct tutti_comm *comm, const struct tutti_local_s
 	l->inner_rate = c.inner_rate;
 	l->datatype = c.datatype;
 	l->codec = c.codec;
-	err = tutti_comm_dup(comm, &l->comm);
-	if (!err)
-		err = begin(call, l, c.flags, reserve(l, &c));
+	err = begin(call, l, c.flags, reserve(l, &c));
 	if (err) {
 		destroy(l);
 		return err;

@@ -17,6 +17,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "train/buckets.h"
 #include "train/train_fail.h"
 #include "train/pipeline_tables.h"
 
@@ -279,31 +280,51 @@ static int check_attach(const struct tutti_pipeline *pipeline, struct tutti_comm
 	return 0;
 }
 
+/* Collective; frees comm if the stages disagree. */
+static int agree(const char *call, struct tutti_comm *comm, const struct tutti_pipeline_config *c,
+		 const struct tutti_pipeline_work *w)
+{
+	const struct tt_same same[] = {{"schedule", (uint64_t)c->schedule},
+				       {"micro_batches", (uint64_t)c->micro_batches},
+				       {"chunks", (uint64_t)c->chunks},
+				       {"count", w->count},
+				       {"datatype", w->datatype}};
+	const struct tt_buckets none = {0};
+	int err = tt_buckets_agree(comm, call, same, sizeof(same) / sizeof(same[0]), &none, true);
+
+	if (err)
+		tutti_comm_free(comm);
+	return err;
+}
+
 int tutti_pipeline_attach(struct tutti_pipeline *pipeline, struct tutti_comm *comm,
 			  const struct tutti_pipeline_work *work)
 {
 	static const char call[] = "tutti_pipeline_attach";
 	struct tutti_pipeline_work w;
-	struct tt_pipe_stage *st;
+	struct tt_pipe_stage *st = NULL;
+	struct tutti_comm *own;
 	int i, chunks, err = tt_pipeline_check(call, pipeline);
 
 	if (!err)
 		err = tt_train_read_config(call, work, sizeof(w), sizeof(w), &w);
 	if (!err)
 		err = check_attach(pipeline, comm, &w);
-	if (err)
-		return err;
-	chunks = pipeline->config.chunks;
-	st = calloc(1, sizeof(*st) + (size_t)(chunks * LINES) * sizeof(st->rings[0]));
-	if (!st)
-		return tt_train_fail(-ENOMEM, "%s: no memory for %d chunks", call, chunks);
-	st->work = w;
-	st->chunks = chunks;
-	err = tutti_comm_dup(comm, &st->comm);
+	chunks = err ? 0 : pipeline->config.chunks;
+	if (!err)
+		st = calloc(1, sizeof(*st) + (size_t)(chunks * LINES) * sizeof(st->rings[0]));
+	if (!err && !st)
+		err = tt_train_fail(-ENOMEM, "%s: no memory for %d chunks", call, chunks);
+	err = tt_train_join(comm, call, err, &own);
+	if (!err)
+		err = agree(call, own, &pipeline->config, &w);
 	if (err) {
 		free(st);
 		return err;
 	}
+	st->work = w;
+	st->chunks = chunks;
+	st->comm = own;
 	err = tutti_pipeline_steps(pipeline, tutti_comm_rank(comm), &st->steps, &st->nsteps);
 	for (i = 0; i < chunks && !err; i++)
 		err = make_chunk(pipeline, st, i);

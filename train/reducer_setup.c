@@ -69,18 +69,13 @@ static void destroy(struct tutti_reducer *r)
 /* Collective: buckets on all ranks, or the same error on all. */
 static int agree(const char *call, struct tutti_reducer *r)
 {
-	const char *codec = r->codec ? tutti_codec_name(r->codec) : "";
-	uint64_t hash = 14695981039346656037u;
 	struct tt_same same[] = {{"datatype", r->datatype},
 				 {"flags", r->flags},
 				 {"first_bytes", r->first_bytes},
 				 {"bucket_bytes", r->bucket_bytes},
-				 {"the codec's name, as a number", 0}};
+				 {"the codec, as a number", tt_train_codec_number(r->codec)}};
 	int err;
 
-	for (; *codec; codec++)
-		hash = (hash ^ (unsigned char)*codec) * 1099511628211u;
-	same[4].value = r->codec ? hash : 0;
 	err = tt_buckets_agree(r->comm, call, same, 5, &r->b, r->words != NULL);
 	if (err)
 		return err;
@@ -92,7 +87,8 @@ int tutti_reducer_create(struct tutti_comm *comm, const struct tutti_reducer_con
 {
 	static const char call[] = "tutti_reducer_create";
 	struct tutti_reducer_config c;
-	struct tutti_reducer *r;
+	struct tutti_comm *own;
+	struct tutti_reducer *r = calloc(1, sizeof(*r));
 	int err = tt_train_read_config(call, config, TT_TRAIN_TO(tutti_reducer_config, codec),
 				       sizeof(c), &c);
 
@@ -100,25 +96,25 @@ int tutti_reducer_create(struct tutti_comm *comm, const struct tutti_reducer_con
 		err = check_config(call, &c);
 	if (!err && !reducer)
 		err = tt_train_fail(-EINVAL, "%s: reducer is NULL", call);
-	if (err)
+	if (!err && !r)
+		err = tt_train_fail(-ENOMEM, "%s: no memory", call);
+	err = tt_train_join(comm, call, err, &own);
+	if (err) {
+		free(r);
 		return err;
-	r = calloc(1, sizeof(*r));
-	if (!r)
-		return tt_train_fail(-ENOMEM, "%s: no memory", call);
+	}
 	pthread_mutex_init(&r->lock, NULL);
+	r->comm = own;
 	r->datatype = c.datatype;
 	r->flags = c.flags;
 	r->codec = c.codec;
 	r->first_bytes = c.first_bytes ? c.first_bytes : (size_t)1 << 20;
 	r->bucket_bytes = c.bucket_bytes ? c.bucket_bytes : (size_t)25 << 20;
-	err = tutti_comm_dup(comm, &r->comm);
-	if (!err) {
-		if (reserve(r, &c)) {
-			free(r->words);
-			r->words = NULL;
-		}
-		err = agree(call, r);
+	if (reserve(r, &c)) {
+		free(r->words);
+		r->words = NULL;
 	}
+	err = agree(call, r);
 	if (err) {
 		destroy(r);
 		return err;

@@ -144,8 +144,9 @@ int tutti_sharded_create(struct tutti_comm *comm, const struct tutti_sharded_con
 			 struct tutti_sharded **sharded)
 {
 	static const char call[] = "tutti_sharded_create";
+	struct tutti_sharded *s = calloc(1, sizeof(*s));
 	struct tutti_sharded_config c;
-	struct tutti_sharded *s;
+	struct tutti_comm *own;
 	int err = tt_train_read_config(
 		call, config, TT_TRAIN_TO(tutti_sharded_config, bucket_bytes), sizeof(c), &c);
 
@@ -153,12 +154,15 @@ int tutti_sharded_create(struct tutti_comm *comm, const struct tutti_sharded_con
 		err = check_config(call, &c);
 	if (!err && !sharded)
 		err = tt_train_fail(-EINVAL, "%s: sharded is NULL", call);
-	if (err)
+	if (!err && !s)
+		err = tt_train_fail(-ENOMEM, "%s: no memory", call);
+	err = tt_train_join(comm, call, err, &own);
+	if (err) {
+		free(s);
 		return err;
-	s = calloc(1, sizeof(*s));
-	if (!s)
-		return tt_train_fail(-ENOMEM, "%s: no memory", call);
+	}
 	pthread_mutex_init(&s->lock, NULL);
+	s->comm = own;
 	s->datatype = c.datatype;
 	s->flags = c.flags;
 	s->stage = c.stage;
@@ -167,12 +171,9 @@ int tutti_sharded_create(struct tutti_comm *comm, const struct tutti_sharded_con
 	s->states = tutti_rule_states(c.rule->rule);
 	s->clip_norm = c.clip_norm;
 	s->bucket_bytes = c.bucket_bytes ? c.bucket_bytes : (size_t)25 << 20;
-	err = tutti_comm_dup(comm, &s->comm);
-	if (!err) {
-		s->rank = tutti_comm_rank(s->comm);
-		s->ranks = tutti_comm_size(s->comm);
-		err = agree(call, s, reserve(s, &c));
-	}
+	s->rank = tutti_comm_rank(s->comm);
+	s->ranks = tutti_comm_size(s->comm);
+	err = agree(call, s, reserve(s, &c));
 	if (err) {
 		destroy(s);
 		return err;

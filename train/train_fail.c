@@ -61,16 +61,54 @@ int tt_train_write_stats(const char *call, void *user, size_t least, size_t know
 	return 0;
 }
 
+/* Collective: the text of the lowest rank with an error, for ranks that have none. */
+static int tell(struct tutti_comm *comm, const char *call, int err, int rank, int code)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	char text[sizeof(info.text)] = "";
+	size_t skip = strlen(call);
+	int other;
+
+	if (tutti_comm_rank(comm) == rank && !tutti_last_error(&info))
+		memcpy(text, info.text, sizeof(text));
+	other = tutti_bcast(text, sizeof(text), TUTTI_UINT8, rank, comm);
+	if (err || other) {
+		if (err && info.text[0]) /* of this rank, if it is the one that told */
+			tutti_set_last_error(err, info.text);
+		return err ? err : other;
+	}
+	text[sizeof(text) - 1] = 0;
+	if (strncmp(text, call, skip) || strncmp(text + skip, ": ", 2))
+		skip = 0;
+	else
+		skip += 2;
+	return tt_train_fail(code, "%s: rank %d: %.400s", call, rank,
+			     text[0] ? text + skip : tutti_strerror(code));
+}
+
 int tt_train_agree(struct tutti_comm *comm, const char *call, int err)
 {
 	/* The lowest rank with an error, and its code: one number, of which the least counts. */
 	int64_t own = err ? ((int64_t)tutti_comm_rank(comm) << 32) | (uint32_t)-err : INT64_MAX;
 	int other = tutti_allreduce(TUTTI_IN_PLACE, &own, 1, TUTTI_INT64, TUTTI_MIN, comm);
 
-	if (err || other)
+	if (other || own == INT64_MAX)
 		return err ? err : other;
-	if (own == INT64_MAX)
-		return 0;
-	return tt_train_fail(-(int)(own & 0xffffffff), "%s: rank %d: %s", call, (int)(own >> 32),
-			     tutti_strerror(-(int)(own & 0xffffffff)));
+	return tell(comm, call, err, (int)(own >> 32), -(int)(own & 0xffffffff));
+}
+
+int tt_train_join(struct tutti_comm *comm, const char *call, int err, struct tutti_comm **dup)
+{
+	int other = tutti_comm_dup(comm, dup);
+
+	if (other) {
+		*dup = NULL;
+		return err ? err : other;
+	}
+	err = tt_train_agree(*dup, call, err);
+	if (err) {
+		tutti_comm_free(*dup);
+		*dup = NULL;
+	}
+	return err;
 }

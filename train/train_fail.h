@@ -19,5 +19,7 @@ int tt_train_read_config(const char *call, const void *user, size_t least, size_
 int tt_train_write_stats(const char *call, void *user, size_t least, size_t known, const void *own);
 /* Collective: err of this rank, or an error of any rank with a text that names the rank. */
 int tt_train_agree(struct tutti_comm *comm, const char *call, int err);
+/* Collective: a duplicate of comm, or as tt_train_agree, with comm as it was. */
+int tt_train_join(struct tutti_comm *comm, const char *call, int err, struct tutti_comm **dup);
 
 #endif

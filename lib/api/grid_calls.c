@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lib/api/api.h"
+#include "lib/engine/vote.h"
 #include "lib/job/grid.h"
 
 static int check_grid(const char *call, const struct tutti_grid *grid)
@@ -102,22 +103,19 @@ static int set_rest(struct tutti_grid *grid, int ranks)
 	return 0;
 }
 
-int tutti_grid_create(struct tutti_comm *comm, int ndims, const int *dims, const char *const *names,
-		      struct tutti_grid **out)
+/* This rank's arguments, made into a grid without communicators. */
+static int read_grid(const struct tutti_comm *comm, int ndims, const int *dims,
+		     const char *const *names, struct tutti_grid **out)
 {
 	static const char call[] = "tutti_grid_create";
 	struct tutti_grid *grid;
-	int err = tt_check_comm(comm);
+	int err;
 
-	if (!err)
-		err = tt_group_refuse(call);
-	if (err)
-		return err;
 	if (ndims < 1 || ndims > TUTTI_GRID_MAX)
 		return tt_fail(-EINVAL, "%s: ndims is %d; it must be 1 to %d", call, ndims,
 			       TUTTI_GRID_MAX);
-	if (!dims || !out)
-		return tt_fail(-EINVAL, "%s: %s is NULL", call, dims ? "grid" : "dims");
+	if (!dims)
+		return tt_fail(-EINVAL, "%s: dims is NULL", call);
 	grid = calloc(1, sizeof(*grid));
 	if (!grid)
 		return tt_fail(-ENOMEM, "%s: no memory for a grid", call);
@@ -127,11 +125,32 @@ int tutti_grid_create(struct tutti_comm *comm, int ndims, const int *dims, const
 	err = set_names(grid, names);
 	if (!err)
 		err = set_rest(grid, comm->size);
+	if (err)
+		tt_grid_free(grid);
+	else
+		*out = grid;
+	return err;
+}
+
+int tutti_grid_create(struct tutti_comm *comm, int ndims, const int *dims, const char *const *names,
+		      struct tutti_grid **out)
+{
+	static const char call[] = "tutti_grid_create";
+	struct tutti_grid *grid = NULL;
+	int err = tt_check_comm(comm), mine;
+
+	if (!err)
+		err = tt_group_refuse(call);
+	if (err)
+		return err;
+	mine = out ? read_grid(comm, ndims, dims, names, &grid)
+		   : tt_fail(-EINVAL, "%s: grid is NULL", call);
+	err = tt_agree(comm, call, mine);
 	if (!err)
 		err = tt_grid_make(comm, grid);
 	if (!err)
 		*out = grid;
-	else
+	else if (!mine)
 		tt_grid_free(grid);
 	return err;
 }
