@@ -474,10 +474,14 @@ static int wrong_body(struct mp_job *job)
 	MP_ERR(tutti_pipeline_attach(pipe, job->world, &work), -EINVAL);
 	MP_SAID("backward is NULL");
 	work.backward = backward;
-	work.count = job->rank ? (size_t)1 << 50 : 1; /* more than memory: of rank 1 alone */
+	work.count = (size_t)1 << 50; /* more than memory */
 	MP_ERR(tutti_pipeline_attach(pipe, job->world, &work), -ENOMEM);
-	if (!job->rank)
-		MP_SAID("tutti_pipeline_attach: rank 1: ");
+	work.count = 1 + (size_t)job->rank;
+	MP_ERR(tutti_pipeline_attach(pipe, job->world, &work), -TUTTI_EMISMATCH);
+	MP_SAID("ranks 0 and 1 disagree on count");
+	work.count = (size_t)!job->rank;
+	MP_ERR(tutti_pipeline_attach(pipe, job->world, &work), -EINVAL);
+	TT_EXPECT(mp_said(job->rank ? "count is 0" : "tutti_pipeline_attach: rank 1: count is 0"));
 	work.count = 1;
 	MP_OK(tutti_pipeline_attach(pipe, job->world, &work));
 	MP_ERR(tutti_pipeline_attach(pipe, job->world, &work), -EBUSY);
