@@ -103,10 +103,10 @@ def test_death(tmp_path):
     results = job(3, tmp_path, FILES + """
 ctx = tutti.init(nranks=size, rank=rank, allgather=gather_in_files, timeout_ms=60000)
 world, one = ctx.world, np.ones(1000)
-world.Allreduce(tutti.IN_PLACE, one)
-if rank == 1:
-    os.kill(os.getpid(), signal.SIGKILL)
 try:
+    world.Allreduce(tutti.IN_PLACE, one)  # the death may be noticed in it
+    if rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
     while True:
         world.Allreduce(tutti.IN_PLACE, one, op=tutti.MAX)
 except tutti.PeerError as error:
