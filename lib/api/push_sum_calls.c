@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Push-sum: checks arguments, then lib/graph/push_sum.c. */
 #include <errno.h>
+#include <float.h>
 
 #include "lib/api/api.h"
 #include "lib/graph/graph.h"
@@ -93,7 +94,7 @@ int tutti_push_sum_get(const struct tutti_push_sum *state, double *z, double *we
 
 	if (err)
 		return err;
-	if (!(state->w > 0))
+	if (!(state->w >= DBL_MIN)) /* below it a quotient loses its digits */
 		return tt_fail(-EAGAIN,
 			       "%s: the weight is %g, as all of it is on its way to other ranks; "
 			       "make another step, or a drain",

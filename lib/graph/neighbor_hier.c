@@ -51,6 +51,10 @@ int tt_neighbor_hier_new(struct tutti_comm *comm, struct tutti_neighbor_hier **o
 		err = tutti_bcast(&lowest, 1, TUTTI_INT32, 0, h->host);
 	if (!err) /* all parts number the hosts alike */
 		err = tutti_comm_split(comm, tutti_comm_rank(h->host), lowest, &h->across);
+	if (!err) {
+		h->part = calloc((size_t)tutti_comm_size(h->host), sizeof(*h->part));
+		err = h->part ? 0 : tt_fail(-ENOMEM, "%s: no memory", call);
+	}
 	if (err)
 		tt_neighbor_hier_free(h);
 	else
@@ -65,6 +69,7 @@ void tt_neighbor_hier_free(struct tutti_neighbor_hier *h)
 	if (h->across)
 		tutti_comm_free(h->across);
 	tutti_free(h->tmp);
+	free(h->part);
 	h->magic = 0;
 	free(h);
 }
@@ -85,25 +90,36 @@ static int reserve(struct tutti_neighbor_hier *h, size_t bytes)
 	return 0;
 }
 
+/* Equal parts, as far as the elements go; returns this rank's. */
+static size_t divide(struct tutti_neighbor_hier *h, size_t count, size_t n)
+{
+	size_t most = (count + n - 1) / n, i, left = count;
+
+	for (i = 0; i < n; i++) {
+		h->part[i] = left < most ? left : most;
+		left -= h->part[i];
+	}
+	return h->part[tutti_comm_rank(h->host)];
+}
+
 static int run(struct tutti_neighbor_hier *h, const void *sendbuf, void *recvbuf, size_t count,
 	       enum tutti_datatype datatype, const struct tutti_graph *graph, uint64_t step)
 {
 	size_t elem = tutti_datatype_size(datatype), n = (size_t)tutti_comm_size(h->host);
-	size_t part = (count + n - 1) / n;
+	size_t own = divide(h, count, n);
 	char *mine;
-	int err = reserve(h, (n + 1) * part * elem + 1);
+	int err = reserve(h, (count + 1 + own) * elem);
 
 	if (err)
 		return err;
-	mine = h->tmp + n * part * elem;
+	mine = h->tmp + (count + 1) * elem; /* no part of the vector, even if it is empty */
 	memcpy(h->tmp, sendbuf == TUTTI_IN_PLACE ? recvbuf : sendbuf, count * elem);
-	memset(h->tmp + count * elem, 0, (n * part - count) * elem);
-	err = tutti_reduce_scatter_block(h->tmp, mine, part, datatype, TUTTI_AVG, h->host);
+	err = tutti_reduce_scatter(h->tmp, mine, h->part, datatype, TUTTI_AVG, h->host);
 	if (!err)
-		err = tutti_neighbor_allreduce(TUTTI_IN_PLACE, mine, part, datatype, graph, step,
+		err = tutti_neighbor_allreduce(TUTTI_IN_PLACE, mine, own, datatype, graph, step,
 					       h->across);
 	if (!err)
-		err = tutti_allgather(mine, h->tmp, part, datatype, h->host);
+		err = tutti_allgatherv(mine, own, h->tmp, h->part, NULL, datatype, h->host);
 	if (!err)
 		memcpy(recvbuf, h->tmp, count * elem);
 	return err;

@@ -11,7 +11,8 @@ struct tutti_neighbor_hier {
 	volatile unsigned magic;   /* also when it is freed */
 	struct tutti_comm *host;   /* the ranks of this host */
 	struct tutti_comm *across; /* one rank of each host: those of the same number */
-	char *tmp;		   /* the vector in parts of the same length; pool memory */
+	size_t *part;		   /* elements of each rank's part */
+	char *tmp;		   /* the vector, and this rank's part; pool memory */
 	size_t room;
 };
 

@@ -368,7 +368,7 @@ static int rounds_body(struct mp_job *job)
 static int hier_body(struct mp_job *job)
 {
 	static const size_t counts[] = {1, 2, 7, 30001};
-	int hosts = job->n / 2, k, h;
+	int hosts = job->n / 2, k, h, err;
 	struct tutti_neighbor_hier *hier;
 	struct tutti_graph *g, *small;
 	double *x = calloc(30001, sizeof(*x)), want;
@@ -396,6 +396,10 @@ static int hier_body(struct mp_job *job)
 	MP_ERR(tutti_neighbor_hier_allreduce(NULL, x, 1, TUTTI_FLOAT64, g, 0, hier), -EINVAL);
 	MP_ERR(tutti_neighbor_hier_allreduce(x, x, 1, TUTTI_INT32, g, 0, hier), -EINVAL);
 	MP_ERR(tutti_neighbor_hier_allreduce(x, x, 1, TUTTI_FLOAT64, g, 0, NULL), -EINVAL);
+	/* both counts have parts of the same length, but for the last */
+	err = tutti_neighbor_hier_allreduce(TUTTI_IN_PLACE, x, job->rank ? 10 : 9, TUTTI_FLOAT64, g,
+					    0, hier);
+	TT_EXPECT(err == -TUTTI_EMISMATCH || err == -TUTTI_EREVOKED);
 	MP_OK(tutti_graph_free(g));
 	MP_OK(tutti_graph_free(small));
 	MP_OK(tutti_neighbor_hier_free(hier));
