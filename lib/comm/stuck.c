@@ -138,6 +138,7 @@ const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, s
 	enum tt_coll coll = (enum tt_coll)f->coll;
 	const char *place = f->in_place ? ", in place" : "";
 	char count[40] = "", op[32] = "", root[32] = "", type[32], number[48], codec[TT_CODEC_NAME];
+	char graph[32] = "";
 	uint32_t own = f->op - TUTTI_NUM_OPS;
 
 	if (f->coll == FORGOTTEN) {
@@ -155,12 +156,15 @@ const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, s
 			 f->counts && !tt_coll_neighbors(coll) ? " in all" : "");
 	if (tt_coll_rooted(coll))
 		snprintf(root, sizeof(root), ", root %d", f->root);
+	if (tt_coll_neighbors(coll)) /* of a step: a number of its edges and weights */
+		snprintf(graph, sizeof(graph), ", graph %08x",
+			 (unsigned)(f->counts ^ f->counts >> 32));
 	number_text(f, seq, number, sizeof(number));
 	if (coll == TT_COLL_BARRIER || coll == TT_COLL_ALLTOALLW || tt_fields_inner(f))
 		snprintf(buf, size, "%s %s", tt_fields_call(f), number);
 	else
-		snprintf(buf, size, "%s %s (%s%s%s%s%s%s%s)", tt_coll_name(coll), number, count,
-			 type, op, root, place, f->codec ? ", codec " : "",
+		snprintf(buf, size, "%s %s (%s%s%s%s%s%s%s%s)", tt_coll_name(coll), number, count,
+			 type, op, root, graph, place, f->codec ? ", codec " : "",
 			 tt_codec_name_text(f->codec, codec));
 	return buf;
 }

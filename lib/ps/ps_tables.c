@@ -213,6 +213,7 @@ static int check_codec(const struct tutti_ps_table *t)
 {
 	const struct tutti_ps_options *o = &t->opt;
 	char what[TUTTI_CODEC_NAME_MAX + 16] = "significance";
+	int choices;
 
 	if (tt_codec_check("a table's options", o->codec))
 		return -EINVAL;
@@ -224,6 +225,12 @@ static int check_codec(const struct tutti_ps_table *t)
 			       "a table's options: significance is %g; it must be 0 (the default) "
 			       "or more, and finite",
 			       o->significance);
+	if (o->codec && tt_codec_choices(o->codec, &choices))
+		return tt_fail(
+			-EINVAL,
+			"a table's options: codec %s chooses for all-reduces; name one of its "
+			"codecs",
+			tt_codec_name(o->codec));
 	if (o->codec)
 		snprintf(what, sizeof(what), "codec %s", tt_codec_name(o->codec));
 	if (o->codec || o->significance > 0)

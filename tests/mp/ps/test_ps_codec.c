@@ -654,6 +654,11 @@ static int refused_body(struct mp_job *job)
 	MP_SAID("not possible with codec dgc");
 	MP_OK(tutti_codec_free(bad.codec));
 	bad = opt;
+	MP_OK(tutti_codec_create("auto", &bad.codec));
+	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT32, &bad, &t), -EINVAL);
+	MP_SAID("codec auto:fp16,int8 chooses for all-reduces");
+	MP_OK(tutti_codec_free(bad.codec));
+	bad = opt;
 	bad.codec = job->rank ? fp16 : int8;
 	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT32, &bad, &t), -TUTTI_EMISMATCH);
 	bad = opt;
