@@ -143,7 +143,7 @@ static int write_header(struct tt_state_file *f)
 	return err;
 }
 
-/* What is at path is replaced: only a file may be. */
+/* Only a regular file may be replaced. */
 static int check_path(const struct tt_state_file *f)
 {
 	struct stat st;
