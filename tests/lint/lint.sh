@@ -333,7 +333,8 @@ documented()
 			split("all-reduce ALLREDUCE broadcast BCAST barrier BARRIER " \
 				"reduce REDUCE scan SCAN exscan EXSCAN all-gather ALLGATHER " \
 				"reduce-scatter REDUCE_SCATTER_BLOCK gather GATHER " \
-				"scatter SCATTER all-to-all ALLTOALL", names, " ")
+				"scatter SCATTER all-to-all ALLTOALL " \
+				"all-to-allv ALLTOALLV", names, " ")
 			for (i = 1; i in names; i += 2)
 				coll[names[i]] = names[i + 1]
 		}

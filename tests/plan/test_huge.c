@@ -25,8 +25,17 @@ static bool same_ref(struct tt_ref small, struct tt_ref big)
 	return small.buf == big.buf && scaled(small.off, big.off);
 }
 
+/* Lengths of blocks, which have a place in the slot. */
+static bool same_length(const struct tt_op *a, const struct tt_op *b)
+{
+	return a->kind == b->kind && a->peer == b->peer && a->len == b->len &&
+	       a->dst.off == b->dst.off && a->a.off == b->a.off && scaled(a->b.off, b->b.off);
+}
+
 static bool same_op(const struct tt_op *a, const struct tt_op *b)
 {
+	if (a->kind == TT_OP_TELL_LENGTH || a->kind == TT_OP_EXPECT_LENGTH)
+		return same_length(a, b);
 	return a->kind == b->kind && a->peer == b->peer && a->index == b->index &&
 	       scaled(a->len, b->len) && same_ref(a->dst, b->dst) && same_ref(a->a, b->a) &&
 	       same_ref(a->b, b->b);
