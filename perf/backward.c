@@ -16,8 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <tutti/train.h>
+
+#include "perf/program.h"
 
 #define TENSORS 161
 #define REPEATS_MAX 50
@@ -32,23 +33,6 @@ static void *tensor[TENSORS];
 
 enum way { REDUCER, EACH, ONE, WAYS };
 static const char *const names[WAYS] = {"reducer", "call per tensor", "one call at the end"};
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static int fail(const char *call, int err)
-{
-	struct tutti_error_info info = {.size = sizeof(info)};
-
-	tutti_last_error(&info);
-	fprintf(stderr, "backward: %s: %s\n", call, info.text);
-	return err;
-}
 
 /* ---- the model ---- */
 

@@ -8,19 +8,12 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <tutti/tutti.h>
+
+#include "perf/program.h"
 
 #define WARM 3
 #define STEP 65536 /* elements of a block */
-
-static double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
 
 static int one_clock(struct tutti_ps *ps, struct tutti_ps_table *t, float *v, size_t n, bool push)
 {

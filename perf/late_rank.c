@@ -16,8 +16,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <tutti/tutti.h>
+
+#include "perf/program.h"
 
 #define STEPS 20000 /* of a setting at most */
 #define STEP_MS 1
@@ -43,26 +44,9 @@ static const struct setting settings[] = {
 static double times[SETTINGS][STEPS];
 static int taken[SETTINGS];
 
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
 static void sleep_ms(int ms)
 {
 	nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
-}
-
-static int fail(const char *call, int err)
-{
-	struct tutti_error_info info = {.size = sizeof(info)};
-
-	tutti_last_error(&info);
-	fprintf(stderr, "late_rank: %s: %s\n", call, info.text);
-	return err;
 }
 
 /* All ranks make as many full all-reduces: rank 0 says when it is the last one. */

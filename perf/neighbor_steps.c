@@ -13,30 +13,14 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <tutti/tutti.h>
 #include <unistd.h>
+
+#include "perf/program.h"
 
 #define STEPS_MOST 1000
 
 static double times[2][STEPS_MOST];
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static int fail(const char *call, int err)
-{
-	struct tutti_error_info info = {.size = sizeof(info)};
-
-	tutti_last_error(&info);
-	fprintf(stderr, "neighbor_steps: %s: %s\n", call, info.text);
-	return err;
-}
 
 static int by_value(const void *a, const void *b)
 {

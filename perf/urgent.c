@@ -14,8 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <tutti/tutti.h>
+
+#include "perf/program.h"
 
 #define REPEATS_MAX 50
 
@@ -32,23 +33,6 @@ struct run {
 	float *slow, *fast;
 	double alone; /* seconds */
 };
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-static int fail(const char *call, int err)
-{
-	struct tutti_error_info info = {.size = sizeof(info)};
-
-	tutti_last_error(&info);
-	fprintf(stderr, "urgent: %s: %s\n", call, info.text);
-	return err;
-}
 
 static uint64_t put_bytes(struct tutti_context *ctx)
 {
