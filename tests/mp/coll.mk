@@ -13,8 +13,11 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/coll/test_args \
 	tests/mp/coll/test_call \
 	tests/mp/coll/test_codec_allreduce \
+	tests/mp/coll/test_codec_steps \
+	tests/mp/coll/test_codec_failures \
 	tests/mp/coll/test_factors \
 	tests/mp/coll/test_neighbors \
+	tests/mp/coll/test_neighbor_hier \
 	tests/mp/coll/test_push_sum \
 	tests/mp/coll/test_auto_codec \
 	tests/mp/coll/test_power_sgd \
@@ -96,14 +99,23 @@ tests_mp_coll_test_coll_SOURCES = tests/mp/coll/test_coll.c
 tests_mp_coll_test_coll_LDADD = libttmp.la
 tests_mp_coll_test_call_SOURCES = tests/mp/coll/test_call.c
 tests_mp_coll_test_call_LDADD = libttmp.la
-tests_mp_coll_test_codec_allreduce_SOURCES = tests/mp/coll/test_codec_allreduce.c
+tests_mp_coll_test_codec_allreduce_SOURCES = tests/mp/coll/test_codec_allreduce.c \
+	tests/mp/coll/codec_calls.h
 tests_mp_coll_test_codec_allreduce_LDADD = libttmp.la
+tests_mp_coll_test_codec_steps_SOURCES = tests/mp/coll/test_codec_steps.c \
+	tests/mp/coll/codec_calls.h
+tests_mp_coll_test_codec_steps_LDADD = libttmp.la -lm
+tests_mp_coll_test_codec_failures_SOURCES = tests/mp/coll/test_codec_failures.c \
+	tests/mp/coll/codec_calls.h
+tests_mp_coll_test_codec_failures_LDADD = libttmp.la
 tests_mp_coll_test_partial_SOURCES = tests/mp/coll/test_partial.c
 tests_mp_coll_test_partial_LDADD = libttmp.la
 tests_mp_coll_test_power_sgd_SOURCES = tests/mp/coll/test_power_sgd.c
 tests_mp_coll_test_power_sgd_LDADD = libttmp.la -lm
 tests_mp_coll_test_factors_SOURCES = tests/mp/coll/test_factors.c
 tests_mp_coll_test_factors_LDADD = libttmp.la -lm
+tests_mp_coll_test_neighbor_hier_SOURCES = tests/mp/coll/test_neighbor_hier.c
+tests_mp_coll_test_neighbor_hier_LDADD = libttmp.la -lm
 tests_mp_coll_test_neighbors_SOURCES = tests/mp/coll/test_neighbors.c
 tests_mp_coll_test_neighbors_LDADD = libttmp.la -lm
 tests_mp_coll_test_push_sum_SOURCES = tests/mp/coll/test_push_sum.c

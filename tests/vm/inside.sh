@@ -433,6 +433,7 @@ collectives()
 	program tests/mp/coll/test_neighbors verbs
 	program tests/mp/coll/test_push_sum verbs
 	program tests/mp/coll/test_codec_allreduce verbs
+	program tests/mp/coll/test_codec_failures death_verbs
 }
 factors()
 {
