@@ -35,7 +35,8 @@ tsan_tests="tests/unit/test_lock tests/unit/test_boot_[!f]* tests/unit/test_mem 
 	tests/mp/comm/test_comm tests/mp/p2p/test_threads tests/mp/coll/test_ways
 	tests/mp/coll/test_partial
 	tests/mp/coll/test_group tests/mp/coll/test_random tests/mp/coll/test_rings
-	tests/mp/ps/test_ps_chain tests/mp/ps/test_ps_codec tests/mp/ps/test_ps_end
+	tests/mp/ps/test_ps_chain tests/mp/ps/test_ps_codec tests/mp/ps/test_ps_codec_leave
+	tests/mp/ps/test_ps_end
 	tests/mp/ps/test_ps_codec_copies tests/mp/ps/test_ps_codec_rows
 	tests/mp/ps/test_ps_modes
 	tests/mp/ps/test_ps_soak tests/mp/ps/test_ps_softsync tests/mp/ps/test_ps_stale

@@ -54,6 +54,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/ps/test_ps_calls \
 	tests/mp/ps/test_ps_clock \
 	tests/mp/ps/test_ps_codec \
+	tests/mp/ps/test_ps_codec_leave \
 	tests/mp/ps/test_ps_codec_copies \
 	tests/mp/ps/test_ps_codec_rows \
 	tests/mp/ps/test_ps_deaths \
@@ -210,8 +211,11 @@ tests_mp_coll_test_random_SOURCES = tests/mp/coll/test_random.c tests/mp/coll/ra
 tests_mp_coll_test_random_LDADD = libttmp.la
 tests_mp_ps_test_ps_SOURCES = tests/mp/ps/test_ps.c
 tests_mp_ps_test_ps_LDADD = libttmp.la
-tests_mp_ps_test_ps_codec_SOURCES = tests/mp/ps/test_ps_codec.c
+tests_mp_ps_test_ps_codec_SOURCES = tests/mp/ps/test_ps_codec.c tests/mp/ps/ps_codec_table.h
 tests_mp_ps_test_ps_codec_LDADD = libttmp.la -lm
+tests_mp_ps_test_ps_codec_leave_SOURCES = tests/mp/ps/test_ps_codec_leave.c \
+	tests/mp/ps/ps_codec_table.h
+tests_mp_ps_test_ps_codec_leave_LDADD = libttmp.la -lm
 tests_mp_ps_test_ps_codec_copies_SOURCES = tests/mp/ps/test_ps_codec_copies.c
 tests_mp_ps_test_ps_codec_copies_LDADD = libttmp.la
 tests_mp_ps_test_ps_codec_rows_SOURCES = tests/mp/ps/test_ps_codec_rows.c
