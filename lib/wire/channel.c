@@ -274,7 +274,8 @@ void tt_chan_flush(struct tt_chan *chan)
 			return;
 		}
 	}
-	if (tt_list_empty(&chan->ctrlq)) /* sends may have added to it */
+	/* sends may have added to these; the end of a piece under way starts the next one */
+	if (tt_list_empty(&chan->ctrlq) && (tt_list_empty(&chan->pieceq) || chan->under_way))
 		tt_list_del(&chan->busy);
 }
 
