@@ -2,7 +2,7 @@
 /*
  * Warnings about late ranks: which call waits for which rank, and for how long so far. The first
  * one comes with the news that a rank is late (stuck.c), further ones when the wait has lasted
- * twice as long as at the last one.
+ * twice as long as at the last one. Such a rank may have called meanwhile: no news says so.
  */
 #include <stdio.h>
 #include <string.h>
@@ -32,17 +32,18 @@ static uint64_t waited_ns(const struct tutti_comm *comm, uint64_t seq)
 	return 0;
 }
 
-static void warn_of(struct tutti_comm *comm, const struct tt_fields *fields, int rank, uint64_t ns)
+static void warn_of(struct tutti_comm *comm, const struct tt_fields *fields, int rank, uint64_t ns,
+		    const char *known)
 {
 	char call[160], name[TT_COMM_NAME], lasted[48] = "";
 
 	if (ns)
 		snprintf(lasted, sizeof(lasted), "; the wait has lasted %.1f s",
 			 (double)ns / TT_SEC);
-	tt_warn("%s of %s waits for rank %d on host %s, which has not called it yet%s",
+	tt_warn("%s of %s waits for rank %d on host %s, which %s%s",
 		tt_fields_text(fields, comm->late_seq, call, sizeof(call)),
 		tt_comm_name(comm, name, sizeof(name)), rank, tt_boot_host(comm->ctx->boot, rank),
-		lasted);
+		known, lasted);
 }
 
 void tt_late_warn(struct tutti_comm *comm, const struct tt_fields *fields, int rank)
@@ -50,7 +51,7 @@ void tt_late_warn(struct tutti_comm *comm, const struct tt_fields *fields, int r
 	uint64_t ns = waited_ns(comm, tt_flight_start(comm->late_init, comm->late_seq));
 
 	comm->late_warned = ns;
-	warn_of(comm, fields, rank, ns);
+	warn_of(comm, fields, rank, ns, "has not called it yet");
 }
 
 void tt_late_remind(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields)
@@ -65,5 +66,5 @@ void tt_late_remind(struct tutti_comm *comm, uint64_t seq, const struct tt_field
 		return;
 	comm->late_warned = ns;
 	for (i = 0; i < comm->nlate; i++)
-		warn_of(comm, fields, comm->late[i], ns);
+		warn_of(comm, fields, comm->late[i], ns, "had not called it when it was asked");
 }
