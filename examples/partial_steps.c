@@ -4,9 +4,9 @@
  * rank makes the same steps, one for each round. A rank for which results are not kept any more
  * takes over the model of the rank that is furthest ahead.
  *
- * For that each rank shows its model in a window: the number of its last round, and two slots. Slot
- * r % 2 has round r. It is written again after round r + 1 has been shown, so a slot is whole if
- * the number is the same before and after the slot was read.
+ * For that each rank shows its model in a window: a word, and two slots in turn. The word has the
+ * number of its last round and the slot that has it. That slot is written again only after the
+ * other one has been shown, so it is whole if the word is the same before and after it was read.
  */
 #include <errno.h>
 #include <stdatomic.h>
@@ -21,7 +21,8 @@
 struct partial_steps {
 	struct tutti_partial *partial;
 	struct tutti_win *win;
-	char *shown;	 /* _Atomic uint64_t round, then the slots */
+	char *shown;	 /* _Atomic uint64_t word, then the slots */
+	uint64_t at;	 /* the slot shown last */
 	double *fetched; /* a slot of another rank */
 	size_t slot;	 /* bytes: weights, then velocities */
 	uint64_t round;	 /* the last one whose result is in the weights */
@@ -45,11 +46,14 @@ static void copy_velocities(struct decentral *d, double *flat, int into)
 static void show(struct decentral *d)
 {
 	struct partial_steps *p = d->partial;
-	char *slot = p->shown + HEAD + (p->round & 1) * p->slot;
+	char *slot;
 
+	p->at ^= 1;
+	slot = p->shown + HEAD + p->at * p->slot;
 	memcpy(slot, d->weights, d->size * sizeof(double));
 	copy_velocities(d, (double *)(void *)slot + d->size, 1);
-	atomic_store_explicit((_Atomic uint64_t *)(void *)p->shown, p->round, memory_order_release);
+	atomic_store_explicit((_Atomic uint64_t *)(void *)p->shown, p->round << 1 | p->at,
+			      memory_order_release);
 }
 
 static int get(struct partial_steps *p, int rank, void *to, size_t len, uint64_t offset)
@@ -59,19 +63,19 @@ static int get(struct partial_steps *p, int rank, void *to, size_t len, uint64_t
 	return err ? err : tutti_win_flush(p->win, rank);
 }
 
-/* The rank that is furthest ahead, and its round. */
-static int find_ahead(struct decentral *d, int *rank, uint64_t *round)
+/* The rank that is furthest ahead, and its word. */
+static int find_ahead(struct decentral *d, int *rank, uint64_t *word)
 {
 	uint64_t its = 0;
 	int r, err = 0;
 
 	*rank = d->rank;
-	*round = d->partial->round;
+	*word = d->partial->round << 1;
 	for (r = 0; !err && r < d->nranks; r++) {
 		err = r == d->rank ? 0 : get(d->partial, r, &its, sizeof(its), 0);
-		if (!err && its > *round) {
+		if (!err && its >> 1 > *word >> 1) {
 			*rank = r;
-			*round = its;
+			*word = its;
 		}
 	}
 	return err;
@@ -80,25 +84,25 @@ static int find_ahead(struct decentral *d, int *rank, uint64_t *round)
 static int take_over(struct decentral *d)
 {
 	struct partial_steps *p = d->partial;
-	uint64_t round, after = 0;
+	uint64_t word, after = 0;
 	int rank, tries, err;
 
 	d->doing = "taking over a model";
 	for (tries = 0; tries < TRIES; tries++) {
-		err = find_ahead(d, &rank, &round);
+		err = find_ahead(d, &rank, &word);
 		if (!err && rank == d->rank)
 			return -ESTALE;
 		if (!err)
-			err = get(p, rank, p->fetched, p->slot, HEAD + (round & 1) * p->slot);
+			err = get(p, rank, p->fetched, p->slot, HEAD + (word & 1) * p->slot);
 		if (!err)
 			err = get(p, rank, &after, sizeof(after), 0);
 		if (err)
 			return err;
-		if (after != round)
+		if (after != word)
 			continue;
 		memcpy(d->weights, p->fetched, d->size * sizeof(double));
 		copy_velocities(d, p->fetched + d->size, 0);
-		p->round = round;
+		p->round = word >> 1;
 		return 0;
 	}
 	return -ESTALE;
