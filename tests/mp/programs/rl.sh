@@ -55,21 +55,28 @@ test_seed()
 		die "$(cat "$tmp/out")"
 }
 
-# killed SHAPE: one of three actors is killed after the first line; the others reach the goal
+# killed SHAPE: one of three actors is killed after the first line; the others reach the goal. The
+# rate is low, so that they need some time for that.
 killed()
 {
 	rm -rf "${tmp:?}/boot"
 	mkdir "$tmp/boot" || exit 1
 	for rank in 3 2 1 0; do
-		TUTTI_BOOT_DIR=$tmp/boot TUTTI_NRANKS=4 TUTTI_RANK=$rank "$TT_BUILD/rl" \
-			--shape "$1" --steps 600000 >"$tmp/out.$rank" 2>"$tmp/err.$rank" &
+		limit="timeout 120"
+		[ $rank != 2 ] || limit= # this process is the one to kill
+		TUTTI_BOOT_DIR=$tmp/boot TUTTI_NRANKS=4 TUTTI_RANK=$rank $limit "$TT_BUILD/rl" \
+			--shape "$1" --steps 3000000 --rate 0.0002 >"$tmp/out.$rank" 2>"$tmp/err.$rank" &
 		eval "pid$rank=\$!"
 	done
-	for _ in $(seq 1200); do
+	for _ in $(seq 3000); do
 		grep -q "^update" "$tmp/out.0" && break
-		sleep 0.05
+		sleep 0.02
 	done
 	# shellcheck disable=SC2154
+	grep -q "^update" "$tmp/out.0" || {
+		kill "$pid0" "$pid1" "$pid2" "$pid3"
+		die "it does not learn: $(cat "$tmp"/err.*)"
+	}
 	kill -9 "$pid2" || die "rank 2 has ended: $(cat "$tmp/err.2")"
 	wait "$pid2"
 	for pid in "$pid1" "$pid3" "$pid0"; do

@@ -293,6 +293,7 @@ static int killed_body(struct mp_job *job)
 	int i, from;
 
 	MP_OK(queue_create(job->world, sizeof(struct item), 2, &q));
+	mp_meet(job); /* all have it when rank 1 dies */
 	if (job->rank == 1)
 		TT_EXPECT(!pthread_create(&thread, NULL, die, job->arg));
 	for (i = 0; job->rank == 1; i++)
