@@ -17,9 +17,10 @@ from .context import _ByteArrays
 from .errors import ArgumentError
 
 
-def _vector(spec: Spec, writable: bool, count: int, datatype: Datatype) -> Memory:
+def _vector(spec: Spec, writable: bool, count: int, datatype: Datatype,
+            in_place: bool = False) -> Memory:
     data = memory(spec, writable)
-    if not data.in_place and (data.count != count or data.datatype != datatype):
+    if not (in_place and data.in_place) and (data.count != count or data.datatype != datatype):
         raise ArgumentError(f"a vector of {data.count} {data.datatype!r}; pass {count} "
                             f"{datatype!r}")
     return data
@@ -163,7 +164,7 @@ class Partial(_Handle):
 
     def Allreduce(self, sendbuf: Spec, recvbuf: Spec) -> Rounds:
         """Contribute; recvbuf: the sum of the results of rounds that this rank has not seen."""
-        send = _vector(sendbuf, False, self.count, self.datatype)
+        send = _vector(sendbuf, False, self.count, self.datatype, in_place=True)
         recv = _vector(recvbuf, True, self.count, self.datatype)
         bitmap, first, last = self._room()
         check(lib.partial_allreduce(self._pointer(), send.address, recv.address, bitmap,

@@ -45,6 +45,7 @@ def test_messages(world, index, dtype):
         tutti.Request.Startall([recv, send])
         tutti.Request.Waitall([recv, send])
     assert (there[index] == wanted).all()
+    there[index] = 0
     request = world.Isend(spec, after)
     world.Mprobe(before).Recv([there, Layout.of(part), start])
     request.Wait()

@@ -166,6 +166,9 @@ def test_more_requests(world):
         win.Iflush(after).Wait()
         win.Iflush().Wait()
         world.Barrier()
+        words = np.frombuffer(win.tomemory(), "i8")
+        assert words[24:28].tolist() == [0, 1, 2, 3] and words[8] == 0
+        del words
     with Win.Allocate(8, world, accumulate=True) as win:
         world.Barrier()
         old = np.empty(1, "i8")
