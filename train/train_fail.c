@@ -99,11 +99,15 @@ int tt_train_agree(struct tutti_comm *comm, const char *call, int err)
 
 int tt_train_join(struct tutti_comm *comm, const char *call, int err, struct tutti_comm **dup)
 {
-	int other = tutti_comm_dup(comm, dup);
+	struct tutti_error_info info = {.size = sizeof(info)};
+	int other;
 
+	if (err)
+		tutti_last_error(&info);
+	other = tutti_comm_dup(comm, dup);
 	if (other) {
 		*dup = NULL;
-		return err ? err : other;
+		return err ? tutti_set_last_error(err, info.text) : other;
 	}
 	err = tt_train_agree(*dup, call, err);
 	if (err) {

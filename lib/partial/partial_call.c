@@ -132,10 +132,10 @@ static int contribute(struct tutti_partial *p, const void *send)
 	int i = 0;
 	bool fits;
 
-	if (!vec)
+	if (!vec) {
 		tt_partial_step(p); /* tells the other ranks */
-	if (!vec)
 		return tt_partial_check(p);
+	}
 	memcpy(vec->data, send, p->bytes);
 	tt_wire_stats(p->comm->ctx->wire)->copied_bytes += p->bytes;
 	while (i < TT_PARTIAL_OFFERS && p->offer[i].vec && p->offer[i].number)
