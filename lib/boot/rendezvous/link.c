@@ -96,9 +96,12 @@ int tt_link_connect(const struct sockaddr *addr, socklen_t addr_len, enum tt_lin
 {
 	int fd = socket(addr->sa_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), err;
 	struct tt_link *l;
+	int on = 1;
 
 	if (fd < 0)
 		return -errno;
+	/* Or the local port, once closed, could not be listened on for a minute. */
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
 	l = link_new(fd, addr, self, ops, owner, deadline);
 	err = l ? 0 : -ENOMEM;
 	if (!err && connect(fd, addr, addr_len) && errno != EINPROGRESS && errno != EINTR)
@@ -211,6 +214,25 @@ static void send_proof(struct tt_link *link)
 		tt_auth_prove(&link->auth, link->self, link->server ? 'S' : 'C', out);
 }
 
+/*
+ * TCP connects a socket with itself when nothing listens at the address and its port was chosen as
+ * the local one. It is closed without a trace, since rank 0 wants to listen there.
+ */
+static bool reached_itself(int fd)
+{
+	struct linger at_once = {.l_onoff = 1};
+	struct sockaddr_storage here, there;
+	socklen_t here_len = sizeof(here), there_len = sizeof(there);
+
+	if (getsockname(fd, (struct sockaddr *)&here, &here_len) ||
+	    getpeername(fd, (struct sockaddr *)&there, &there_len))
+		return false; /* a broken connection: reading it will tell */
+	if (here_len != there_len || memcmp(&here, &there, here_len))
+		return false;
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof(at_once));
+	return true;
+}
+
 static void connected(struct tt_link *link)
 {
 	socklen_t len = sizeof(int);
@@ -218,6 +240,8 @@ static void connected(struct tt_link *link)
 
 	if (getsockopt(link->fd, SOL_SOCKET, SO_ERROR, &err, &len))
 		err = errno;
+	if (!err && reached_itself(link->fd))
+		err = ECONNREFUSED;
 	if (err) {
 		tt_link_kill(link, -err, "%s", strerror(err));
 		return;

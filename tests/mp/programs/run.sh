@@ -299,6 +299,29 @@ test_loopback_down()
 	done
 }
 
+# TCP gives a rank that waits for rank 0 the port of rank 0 as its own now and then (an even one, as
+# listeners get odd ones): the rank reaches itself, and must not keep rank 0 from the port.
+test_reached_itself()
+{
+	[ -x "$TT_BUILD/hello" ] || skip "examples/hello was not built"
+	unshare -n true 2>/dev/null ||
+		skip "no network namespace of its own: no rights, or no util-linux"
+	cat >"$tmp/few_ports" <<-'EOF'
+		ip link set lo up
+		echo 40000 40007 >/proc/sys/net/ipv4/ip_local_port_range
+		for port in 40000 40002 40004 40006; do
+			export TUTTI_STORE=127.0.0.1:$port TUTTI_NRANKS=2 TUTTI_INIT_TIMEOUT=30s
+			TUTTI_RANK=1 timeout 60 "$1" & late=$!
+			sleep 1.5
+			TUTTI_RANK=0 timeout 60 "$1" || exit
+			wait $late || exit
+		done
+	EOF
+	unshare -n sh "$tmp/few_ports" "$TT_BUILD/hello" >"$tmp/out" 2>&1
+	expect 0 $?
+	[ "$(grep -c 'the average is 0.5' "$tmp/out")" = 8 ] || die "$(cat "$tmp/out")"
+}
+
 # Limits that cannot do are said at once, before many processes are started.
 test_limits()
 {
@@ -696,11 +719,11 @@ test_unwritten()
 	unwritten "$TT_BUILD/tutti_perf" kernel -b 64 -e 64 -n 1
 }
 
-for t in environment store secret secret_hidden tags stdin status first refuse lost_early \
-	loopback_down limits grace nothing_left origin no_transport unwritten launcher_killed \
-	launcher_killed_shells signals signal_death timeout options lookup export wdir bind \
-	hostfile remote remote_mixed remote_failures remote_shell_dies replace replace_killed \
-	replace_status replace_remote replace_host_dies replace_dismissed; do
+for t in environment store secret secret_hidden tags stdin status first refuse \
+	lost_early loopback_down reached_itself limits grace nothing_left origin no_transport \
+	unwritten launcher_killed launcher_killed_shells signals signal_death timeout options \
+	lookup export wdir bind hostfile remote remote_mixed remote_failures remote_shell_dies \
+	replace replace_killed replace_status replace_remote replace_host_dies replace_dismissed; do
 	run $t test_$t
 done
 finish
