@@ -184,6 +184,23 @@ int bt_start(struct tt_boot_params *p, struct bt_seen *seen, struct tt_boot **bo
 	return tt_boot_start(p, &h, card, p->rank % 3 ? sizeof(card) : 0, boot);
 }
 
+/* The text of the last error. */
+static const char *why(void)
+{
+	static struct tutti_error_info info = {.size = sizeof(info)};
+
+	return tutti_last_error(&info) ? "no error" : info.text;
+}
+
+static int starts(struct tt_boot_params *p, struct bt_seen *seen, struct tt_boot **boot)
+{
+	int err = bt_start(p, seen, boot);
+
+	if (err)
+		fprintf(stderr, "rank %d of %d does not start: %s\n", p->rank, p->nranks, why());
+	return err;
+}
+
 int bt_rank_start_stop(int rank, int n, void *arg)
 {
 	struct bt_job *j = arg;
@@ -198,7 +215,7 @@ int bt_rank_start_stop(int rank, int n, void *arg)
 	p.heartbeat = 60000;
 	p.heartbeat_limit = 240000;
 	bt_seen_init(&seen);
-	TT_EXPECT(!bt_start(&p, &seen, &boot));
+	TT_EXPECT(!starts(&p, &seen, &boot));
 	TT_EXPECT(tt_boot_rank(boot) == rank && tt_boot_size(boot) == n);
 	TT_EXPECT(!check_cards(boot, n));
 	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(10000)));
