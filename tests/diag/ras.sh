@@ -277,16 +277,26 @@ test_watch_asked()
 	finish_job
 }
 
+# pictures N: waits until N of them are on the screen
+pictures()
+{
+	for i in $(seq 150); do
+		[ "$(grep -ac 'late: rank 2' "$tmp/screen")" -lt "$1" ] || return 0
+		sleep 0.1
+	done
+}
+
 # on_terminal KEYS [VARIABLE=VALUE...]: on one of 9 lines of 50 columns, until KEYS
 on_terminal()
 {
 	keys=$1
 	shift
+	: >"$tmp/screen"
 	{
-		sleep 1.2
+		pictures 4
 		printf "$keys"
 		sleep 0.5
-	} | env TERM=xterm "$@" timeout 20 script -qec "stty rows 9 cols 50
+	} | env TERM=xterm "$@" timeout 30 script -qfec "stty rows 9 cols 50
 		'$TT_BUILD/tutti_ras' -p $pid0 --watch=0.2; echo; echo status \$?; stty -a" \
 		"$tmp/screen" >/dev/null
 	tr -d '\r' <"$tmp/screen" >"$tmp/look"
