@@ -3,13 +3,16 @@
 #include "tests/test.h"
 
 #include <CUnit/TestRun.h>
+#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -162,6 +165,33 @@ int tt_run_ranks(int n, tt_rank_fn *fn, void *arg, int timeout_ms, unsigned expe
 			usleep(1000);
 	}
 	return count_failures(n, status, hung, expect_killed);
+}
+
+static bool port_is_free(int port)
+{
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+	bool is_free;
+
+	in.sin_port = htons((uint16_t)port);
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on)); /* as tutti does */
+	is_free = !bind(fd, (struct sockaddr *)&in, sizeof(in)) && !listen(fd, 1);
+	close(fd);
+	return is_free;
+}
+
+int tt_free_port(void)
+{
+	static unsigned n;
+	unsigned i;
+	int port;
+
+	for (i = 0; i < 20000; i++) {
+		port = 10000 + (int)(((unsigned)getpid() * 37 + n++) % 20000);
+		if (port_is_free(port))
+			return port;
+	}
+	return 0;
 }
 
 int tt_open_fds(void)

@@ -58,6 +58,11 @@ void tt_expect_failed(const char *cond, const char *file, int line);
 typedef int tt_rank_fn(int rank, int nranks, void *arg);
 int tt_run_ranks(int n, tt_rank_fn *fn, void *arg, int timeout_ms, unsigned expect_killed);
 
+/*
+ * A loopback port that was free a moment ago, none of those that the system gives to sockets which
+ * ask for no special one.
+ */
+int tt_free_port(void);
 /* Files that this process has open: to see that none is left behind. */
 int tt_open_fds(void);
 /* Bytes of memory that this process has. */

@@ -2,13 +2,9 @@
 /* Shared by the tests of lib/boot; see boot_help.h. */
 #include "tests/unit/boot_help.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "lib/base/clock.h"
 #include "lib/base/error.h"
@@ -17,19 +13,6 @@
 void *bt_shared(size_t size)
 {
 	return mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-}
-
-int bt_free_port(void)
-{
-	struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
-	socklen_t len = sizeof(in);
-
-	if (bind(fd, (struct sockaddr *)&in, sizeof(in)) ||
-	    getsockname(fd, (struct sockaddr *)&in, &len))
-		in.sin_port = 0;
-	close(fd);
-	return ntohs(in.sin_port);
 }
 
 struct tt_boot_params bt_params(int rank, int n, int port)
@@ -137,7 +120,7 @@ struct bt_job *bt_job_new(void)
 {
 	struct bt_job *j = bt_shared(sizeof(*j));
 
-	j->port = bt_free_port();
+	j->port = tt_free_port();
 	j->victim = -1;
 	return j;
 }

@@ -37,8 +37,6 @@ struct bt_job {
 
 /* Anonymous shared memory, zeroed: for ranks that are forked later. */
 void *bt_shared(size_t size);
-/* A loopback port that was free a moment ago. */
-int bt_free_port(void);
 /* Parameters of rank of n, store at 127.0.0.1:port, a secret, 20 s to start. */
 struct tt_boot_params bt_params(int rank, int n, int port);
 void bt_seen_init(struct bt_seen *seen);

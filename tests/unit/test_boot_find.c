@@ -581,7 +581,7 @@ static void test_directory(void)
 	strcpy(s->dir, "/tmp/tutti-test-XXXXXX");
 	TT_REQUIRE(mkdtemp(s->dir) != NULL);
 	TT_CHECK(!tt_run_ranks(3, rank_dir, s, BOUND_MS, 0));
-	stale_file(s->dir, bt_free_port()); /* no process there */
+	stale_file(s->dir, tt_free_port()); /* no process there */
 	TT_CHECK(!tt_run_ranks(3, rank_dir, s, BOUND_MS, 0));
 	TT_REQUIRE(!tt_addr_numeric("127.0.0.1", 0, &addr) && !tt_addr_listen(&addr, &fd));
 	stale_file(s->dir, tt_addr_port((struct sockaddr *)&addr.sa)); /* a silent stranger */
@@ -647,7 +647,7 @@ static int rank_torch(int rank, int n, void *arg)
 
 static void test_torchrun_meets(void)
 {
-	int port = bt_free_port();
+	int port = tt_free_port();
 
 	TT_CHECK(!tt_run_ranks(3, rank_torch, &port, BOUND_MS, 0));
 }

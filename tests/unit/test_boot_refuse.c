@@ -44,10 +44,10 @@ static void test_missing_ranks_are_named(void)
 
 	TT_CHECK(!tt_run_ranks(8, bt_rank_start_stop, j, BT_BOUND_MS, 0));
 	j->limit = 500 + 5 * (int64_t)((tt_now_ns() - t0) / TT_MS);
-	j->port = bt_free_port();
+	j->port = tt_free_port();
 	j->victim = 0;
 	TT_CHECK(!tt_run_ranks(8, rank_missing, j, BT_BOUND_MS, 0));
-	j->port = bt_free_port();
+	j->port = tt_free_port();
 	j->victim = 4;
 	TT_CHECK(!tt_run_ranks(8, rank_missing, j, BT_BOUND_MS, 0));
 	munmap(j, sizeof(*j));
@@ -82,7 +82,7 @@ static void test_rank_0_is_late(void)
 
 	TT_CHECK(!tt_run_ranks(2, bt_rank_start_stop, j, BT_BOUND_MS, 0));
 	j->limit = 2000 + 5 * (int64_t)((tt_now_ns() - t0) / TT_MS);
-	j->port = bt_free_port();
+	j->port = tt_free_port();
 	TT_CHECK(!tt_run_ranks(2, rank_zero_late, j, BT_BOUND_MS, 0));
 	munmap(j, sizeof(*j));
 }
@@ -123,7 +123,7 @@ static void test_wrong_ranks(void)
 	size_t i;
 
 	for (i = 0; i < sizeof(fns) / sizeof(fns[0]); i++) {
-		j->port = bt_free_port();
+		j->port = tt_free_port();
 		TT_CHECK(!tt_run_ranks(4, fns[i], j, BT_BOUND_MS, 0));
 	}
 	munmap(j, sizeof(*j));
@@ -261,7 +261,7 @@ static void test_lost_before_join(void)
 
 	for (j->victim = 0; j->victim <= 2; j->victim += 2) {
 		j->here = 0;
-		j->port = bt_free_port();
+		j->port = tt_free_port();
 		TT_CHECK(!tt_run_ranks(4, rank_lost_early, j, BT_BOUND_MS, 1u << j->victim));
 	}
 	munmap(j, sizeof(*j));
@@ -293,7 +293,7 @@ static void test_refuses(void)
 	struct bt_job *j = bt_job_new();
 
 	for (j->victim = 0; j->victim < 3; j->victim++) {
-		j->port = bt_free_port();
+		j->port = tt_free_port();
 		TT_CHECK(!tt_run_ranks(3, rank_refuses, j, BT_BOUND_MS, 0));
 	}
 	munmap(j, sizeof(*j));
@@ -344,7 +344,7 @@ static void test_few_files(void)
 
 static void test_unreachable_store(void)
 {
-	struct tt_boot_params p = bt_params(1, 2, bt_free_port());
+	struct tt_boot_params p = bt_params(1, 2, tt_free_port());
 	int fds = tt_open_fds();
 	char store[128];
 
@@ -357,7 +357,7 @@ static void test_unreachable_store(void)
 
 static void test_impossible_rank(void)
 {
-	struct tt_boot_params p = bt_params(9, 4, bt_free_port());
+	struct tt_boot_params p = bt_params(9, 4, tt_free_port());
 
 	TT_CHECK(!bt_expect_failure(&p, -EINVAL, "rank 9 of 4"));
 }
@@ -431,7 +431,7 @@ static void test_no_memory(void)
 #endif
 	for (j->victim = 0; j->victim < 2 && j->saw != 2; j->victim++) {
 		j->saw = 0;
-		j->port = bt_free_port();
+		j->port = tt_free_port();
 		TT_CHECK(!tt_run_ranks(2, rank_no_memory, j, BT_BOUND_MS, 0));
 	}
 	if (j->saw == 2) {

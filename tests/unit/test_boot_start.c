@@ -19,7 +19,7 @@ static void test_start_stop(void)
 	size_t i;
 
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		j->port = bt_free_port();
+		j->port = tt_free_port();
 		TT_CHECK(!tt_run_ranks(sizes[i], bt_rank_start_stop, j, BT_BOUND_MS, 0));
 	}
 	munmap(j, sizeof(*j));
@@ -69,7 +69,7 @@ static void test_messages(void)
 	size_t i;
 
 	for (i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
-		j->port = bt_free_port();
+		j->port = tt_free_port();
 		TT_CHECK(!tt_run_ranks(sizes[i], rank_messages, j, BT_BOUND_MS, 0));
 	}
 	munmap(j, sizeof(*j));

@@ -4,11 +4,8 @@
 
 #include "tests/mp/job.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdio.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 static int works(struct mp_job *job)
@@ -43,31 +40,13 @@ static void directory(void)
 			 .env = "TUTTI_BOOT_DIR=%d RANK=%r WORLD_SIZE=%n"));
 }
 
-/* A free port; another process may take it before the job does, so the caller tries again. */
-static int free_port(void)
-{
-	struct sockaddr_in a = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
-	socklen_t len = sizeof(a);
-
-	if (bind(fd, (struct sockaddr *)&a, sizeof(a)) ||
-	    getsockname(fd, (struct sockaddr *)&a, &len))
-		a.sin_port = 0;
-	close(fd);
-	return ntohs(a.sin_port);
-}
-
 static void by_port(const char *format)
 {
 	char env[256];
-	int try, failed = 1;
 
-	for (try = 0; failed && try < 3; try++) {
-		/* the format holds one number, the port; %% survives for mp_run */
-		snprintf(env, sizeof(env), format, free_port());
-		failed = MP_RUN(.n = 4, .way = MP_ENV, .fn = works, .env = env);
-	}
-	TT_CHECK(!failed);
+	/* the format holds one number, the port; %% survives for mp_run */
+	snprintf(env, sizeof(env), format, tt_free_port());
+	TT_CHECK(!MP_RUN(.n = 4, .way = MP_ENV, .fn = works, .env = env));
 }
 
 static void torchrun(void)
