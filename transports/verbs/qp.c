@@ -52,7 +52,7 @@ static int no_queue_pair(const struct vb_rail *rail, int err)
 int vb_qp_probe(struct vb_rail *rail, int most)
 {
 	struct ibv_qp *qp;
-	int err, has;
+	int err = EINVAL, has;
 
 	/* The device says how many bytes it takes inline only by refusing. */
 	for (; most >= 0; most = vb_inline_below(most)) {
