@@ -260,6 +260,14 @@ static int read_newest(struct tutti_ps_table *t, void *values, uint64_t *version
 	return err;
 }
 
+/* Pulls that the progress thread ends, and tutti_ps_last_read, use the counter too. */
+static void count_retry(struct tutti_ps_table *t)
+{
+	tt_wire_lock(t->ps->comm->ctx->wire);
+	t->last.retries++;
+	tt_wire_unlock(t->ps->comm->ctx->wire);
+}
+
 int tt_ps_pull_version(struct tutti_ps_table *t, void *values, uint64_t *version)
 {
 	int64_t limit = t->ps->comm->ctx->env.timeout.number;
@@ -267,7 +275,7 @@ int tt_ps_pull_version(struct tutti_ps_table *t, void *values, uint64_t *version
 	int err = tt_ps_check_calls(t->ps);
 
 	while (!err && (err = read_newest(t, values, version)) == -EAGAIN) {
-		t->last.retries++;
+		count_retry(t);
 		err = tt_passed(due) ? tt_fail(-ETIMEDOUT,
 					       "ps_pull_version of table '%s': each version was "
 					       "overwritten while it was read, for %lld ms "
