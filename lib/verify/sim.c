@@ -27,6 +27,7 @@ struct sim {
 	struct sim_lane *lanes;
 	uint32_t nlanes, running;
 	int *lanes_left; /* by plan: lanes that have not ended */
+	int ended;	 /* plans without such lanes */
 	struct tt_op *tmp;
 	int err;
 	struct tt_sim_result result;
@@ -274,7 +275,7 @@ static void next_round(struct sim *s, uint32_t l, double now)
 	s->running--;
 	if (--s->lanes_left[s->net.mirror ? 0 : lane->rank])
 		return;
-	if (!s->result.last || now < s->result.first)
+	if (!s->ended++ || now < s->result.first)
 		s->result.first = now;
 	if (now > s->result.last)
 		s->result.last = now;
@@ -463,8 +464,8 @@ int tt_sim_recurrence(const struct tt_alg *alg, const struct tt_plan_args *args,
 {
 	struct tt_plan_args a = *args;
 	struct tt_sim_result one, worst = {0};
-	int err,
-		group = model->ranks_per_host * (model->hosts_per_leaf ? model->hosts_per_leaf : 1);
+	int64_t group;
+	int err;
 
 	if (model->straggler >= 0 || model->jitter > 0 || model->oversub > 1 ||
 	    model->ranks_per_host > model->rails || model->cores)
@@ -477,8 +478,9 @@ int tt_sim_recurrence(const struct tt_alg *alg, const struct tt_plan_args *args,
 		return tt_fail(-EOPNOTSUPP,
 			       "%s has counts per rank: there is no recurrence over rounds",
 			       tt_coll_name(a.coll));
-	if (group > a.nranks)
-		group = a.nranks;
+	group = (int64_t)model->ranks_per_host *
+		(model->hosts_per_leaf ? model->hosts_per_leaf : 1);
+	group = group < a.nranks ? group : a.nranks;
 	for (a.rank = 0; a.rank < group; a.rank++) {
 		err = recur_rank(alg, &a, model, &one);
 		if (err)

@@ -367,6 +367,27 @@ static void test_stopped(void)
 	TT_CHECK(strstr(tt_fail_text(-EDEADLK), "1 messages are left") != NULL);
 }
 
+/* Ranks 0 and 1 have nothing to do, and are ready at once. */
+static void emit_idle(struct tt_builder *b)
+{
+	tt_lane(b, 0);
+	if (tt_builder_args(b)->rank == 2)
+		tt_send(b, 3, TT_RECVBUF(0), 4);
+	if (tt_builder_args(b)->rank == 3)
+		tt_recv(b, 2, TT_RECVBUF(0), 4);
+}
+
+static void test_idle(void)
+{
+	static const struct tt_alg idle = {TT_COLL_ALLREDUCE, "idle", emit_idle, NULL, NULL};
+	struct tt_plan_args a = args_of(TT_COLL_ALLREDUCE, 4, 10);
+	struct tt_model m = plain();
+	struct tt_sim_result r;
+
+	TT_REQUIRE(tt_sim(&idle, &a, &m, &r) == 0);
+	TT_CHECK(near(r.first, 0) && near(r.last, ALPHA + 4 * BETA));
+}
+
 /* Every algorithm comes to its end, at any number of ranks. */
 static void test_all(void)
 {
@@ -408,6 +429,7 @@ static const struct tt_test tests[] = {
 	{"recurrence", test_recurrence},
 	{"no_recurrence", test_no_recurrence},
 	{"stopped", test_stopped},
+	{"idle", test_idle},
 	{"all", test_all},
 	{NULL, NULL},
 };
