@@ -112,6 +112,14 @@ test_no_gnuplot()
 	[ "$(awk '$1 != "#"' "$tmp/out" | wc -l)" = 9 ] || die "$(cat "$tmp/out")"
 }
 
+# A step that is longer than any number goes to the largest size.
+test_far_step()
+{
+	rows=$(timeout 60 ./tutti_sim -n 2 -b 32768G -e 61440G -f 1e6 -a recursive_doubling \
+		--chunk 65536G --lanes 1 | awk '$1 != "#" { print $2 / 2 ^ 30 }')
+	[ "$(echo $rows)" = "32768 61440" ] || die "$(echo "$rows" | head -n 4)"
+}
+
 test_check()
 {
 	./tutti_sim -n 1024 -b 4K -a ring --check
@@ -258,6 +266,7 @@ run counts test_counts
 run linear test_linear
 run logarithmic test_logarithmic
 run recurrence test_recurrence
+run far_step test_far_step
 run codec test_codec
 run files test_files
 run plot test_plot

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Simulates every combination of number of ranks, size and algorithm. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -286,13 +287,13 @@ int sim_fastest(const struct options *opt, const char *only, int nranks, double 
 /* The value after v, at most max, which is never skipped; 0 after max. */
 static size_t next(size_t v, size_t max, double by)
 {
-	size_t n = (size_t)((double)v * by);
+	double n = floor((double)v * by);
 
 	if (v >= max)
 		return 0;
-	if (n <= v)
-		n = v + 1;
-	return n > max ? max : n;
+	if (n >= (double)max)
+		return max;
+	return n > (double)v ? (size_t)n : v + 1;
 }
 
 int sim_run(const struct options *opt, struct points *points)
