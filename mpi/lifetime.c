@@ -51,9 +51,23 @@ static void check_mpi(void)
 	exit(1);
 }
 
+/* Whether a value is true at all ranks. */
+static bool all_of(bool mine)
+{
+	int can = mine, least = 0;
+
+	return !tm_real.Allreduce(&can, &least, 1, MPI_INT, MPI_MIN, tm_job.own) && least;
+}
+
+/* Whether this rank has come to gather(), and there learnt that another rank has failed before. */
+static bool gathered, refused;
+
 static int gather(const void *send, void *recv, size_t len, void *arg)
 {
-	return tm_real.Allgather(send, (int)len, MPI_BYTE, recv, (int)len, MPI_BYTE, tm_job.own);
+	gathered = true;
+	refused = !all_of(true);
+	return refused ||
+	       tm_real.Allgather(send, (int)len, MPI_BYTE, recv, (int)len, MPI_BYTE, tm_job.own);
 }
 
 /* More ranks than cores on this host. */
@@ -78,46 +92,59 @@ static bool packs_plainly(void)
 	       position == sizeof(in) && !memcmp(in, out, sizeof(in));
 }
 
-static int join(void)
+/* NULL, or why this rank cannot; of a rank that fails because of another one: "". */
+static const char *join(void)
 {
+	static char why[640];
+	struct tutti_error_info info = {.size = sizeof(info)};
 	struct tutti_config config = {.size = sizeof(config),
 				      .nranks = tm_job.size,
 				      .rank = tm_job.rank,
 				      .allgather = gather,
 				      .timeout_ms = SET_UP_MS};
+	int err;
 
 	/* A rank that is late is normal in MPI. */
 	if (!getenv("TUTTI_LOG"))
 		config.log_level = TUTTI_LOG_ERROR;
-	return tutti_init(&config, &tm_job.ctx);
+	err = tutti_init(&config, &tm_job.ctx);
+	if (!gathered) /* the other ranks wait in gather() */
+		all_of(false);
+	if (!err)
+		return NULL;
+	snprintf(why, sizeof(why), "tutti_init failed: rank %d: %s", tm_job.rank,
+		 tutti_last_error(&info) ? tutti_strerror(err) : info.text);
+	return refused ? "" : why;
 }
 
-/* Whether a value is true at all ranks. */
-static bool all_of(bool mine)
+/* Whether all ranks can: why is NULL. The first rank that cannot, and has a reason, reports it. */
+static bool all_can(const char *why)
 {
-	int can = mine, least = 0;
+	int mine[2] = {!why, why && *why ? tm_job.rank : tm_job.size}, least[2] = {0, 0};
 
-	return !tm_real.Allreduce(&can, &least, 1, MPI_INT, MPI_MIN, tm_job.own) && least;
+	if (tm_real.Allreduce(mine, least, 2, MPI_INT, MPI_MIN, tm_job.own))
+		return false;
+	if (why && *why && least[1] == tm_job.rank)
+		fprintf(stderr, "tutti_mpi: %s; the MPI makes all calls\n", why);
+	return least[0];
 }
 
 /* Collective over all ranks, which have agreed to take calls. */
 static bool start(void)
 {
+	const char *why;
 	int err, class;
 
 	tm_types_start();
 	tm_job.crowded = is_crowded();
 	err = PMPI_Comm_group(tm_job.own, &tm_job.group) || PMPI_Add_error_class(&class) ||
 	      PMPI_Add_error_code(class, &tm_job.error) || tm_comms_start() || !packs_plainly();
-	if (!all_of(!err))
+	if (!all_can(err ? "the MPI lacks an error code, an attribute or a plain MPI_Pack" : NULL))
 		return false;
-	err = join();
-	if (err && tm_job.rank == 0)
-		fprintf(stderr, "tutti_mpi: tutti_init failed: %s; the MPI makes all calls\n",
-			tutti_strerror(err));
-	if (all_of(!err))
+	why = join();
+	if (all_can(why))
 		return true;
-	if (!err)
+	if (!why)
 		tutti_finalize(tm_job.ctx);
 	return false;
 }
@@ -131,11 +158,10 @@ static void after_init(void)
 	PMPI_Comm_size(tm_job.own, &tm_job.size);
 	if (tm_job.rank == 0)
 		tm_settings_read(&tm_job.settings);
-	if (tm_job.size < 2 ||
-	    tm_real.Bcast(&tm_job.settings, sizeof(tm_job.settings), MPI_BYTE, 0, tm_job.own))
+	if (tm_real.Bcast(&tm_job.settings, sizeof(tm_job.settings), MPI_BYTE, 0, tm_job.own))
 		return;
 	tm_counting = tm_job.settings.summary;
-	tm_job.on = tm_job.settings.valid && start();
+	tm_job.on = tm_job.size > 1 && tm_job.settings.valid && start();
 }
 
 static void before_finalize(void)

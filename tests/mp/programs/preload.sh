@@ -193,6 +193,15 @@ refused() {
 	TUTTI_TRANSPORT=nonsense passes "$1" 2 hang
 	grep -q 'tutti_mpi: tutti_init failed: .*; the MPI makes all calls' "$tmp/out" ||
 		die "no report"
+	# one rank fails before the others wait for it
+	# shellcheck disable=SC2016
+	under "$1" "$1" 3 sh -c \
+		'[ "${PMI_RANK:-$OMPI_COMM_WORLD_RANK}" != 1 ] || export TUTTI_LANES=nonsense
+		exec "$0" hang' "$tmp/colls.$1" || die "status $?"
+	grep -q '^case hang passed' "$tmp/out" || die "did not pass"
+	grep -q 'tutti_mpi: tutti_init failed: rank 1: .*TUTTI_LANES=nonsense.*; the MPI makes' \
+		"$tmp/out" || die "no report of rank 1"
+	[ "$(grep -c 'the MPI makes all calls' "$tmp/out")" = 1 ] || die "several reports"
 	other=mpich
 	[ "$1" = openmpi ] || other=openmpi
 	[ -e .libs/libtutti_mpi_$other.so ] || return 0
