@@ -24,7 +24,7 @@ static struct tm_comm *all;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static _Atomic uint64_t epoch = 1;
 static atomic_int live;
-static atomic_int tags;
+static atomic_uint tags;
 static int keyval = MPI_KEYVAL_INVALID;
 
 static _Thread_local __attribute__((tls_model("initial-exec"))) struct {
@@ -110,7 +110,7 @@ static struct tutti_comm *make(MPI_Comm comm, int rank, int size)
 	/* All members see that alike; those outside may be without this library. */
 	if (outside)
 		return NULL;
-	config.tag = rank ? INT_MAX : atomic_fetch_add(&tags, 1) % TAGS;
+	config.tag = rank ? INT_MAX : (int)(atomic_fetch_add(&tags, 1) % TAGS);
 	if (agree(comm, ranks && atomic_load(&live) < MOST, &config.tag)) {
 		config.ranks = ranks;
 		err = tutti_comm_create_group(tutti_world(tm_job.ctx), &config, &made);

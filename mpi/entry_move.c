@@ -24,7 +24,7 @@ static int tm_Barrier(MPI_Comm comm)
 	struct tutti_call call = {.coll = TUTTI_COLL_BARRIER};
 	struct tm_comm *c = tm_comm_of(comm);
 
-	if (!tm_takes(c, TM_BARRIER, 0))
+	if (!tm_takes_any(c, TM_BARRIER))
 		return tm_real.Barrier(comm);
 	return tm_run(c, TM_BARRIER, &call);
 }
@@ -35,14 +35,14 @@ static int tm_Bcast(void *buf, int count, MPI_Datatype datatype, int root, MPI_C
 	struct tutti_call call = {.coll = TUTTI_COLL_BCAST, .root = root};
 	struct tm_comm *c = tm_comm_of(comm);
 	struct tm_side side;
-	int err;
+	int err, end;
 
 	if (!c->tutti) {
 		tm_passed(TM_BCAST, TM_COMM);
 		return tm_real.Bcast(buf, count, datatype, root, comm);
 	}
 	tm_side_init(&side, buf, 1, count, datatype);
-	if (root < 0 || root >= c->size || !take(c, TM_BCAST, &side))
+	if (!tm_has_root(c, TM_BCAST, root) || !take(c, TM_BCAST, &side))
 		return tm_real.Bcast(buf, count, datatype, root, comm);
 	err = tm_side_begin(&side, c->rank == root, comm);
 	if (err) {
@@ -53,8 +53,8 @@ static int tm_Bcast(void *buf, int count, MPI_Datatype datatype, int root, MPI_C
 	call.count = tm_side_block(&side);
 	call.datatype = TUTTI_UINT8;
 	err = tm_run(c, TM_BCAST, &call);
-	tm_side_end(&side, !err && c->rank != root, comm);
-	return err;
+	end = tm_side_end(&side, !err && c->rank != root, comm);
+	return err ? err : end;
 }
 TM_ENTRY(Bcast, (void *buf, int count, MPI_Datatype datatype, int root, MPI_Comm comm),
 	 (buf, count, datatype, root, comm))
@@ -67,10 +67,12 @@ static int tm_Gather(const void *sendbuf, int scount, MPI_Datatype stype, void *
 	bool is_root = c->rank == root, in_place = is_root && sendbuf == MPI_IN_PLACE;
 	struct tm_side send, recv, *own = in_place ? &recv : &send;
 
-	if (!c->tutti || root < 0 || root >= c->size) {
+	if (!c->tutti) {
 		tm_passed(TM_GATHER, TM_COMM);
 		goto pass;
 	}
+	if (!tm_has_root(c, TM_GATHER, root))
+		goto pass;
 	if (is_root)
 		tm_side_init(&recv, recvbuf, c->size, rcount, rtype);
 	if (!in_place)
@@ -97,10 +99,12 @@ static int tm_Scatter(const void *sendbuf, int scount, MPI_Datatype stype, void 
 	bool is_root = c->rank == root, in_place = is_root && recvbuf == MPI_IN_PLACE;
 	struct tm_side send, recv, *own = in_place ? &send : &recv;
 
-	if (!c->tutti || root < 0 || root >= c->size) {
+	if (!c->tutti) {
 		tm_passed(TM_SCATTER, TM_COMM);
 		goto pass;
 	}
+	if (!tm_has_root(c, TM_SCATTER, root))
+		goto pass;
 	if (is_root)
 		tm_side_init(&send, sendbuf, c->size, scount, stype);
 	if (!in_place)

@@ -56,7 +56,7 @@ static int tm_Reduce(const void *sendbuf, void *recvbuf, int count, MPI_Datatype
 	struct tutti_call call = {.coll = TUTTI_COLL_REDUCE, .root = root};
 	struct tm_comm *c = take(TM_REDUCE, sendbuf, recvbuf, count, datatype, op, comm, &call);
 
-	if (!c || root < 0 || root >= c->size)
+	if (!c || !tm_has_root(c, TM_REDUCE, root))
 		return tm_real.Reduce(sendbuf, recvbuf, count, datatype, op, root, comm);
 	if (c->rank != root)
 		call.recvbuf = NULL;

@@ -5,16 +5,6 @@
  */
 #include "mpi/preload.h"
 
-static bool take(const struct tm_comm *c, enum tm_coll coll)
-{
-	const struct tm_range *range = &tm_job.settings.take[coll];
-
-	if (c->tutti && range->min <= range->max)
-		return true;
-	tm_passed(coll, c->tutti ? TM_SIZE : TM_COMM);
-	return false;
-}
-
 static void init(struct tm_side *s, const void *buf, int n, const int *counts, const int *displs,
 		 MPI_Datatype type)
 {
@@ -32,7 +22,7 @@ static int tm_Gatherv(const void *sendbuf, int scount, MPI_Datatype stype, void 
 	bool is_root = c->rank == root, in_place = is_root && sendbuf == MPI_IN_PLACE;
 	struct tm_side send, recv;
 
-	if (!take(c, TM_GATHERV) || root < 0 || root >= c->size)
+	if (!tm_takes_any(c, TM_GATHERV) || !tm_has_root(c, TM_GATHERV, root))
 		return tm_real.Gatherv(sendbuf, scount, stype, recvbuf, rcounts, displs, rtype,
 				       root, comm);
 	if (is_root)
@@ -58,7 +48,7 @@ static int tm_Scatterv(const void *sendbuf, const int *scounts, const int *displ
 	bool is_root = c->rank == root, in_place = is_root && recvbuf == MPI_IN_PLACE;
 	struct tm_side send, recv;
 
-	if (!take(c, TM_SCATTERV) || root < 0 || root >= c->size)
+	if (!tm_takes_any(c, TM_SCATTERV) || !tm_has_root(c, TM_SCATTERV, root))
 		return tm_real.Scatterv(sendbuf, scounts, displs, stype, recvbuf, rcount, rtype,
 					root, comm);
 	if (is_root)
@@ -143,7 +133,7 @@ static int tm_Alltoallv(const void *sendbuf, const int *scounts, const int *sdis
 	bool in_place = sendbuf == MPI_IN_PLACE;
 	struct tm_side send, recv;
 
-	if (!take(c, TM_ALLTOALLV))
+	if (!tm_takes_any(c, TM_ALLTOALLV))
 		return tm_real.Alltoallv(sendbuf, scounts, sdispls, stype, recvbuf, rcounts,
 					 rdispls, rtype, comm);
 	init(&recv, recvbuf, c->size, rcounts, rdispls, rtype);

@@ -173,6 +173,26 @@ static inline bool tm_takes(const struct tm_comm *c, enum tm_coll coll, uint64_t
 	return false;
 }
 
+/* The same of a call whose bytes do not count: they differ between ranks, or there are none. */
+static inline bool tm_takes_any(const struct tm_comm *c, enum tm_coll coll)
+{
+	const struct tm_range *take = &tm_job.settings.take[coll];
+
+	if (take->min <= take->max && c->tutti)
+		return true;
+	tm_passed(coll, c->tutti ? TM_SIZE : TM_COMM);
+	return false;
+}
+
+/* Whether the call has a root; others pass on. The communicator must be set up. */
+static inline bool tm_has_root(const struct tm_comm *c, enum tm_coll coll, int root)
+{
+	if (root >= 0 && root < c->size)
+		return true;
+	tm_passed(coll, TM_KIND);
+	return false;
+}
+
 /*
  * Defines an entry: MPI_NAME, and for Open MPI, whose Fortran functions call those of the profiling
  * interface, PMPI_NAME. tm_NAME has the same parameters.

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which calls are taken over: a table of sizes for each collective, or TUTTI_MPI_TAKE. */
 #include <ctype.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,20 +57,27 @@ static const struct tm_range defaults[TM_NUM_COLLS] = {
 #endif
 };
 
-/* A number with K, M or G; NULL if it is none. */
+/* A number with K, M or G; NULL if it is none, or does not fit. */
 static const char *read_size(const char *p, uint64_t *value)
 {
 	static const char suffixes[] = "KMG";
 	const char *suffix;
 	char *end;
+	int shift;
 
 	if (!isdigit((unsigned char)*p))
 		return NULL;
+	errno = 0;
 	*value = strtoull(p, &end, 10);
+	if (errno)
+		return NULL;
 	suffix = *end ? strchr(suffixes, toupper((unsigned char)*end)) : NULL;
 	if (!suffix)
 		return end;
-	*value <<= 10 * (suffix - suffixes + 1);
+	shift = 10 * (int)(suffix - suffixes + 1);
+	if (*value > UINT64_MAX >> shift)
+		return NULL;
+	*value <<= shift;
 	return end + 1;
 }
 
@@ -88,7 +96,7 @@ static bool read_item(const char *p, const char *end, struct tm_range *take)
 		q++;
 		if (q != end)
 			q = read_size(q, &range.max);
-		if (q != end)
+		if (q != end || range.min > range.max)
 			return false;
 	}
 	for (i = 0; i < TM_NUM_COLLS; i++)

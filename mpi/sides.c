@@ -10,11 +10,13 @@
 
 #include "mpi/preload.h"
 
+#define PIECE (64 << 10) /* bytes of a MPI_Pack, whose lengths are int; or one element */
+
 void tm_side_init(struct tm_side *s, const void *buf, int n, int count, MPI_Datatype type)
 {
 	const struct tm_type *known = tm_type_of(type);
+	MPI_Count size = 0;
 	MPI_Aint lb;
-	int size = 0;
 
 	memset(s, 0, offsetof(struct tm_side, few));
 	s->buf = buf;
@@ -27,7 +29,7 @@ void tm_side_init(struct tm_side *s, const void *buf, int n, int count, MPI_Data
 		s->plain = true;
 		return;
 	}
-	s->err = PMPI_Type_size(type, &size);
+	s->err = PMPI_Type_size_x(type, &size);
 	if (!s->err)
 		s->err = PMPI_Type_get_extent(type, &lb, &s->extent);
 	s->size = size < 0 ? 0 : (size_t)size;
@@ -61,24 +63,32 @@ static size_t total(const struct tm_side *s)
 	return sum;
 }
 
+static int convert_piece(struct tm_side *s, bool pack, char *block, int count, char *packed,
+			 MPI_Comm comm)
+{
+	size_t len = (size_t)count * s->size;
+	int position = 0;
+
+	if (len > INT_MAX)
+		return MPI_ERR_TYPE;
+	return pack ? PMPI_Pack(block, count, s->type, packed, (int)len, &position, comm)
+		    : PMPI_Unpack(packed, (int)len, &position, block, count, s->type, comm);
+}
+
 /* Packs into, or unpacks from, the blocks of the program's buffer. */
 static int convert(struct tm_side *s, bool pack, MPI_Comm comm)
 {
-	char *at = s->packed;
-	int i, position, err = MPI_SUCCESS;
+	int most = s->size < PIECE ? PIECE / (int)(s->size + !s->size) : 1, i, k, n;
+	char *packed = s->packed;
+	int err = MPI_SUCCESS;
 
-	for (i = 0; i < s->n && !err; i++) {
-		size_t len = (size_t)count_of(s, i) * s->size;
-
-		position = 0;
-		if (len && pack)
-			err = PMPI_Pack(block_at(s, i), count_of(s, i), s->type, at, (int)len,
-					&position, comm);
-		else if (len)
-			err = PMPI_Unpack(at, (int)len, &position, block_at(s, i), count_of(s, i),
-					  s->type, comm);
-		at += len;
-	}
+	for (i = 0; i < s->n && s->size; i++)
+		for (k = 0; k < count_of(s, i) && !err; k += n) {
+			n = count_of(s, i) - k < most ? count_of(s, i) - k : most;
+			err = convert_piece(s, pack, block_at(s, i) + k * s->extent, n, packed,
+					    comm);
+			packed += (size_t)n * s->size;
+		}
 	return err;
 }
 
@@ -131,8 +141,13 @@ int tm_side_end(struct tm_side *s, bool received, MPI_Comm comm)
 /* Blocks of one length are the call's. */
 static int check(const struct tm_side *s, size_t block)
 {
+	int i;
+
 	if (s->err)
 		return s->err;
+	for (i = 0; s->counts && i < s->n; i++)
+		if (s->counts[i] < 0)
+			return MPI_ERR_COUNT;
 	return s->counts || tm_side_block(s) == block ? MPI_SUCCESS : MPI_ERR_COUNT;
 }
 

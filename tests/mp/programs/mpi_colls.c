@@ -179,6 +179,50 @@ static void errors(void)
 	EXPECT(out == size);
 }
 
+/* A copy of the world that returns errors. */
+static MPI_Comm returning(void)
+{
+	MPI_Comm comm;
+
+	MPI_Comm_dup(MPI_COMM_WORLD, &comm);
+	MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+	EXPECT(!MPI_Barrier(comm));
+	return comm;
+}
+
+/* Only the root of a gatherv knows that a count is wrong. */
+static void negative_count(void)
+{
+	int *counts = calloc(3 * (size_t)size, sizeof(*counts)), *displs = counts + size, class;
+	MPI_Comm comm = returning();
+
+	EXPECT(counts);
+	counts[0] = 1;
+	counts[size - 1] = -1;
+	MPI_Error_class(
+		MPI_Gatherv(&rank, !rank, MPI_INT, displs + size, counts, displs, MPI_INT, 0, comm),
+		&class);
+	EXPECT(rank || class == MPI_ERR_COUNT);
+	MPI_Comm_free(&comm);
+	free(counts);
+}
+
+/* A rank that cannot unpack what it has received says so. */
+static void uncommitted(void)
+{
+	int values[4] = {1, 2, 3, 4};
+	MPI_Comm comm = returning();
+	MPI_Datatype gaps;
+
+	MPI_Type_vector(2, 1, 2, MPI_INT, &gaps);
+	if (rank)
+		EXPECT(MPI_Bcast(values, 1, gaps, 0, comm));
+	else
+		EXPECT(!MPI_Bcast(values, 2, MPI_INT, 0, comm));
+	MPI_Type_free(&gaps);
+	MPI_Comm_free(&comm);
+}
+
 /* A call that tutti refuses at rank 0 fails at all ranks, which do not wait for ever. */
 static void alone(void)
 {
@@ -202,6 +246,8 @@ static void alone(void)
 	       rank); /* the others may be done before */
 	MPI_Comm_free(&comm);
 	free(counts);
+	negative_count();
+	uncommitted();
 }
 
 static int handled;

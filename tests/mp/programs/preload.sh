@@ -181,7 +181,13 @@ take() {
 	counted allreduce "2 0 2 4"
 	TUTTI_MPI_TAKE=none passes "$1" 2 passed
 	counted allreduce "0 2 2 4"
-	for bad in allreduc allreduce=4 allreduce=x- allreduce=1-2x bcast,,scan all= bcast,; do
+	TUTTI_MPI_TAKE=all=8K- passes "$1" 2 hang
+	counted allreduce "0 10 0 0"
+	counted barrier "2 0 0 0" # whatever the lengths
+	TUTTI_MPI_TAKE=all passes "$1" 1 comms
+	counted allreduce "0 0 0 60" # one rank takes nothing, and is counted
+	for bad in allreduc allreduce=4 allreduce=x- allreduce=1-2x bcast,,scan all= bcast, \
+		allreduce=8-4 allreduce=99999999999999999999- allreduce=0-99999999999G; do
 		TUTTI_MPI_TAKE=$bad passes "$1" 2 hang
 		grep -q "TUTTI_MPI_TAKE: '.*' is not NAME" "$tmp/out" || die "$bad: no report"
 		counted allreduce "0 0 0 10"
