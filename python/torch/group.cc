@@ -91,13 +91,19 @@ const at::Tensor &only(const Tensors &tensors)
 	return tensors[0];
 }
 
+/* The memory has the values, and is no view that negates or conjugates them. */
+bool plain(const at::Tensor &tensor)
+{
+	return !tensor.is_conj() && !tensor.is_neg();
+}
+
 /* The tensors lie one after the other in memory; an empty one among others may lie nowhere. */
 bool adjacent(const Tensors &tensors)
 {
 	const char *at = nullptr;
 
 	for (const at::Tensor &tensor : tensors) {
-		if (tensors.size() > 1 && !tensor.numel())
+		if (!plain(tensor) || (tensors.size() > 1 && !tensor.numel()))
 			return false;
 		if (!tensor.is_contiguous() || (at && tensor.data_ptr() != at))
 			return false;
@@ -106,17 +112,28 @@ bool adjacent(const Tensors &tensors)
 	return true;
 }
 
+void check_type(const at::Tensor &tensor, const at::Tensor &other)
+{
+	check_tensor(tensor);
+	if (tensor.scalar_type() != other.scalar_type())
+		throw std::runtime_error("tutti: tensors differ in type");
+}
+
+void check_block(const at::Tensor &block, const at::Tensor &first)
+{
+	check_tensor(block);
+	if (block.scalar_type() != first.scalar_type() || block.numel() != first.numel())
+		throw std::runtime_error("tutti: tensors differ in type or size");
+}
+
 /* All must be as first, which may be of another shape. */
 void check_blocks(const Tensors &blocks, const at::Tensor &first, size_t ranks)
 {
 	if (blocks.size() != ranks)
 		throw std::runtime_error("tutti: " + std::to_string(blocks.size()) +
 					 " tensors for " + std::to_string(ranks) + " ranks");
-	for (const at::Tensor &block : blocks) {
-		check_tensor(block);
-		if (block.scalar_type() != first.scalar_type() || block.numel() != first.numel())
-			throw std::runtime_error("tutti: tensors differ in type or size");
-	}
+	for (const at::Tensor &block : blocks)
+		check_block(block, first);
 }
 
 at::Tensor joined(const Tensors &tensors)
@@ -151,8 +168,8 @@ public:
 	ProcessGroupTutti(std::shared_ptr<Job> job, struct tutti_comm *comm, bool owned, int rank,
 			  int size)
 		: c10d::ProcessGroup(rank, size), job_(std::move(job)), comm_(comm),
-		  shared_(comm, [job = job_.get(), owned](struct tutti_comm *comm) {
-			  if (owned && job->ours())
+		  shared_(comm, [life = job_->life(), owned](struct tutti_comm *comm) {
+			  if (owned && life->ours())
 				  tutti_comm_free(comm);
 		  })
 	{
@@ -255,6 +272,8 @@ public:
 		for (Tensors &of_rank : outputs) {
 			if (of_rank.size() != inputs.size())
 				throw std::runtime_error("tutti: lists of tensors differ in length");
+			for (size_t i = 0; i < inputs.size(); i++)
+				check_block(of_rank[i], inputs[i]);
 			all.insert(all.end(), of_rank.begin(), of_rank.end());
 		}
 		if (outputs.size() != (size_t)getSize())
@@ -320,7 +339,7 @@ public:
 		Step step(*this, c10d::OpType::ALLTOALL_BASE, TUTTI_COLL_ALLTOALLV, opts.timeout);
 		std::vector<size_t> sent = counts(input, input_splits);
 		std::vector<size_t> received = counts(output, output_splits);
-		check_tensor(output);
+		check_type(output, input);
 		step.input(input);
 		step.result(output, false);
 		return step.start_alltoallv(sent, received);
@@ -336,6 +355,7 @@ public:
 			received.push_back((size_t)tensor.numel());
 		if (sent.size() != (size_t)getSize() || received.size() != sent.size())
 			throw std::runtime_error("tutti: all-to-all needs a tensor for each rank");
+		check_type(outputs[0], inputs[0]);
 		step.inputs(inputs);
 		step.results(outputs, false);
 		return step.start_alltoallv(sent, received);
@@ -402,7 +422,7 @@ private:
 		void input(const at::Tensor &tensor)
 		{
 			check_tensor(tensor);
-			at::Tensor whole = tensor.contiguous();
+			at::Tensor whole = tensor.contiguous().resolve_conj().resolve_neg();
 			operation->used.push_back(whole);
 			call.datatype = datatype_of(whole);
 			call.sendbuf = whole.data_ptr();
@@ -412,6 +432,8 @@ private:
 		{
 			if (tensors.empty())
 				throw std::runtime_error("tutti: a list of tensors is empty");
+			for (const at::Tensor &tensor : tensors)
+				check_type(tensor, tensors[0]);
 			if (!adjacent(tensors))
 				return input(joined(tensors));
 			input(tensors[0]);
@@ -429,11 +451,8 @@ private:
 		{
 			at::Tensor whole = tensors.at(0);
 
-			for (const at::Tensor &tensor : tensors) {
-				check_tensor(tensor);
-				if (tensor.scalar_type() != whole.scalar_type())
-					throw std::runtime_error("tutti: tensors differ in type");
-			}
+			for (const at::Tensor &tensor : tensors)
+				check_type(tensor, whole);
 			operation->outputs = tensors;
 			if (!adjacent(tensors)) {
 				whole = in ? joined(tensors) : at::empty({total(tensors)},
@@ -470,6 +489,7 @@ private:
 		{
 			return c10::make_intrusive<TuttiWork>(group.job_, operation, group.getRank(), type);
 		}
+		at::NoGradGuard no_grad; /* copies are no part of a gradient */
 		ProcessGroupTutti &group;
 		c10d::OpType type;
 		std::shared_ptr<Operation> operation;
@@ -503,7 +523,9 @@ private:
 	std::vector<size_t> counts(const at::Tensor &tensor, const std::vector<int64_t> &splits) const
 	{
 		std::vector<size_t> made;
-		int64_t rows = tensor.dim() ? tensor.size(0) : 0, size = getSize(), sum = 0;
+		if (!tensor.dim())
+			throw std::runtime_error("tutti: all-to-all of a tensor without dimensions");
+		int64_t rows = tensor.size(0), size = getSize(), sum = 0;
 		int64_t row = rows ? tensor.numel() / rows : 0;
 
 		if (splits.empty() && rows % size)
@@ -511,6 +533,8 @@ private:
 						 std::to_string(size) + " ranks; pass split sizes");
 		for (int64_t i = 0; i < size && (splits.empty() || (size_t)i < splits.size()); i++) {
 			int64_t rows_here = splits.empty() ? rows / size : splits[(size_t)i];
+			if (rows_here < 0)
+				throw std::runtime_error("tutti: a split size is negative");
 			sum += rows_here;
 			made.push_back((size_t)(rows_here * row));
 		}

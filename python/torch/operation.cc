@@ -79,6 +79,7 @@ void Operation::end(int code)
 	if (code < 0)
 		error = std::make_exception_ptr(std::runtime_error(error_text(code, comm.get())));
 	try {
+		at::NoGradGuard no_grad; /* of this thread, which may be a completer's */
 		if (!error && after)
 			after();
 	} catch (...) {
@@ -174,19 +175,19 @@ void Completer::add(std::shared_ptr<Operation> operation)
 
 void Completer::stop()
 {
-	std::vector<std::thread> threads;
-
-	do {
+	for (;;) { /* callbacks may need further threads */
+		std::vector<std::thread> threads;
 		{
 			std::lock_guard<std::mutex> lock(lock_);
 			stopping_ = true;
 			threads.swap(threads_);
 			wake_.notify_all();
 		}
+		if (threads.empty())
+			return;
 		for (std::thread &thread : threads)
 			thread.join();
-		threads.clear();
-	} while (!threads_.empty()); /* callbacks have needed further ones */
+	}
 }
 
 void Completer::run()
@@ -266,7 +267,7 @@ Job::~Job()
 	if (_Py_IsFinalizing())
 		abandon();
 	/* Completers call functions of Python when futures end. */
-	if (ours() && PyGILState_Check())
+	if (life_->ours() && PyGILState_Check())
 		python = PyEval_SaveThread();
 	finish();
 	if (python)
@@ -281,27 +282,23 @@ void Job::dispose(Job *job)
 		delete job;
 }
 
-bool Job::ours() const
-{
-	return getpid() == process_ && !ended_;
-}
-
 void Job::abandon()
 {
-	if (!ours())
+	if (!life_->ours())
 		return;
-	ended_ = true;
+	std::lock_guard<std::mutex> lock(lock_);
+	life_->ended = true;
 }
 
 void Job::finish()
 {
-	if (!ours())
+	if (!life_->ours())
 		return;
 	for (Completer *completer : completers())
 		completer->stop();
 	{
 		std::lock_guard<std::mutex> lock(lock_);
-		ended_ = true;
+		life_->ended = true;
 	}
 	for (Completer *completer : completers()) {
 		completer->stop(); /* an operation may have come in the meantime */
@@ -313,8 +310,10 @@ void Job::finish()
 std::vector<Completer *> Job::completers()
 {
 	std::lock_guard<std::mutex> lock(lock_);
-	std::vector<Completer *> all = {messages_};
+	std::vector<Completer *> all;
 
+	if (messages_)
+		all.push_back(messages_);
 	for (const auto &of_comm : collectives_)
 		all.push_back(of_comm.second);
 	return all;
@@ -322,14 +321,14 @@ std::vector<Completer *> Job::completers()
 
 void Job::complete(const std::shared_ptr<Operation> &operation)
 {
-	if (getpid() != process_)
+	if (getpid() != life_->process)
 		return; /* the lock may be another thread's, of the parent */
 	std::lock_guard<std::mutex> lock(lock_);
-	if (ended_)
+	if (life_->ended)
 		return;
 	Completer *&found = operation->message ? messages_ : collectives_[operation->comm.get()];
 	if (!found)
-		found = new Completer(false);
+		found = new Completer(operation->message);
 	found->add(operation);
 }
 

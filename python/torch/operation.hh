@@ -95,6 +95,17 @@ private:
 	std::vector<std::thread> threads_;
 };
 
+/* Of a job: whether its context can be used. Communicators ask when the job may be deleted. */
+struct Life {
+	const pid_t process = getpid();
+	std::atomic<bool> ended{false};
+
+	bool ours() const
+	{
+		return getpid() == process && !ended;
+	}
+};
+
 /* A context of this process, as long as a process group uses it. */
 class Job {
 public:
@@ -107,19 +118,21 @@ public:
 	/* Leave the job, once; a forked child does not, nor after abandon. */
 	void finish();
 	void abandon();
-	bool ours() const;
+	std::shared_ptr<const Life> life() const
+	{
+		return life_;
+	}
 
 	struct tutti_context *context = nullptr;
 
 private:
 	std::vector<Completer *> completers();
 
-	const pid_t process_ = getpid();
-	std::atomic<bool> ended_{false};
+	const std::shared_ptr<Life> life_ = std::make_shared<Life>();
 	std::mutex lock_; /* also orders complete before the end of finish */
 	/* Not freed while their threads may use them: in a forked child, and after abandon. */
 	std::map<struct tutti_comm *, Completer *> collectives_; /* no group waits for another */
-	Completer *messages_ = new Completer(true);
+	Completer *messages_ = nullptr;
 };
 
 class TuttiWork : public c10d::Work {

@@ -153,6 +153,17 @@ def case_strided():
     outputs = [torch.zeros(6, 6).t()[1] for _ in range(size)]
     dist.all_gather(outputs, data(rank, 6))
     assert all(map(torch.equal, outputs, everyone(6)))
+    leaf = torch.empty_strided((4, 3), (1, 4)).fill_(rank).requires_grad_()
+    dist.broadcast(leaf, 0)  # a parameter that is not contiguous
+    same(leaf.detach(), torch.zeros(4, 3))
+    dist.broadcast(leaf, 0, async_op=True).get_future().wait()  # in a thread of its own
+    # views that conjugate or negate what is in memory
+    values = torch.tensor([1 + 2j, 3 - 1j])
+    for view, wanted in ((values.conj(), [1 - 2j, 3 + 1j]), (values[:1].conj().imag, [-2.0])):
+        wanted = torch.tensor(wanted, dtype=view.dtype)
+        tensor = view if rank == 0 else torch.zeros_like(wanted)
+        dist.broadcast(tensor, 0)
+        same(tensor.clone(), wanted)
 
 
 def case_messages():
@@ -382,6 +393,7 @@ def case_loader():
 def case_errors():
     """Errors carry tutti's text; the group goes on after refused arguments."""
     rank, size = dist.get_rank(), dist.get_world_size()
+    group = dist.distributed_c10d._get_default_group()
     for call, text in (
             (lambda: dist.all_reduce(torch.zeros(3).to_sparse()), "dense"),
             (lambda: dist.all_gather([torch.zeros(2)] * size, torch.zeros(3)), "differ"),
@@ -391,7 +403,17 @@ def case_errors():
             (lambda: dist.all_reduce_multigpu([torch.zeros(2)] * 2), "2 tensors on one device"),
             (lambda: dist.broadcast(torch.zeros(3, dtype=torch.complex32), 0), "cannot travel"),
             (lambda: dist.all_to_all_single(torch.zeros(size + 1), torch.zeros(size + 1),
-                                            [1] * size, [1] * size), "split sizes")):
+                                            [1] * size, [1] * size), "split sizes"),
+            (lambda: dist.all_to_all_single(torch.zeros(size), torch.zeros(size),
+                                            [-1] + [1] * (size - 2) + [3], [1] * size),
+             "negative"),
+            (lambda: dist.all_to_all_single(torch.tensor(1.0), torch.tensor(1.0)), "dimensions"),
+            (lambda: group.alltoall_base(torch.zeros(size, dtype=torch.float64),
+                                         torch.zeros(size), [], []), "differ in type"),
+            (lambda: group.alltoall([torch.zeros(1, dtype=torch.float64)] * size,
+                                    [torch.zeros(1)] * size), "differ in type"),
+            (lambda: group.allgather_coalesced([[torch.zeros(1)]] * size, [torch.zeros(9)]),
+             "differ in type or size")):
         try:
             call()
         except (RuntimeError, ValueError) as error:
@@ -401,7 +423,7 @@ def case_errors():
     tensor = data(rank, 10)
     dist.all_reduce(tensor)
     same(tensor, sum(everyone(10)))
-    dist.distributed_c10d._get_default_group().monitored_barrier()
+    group.monitored_barrier()
     group = dist.new_group()
     if size > 1:
         try:
