@@ -23,7 +23,7 @@ struct tt_boot_params bt_params(int rank, int n, int port)
 		.local_rank = rank,
 		.listen_fd = -1,
 		.have_secret = true,
-		.init_timeout = 20000,
+		.init_timeout = 120000,
 		.heartbeat = 200,
 		.heartbeat_limit = 10000,
 		.origin = "test",

@@ -27,12 +27,12 @@ static int rank_missing(int rank, int n, void *arg)
 
 	if (rank == 2 || rank == 5)
 		return 0;
-	p.init_timeout = rank == j->victim ? j->limit : 20000; /* one deadline ends all */
+	p.init_timeout = rank == j->victim ? j->limit : 120000; /* one deadline ends all */
 	bt_seen_init(&seen);
 	TT_EXPECT(bt_start(&p, &seen, &boot) == -TUTTI_EBOOT);
 	TT_EXPECT(bt_error_has("rank 2, 5 of 8 did not join within"));
 	TT_EXPECT(!boot);
-	TT_EXPECT(tt_now_ns() - t0 < 15 * TT_SEC);
+	TT_EXPECT(tt_now_ns() - t0 < 60 * TT_SEC);
 	return 0;
 }
 
@@ -134,7 +134,7 @@ static int rank_secret(int rank, int n, void *arg)
 	struct bt_job *j = arg;
 	struct tt_boot_params p = bt_params(rank, n, j->port);
 
-	p.init_timeout = rank ? 20000 : 1500;
+	p.init_timeout = rank ? 120000 : 1500;
 	if (rank == 2)
 		p.secret[5] ^= 1;
 	TT_EXPECT(!bt_expect_failure(&p, rank == 2 ? -TUTTI_EAUTH : -TUTTI_EBOOT,
@@ -186,7 +186,7 @@ static int rank_junk(int rank, int n, void *arg)
 		BT_WAIT(j->here, 10000);
 	}
 	TT_EXPECT(!bt_rank_start_stop(rank, n, arg));
-	TT_EXPECT(tt_now_ns() - t0 < 12 * TT_SEC);
+	TT_EXPECT(tt_now_ns() - t0 < 60 * TT_SEC);
 	for (i = 0; rank == 1 && i < 100; i++)
 		close(fds[i]);
 	return 0;
@@ -251,7 +251,7 @@ static int rank_lost_early(int rank, int n, void *arg)
 	TT_EXPECT(tt_boot_join(boot, NULL, "x", 1) == -TUTTI_EBOOT);
 	TT_EXPECT(bt_error_has(victim));
 	TT_EXPECT(!j->victim || bt_error_has("ended before it joined"));
-	TT_EXPECT(tt_now_ns() - t0 < 20 * TT_SEC);
+	TT_EXPECT(tt_now_ns() - t0 < 60 * TT_SEC);
 	return 0;
 }
 
@@ -416,7 +416,7 @@ static int rank_no_memory(int rank, int n, void *arg)
 	if (bt_start(&p, &seen, &boot) == -EINTR)
 		return 0; /* a limit has no effect here */
 	TT_EXPECT(bt_error_has(text) && bt_error_has("; raise 'ulimit -v'"));
-	TT_EXPECT(tt_now_ns() - t0 < 15 * TT_SEC);
+	TT_EXPECT(tt_now_ns() - t0 < 60 * TT_SEC);
 	return 0;
 }
 
