@@ -27,7 +27,7 @@ asan_tests="tests/unit/* tests/plan/test_check tests/plan/test_choose tests/plan
 	tests/conform/conform_shm tests/conform/conform_ofi_tcp tests/conform/conform_fault_shm
 	tests/conform/conform_fault_ofi_tcp tests/mp/*/test_[!bc]* tests/mp/coll/test_colls
 	tests/mp/coll/test_codec_* tests/mp/coll/test_factors
-	tests/mp/coll/test_power_sgd tests/fault/test_partial_deaths
+	tests/mp/coll/test_power_sgd* tests/fault/test_partial_deaths
 	tests/mp/comm/test_comm tests/mp/comm/test_core
 	tests/diag/test_flight tests/fault/test_nth tests/fault/test_strangers"
 tsan_tests="tests/unit/test_lock tests/unit/test_boot_[!f]* tests/unit/test_mem tests/unit/test_self

@@ -21,6 +21,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/coll/test_push_sum \
 	tests/mp/coll/test_auto_codec \
 	tests/mp/coll/test_power_sgd \
+	tests/mp/coll/test_power_sgd_failures \
 	tests/mp/coll/test_partial \
 	tests/mp/coll/test_concurrent \
 	tests/mp/coll/test_options \
@@ -111,8 +112,12 @@ tests_mp_coll_test_codec_failures_SOURCES = tests/mp/coll/test_codec_failures.c 
 tests_mp_coll_test_codec_failures_LDADD = libttmp.la
 tests_mp_coll_test_partial_SOURCES = tests/mp/coll/test_partial.c
 tests_mp_coll_test_partial_LDADD = libttmp.la
-tests_mp_coll_test_power_sgd_SOURCES = tests/mp/coll/test_power_sgd.c
+tests_mp_coll_test_power_sgd_SOURCES = tests/mp/coll/test_power_sgd.c \
+	tests/mp/coll/power_sgd.h
 tests_mp_coll_test_power_sgd_LDADD = libttmp.la -lm
+tests_mp_coll_test_power_sgd_failures_SOURCES = tests/mp/coll/test_power_sgd_failures.c \
+	tests/mp/coll/power_sgd.h
+tests_mp_coll_test_power_sgd_failures_LDADD = libttmp.la -lm
 tests_mp_coll_test_factors_SOURCES = tests/mp/coll/test_factors.c
 tests_mp_coll_test_factors_LDADD = libttmp.la -lm
 tests_mp_coll_test_neighbor_hier_SOURCES = tests/mp/coll/test_neighbor_hier.c

@@ -439,6 +439,7 @@ factors()
 {
 	program tests/mp/coll/test_factors verbs
 	program tests/mp/coll/test_power_sgd verbs
+	program tests/mp/coll/test_power_sgd_failures verbs
 }
 collectives_tiny() { program tests/mp/coll/test_coll verbs_tiny; }
 random_programs() { program tests/mp/coll/test_random verbs; }
