@@ -50,6 +50,14 @@ static int check_request(const char *call, struct tutti_request **request)
 	return request ? 0 : tt_fail(-EINVAL, "%s: request is NULL", call);
 }
 
+/* A buffer of count elements. */
+static int check_buffer(const char *call, const char *which, const void *buf, size_t count)
+{
+	if (!count || (buf && buf != TUTTI_IN_PLACE))
+		return 0;
+	return tt_fail(-EINVAL, "%s: %s is %s", call, which, buf ? "TUTTI_IN_PLACE" : "NULL");
+}
+
 static int check_range(const char *call, const struct tutti_ps_table *t, const void *buf,
 		       size_t offset, size_t count, enum tutti_datatype type)
 {
@@ -62,7 +70,7 @@ static int check_range(const char *call, const struct tutti_ps_table *t, const v
 	if (count > t->count || offset > t->count - count)
 		return tt_fail(-ERANGE, "%s: elements %zu to %zu are outside table '%s' of %llu",
 			       call, offset, offset + count, t->name, (unsigned long long)t->count);
-	return !count || buf ? 0 : tt_fail(-EINVAL, "%s: the buffer is NULL", call);
+	return check_buffer(call, "the buffer", buf, count);
 }
 
 int tutti_ps_ipull(struct tutti_ps_table *table, void *buf, size_t offset, size_t count,
@@ -106,8 +114,8 @@ int tutti_ps_push_pull(struct tutti_ps_table *table, const void *update, void *v
 {
 	int err = check_range("tutti_ps_push_pull", table, update, offset, count, datatype);
 
-	if (!err && count && !values)
-		err = tt_fail(-EINVAL, "tutti_ps_push_pull: values is NULL");
+	if (!err)
+		err = check_buffer("tutti_ps_push_pull", "values", values, count);
 	return err ? err : tt_ps_push_pull(table, update, values, offset, count, "ps_push_pull");
 }
 
@@ -202,9 +210,8 @@ static int check_rows(const char *call, const struct tutti_ps_table *t, const ui
 		return err;
 	if (n > UINT32_MAX)
 		return tt_fail(-EINVAL, "%s: %zu keys are too many for one call", call, n);
-	if (n && (!keys || !buf))
-		return tt_fail(-EINVAL, "%s: %s is NULL", call, keys ? "the buffer" : "keys");
-	return 0;
+	err = check_buffer(call, "keys", keys, n);
+	return err ? err : check_buffer(call, "the buffer", buf, n);
 }
 
 int tutti_ps_ipull_rows(struct tutti_ps_table *table, const uint64_t *keys, size_t n, void *buf,

@@ -93,6 +93,11 @@ static int calls_refused(struct mp_job *job, struct tutti_ps *ps, struct tutti_p
 	MP_ERR(tutti_ps_push(t, v, 0, 10, TUTTI_FLOAT64), -EINVAL);
 	MP_SAID("float32, not float64");
 	MP_ERR(tutti_ps_pull(t, NULL, 0, 10, TUTTI_FLOAT32), -EINVAL);
+	MP_ERR(tutti_ps_pull(t, TUTTI_IN_PLACE, 0, 10, TUTTI_FLOAT32), -EINVAL);
+	MP_ERR(tutti_ps_push(t, TUTTI_IN_PLACE, 0, 10, TUTTI_FLOAT32), -EINVAL);
+	MP_ERR(tutti_ps_push_pull(t, v, TUTTI_IN_PLACE, 0, 10, TUTTI_FLOAT32), -EINVAL);
+	MP_ERR(tutti_ps_set(t, TUTTI_IN_PLACE, 100, TUTTI_FLOAT32), -EINVAL);
+	MP_ERR(tutti_ps_push_rows(rows, &key, 1, TUTTI_IN_PLACE, TUTTI_FLOAT32), -EINVAL);
 	MP_ERR(tutti_ps_ipull(t, v, 0, 10, TUTTI_FLOAT32, NULL), -EINVAL);
 	MP_ERR(tutti_ps_ipush(rows, v, 0, 10, TUTTI_FLOAT32, &req), -EINVAL);
 	MP_ERR(tutti_ps_pull_rows(t, &key, 1, v, TUTTI_FLOAT32), -EINVAL);
