@@ -342,6 +342,29 @@ test_watch_terminal()
 	finish_job
 }
 
+# One more than a rank serves is refused and says why; it is served as soon as another one ends.
+test_many()
+{
+	begin sleepy 2
+	watchers=
+	until ! "$TT_BUILD/tutti_ras" -i 0 -p "$pid0" >"$tmp/look" 2>&1; do
+		"$TT_BUILD/tutti_ras" -f -i 600 -p "$pid0" >"$tmp/watcher" 2>&1 &
+		watchers="$watchers $!"
+	done
+	refused=$(cat "$tmp/look")
+	kill $watchers 2>/dev/null # some may have been refused, too
+	while kill -0 $launcher 2>/dev/null &&
+		! "$TT_BUILD/tutti_ras" -i 0 -p "$pid0" >"$tmp/look" 2>&1; do
+		sleep 0.1
+	done
+	expect '^job [0-9a-f]{32}: 4 ranks$'
+	finish_job
+	n=$(echo $watchers | wc -w)
+	[ "$n" -ge 16 ] || die "refused after $n others: $refused"
+	echo "$refused" | grep -q '; a rank serves at most 16 tutti_ras at a time$' ||
+		die "$refused"
+}
+
 test_options()
 {
 	says "does not go with" "$TT_BUILD/tutti_ras" --watch --json
@@ -354,7 +377,7 @@ test_options()
 }
 
 for t in late rates stopped ending without_0 strangers watch_late watch_stopped watch_asked \
-	watch_terminal options; do
+	watch_terminal many options; do
 	run $t test_$t
 done
 finish

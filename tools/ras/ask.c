@@ -183,8 +183,13 @@ int client_open(struct client *c, const struct door *door)
 		err = -EPERM;
 	if (err)
 		return give_up(c, "rank %d, process %d: %s", door->rank, door->pid, strerror(-err));
-	if (run(c, tt_deadline_ms(OPEN_MS)))
+	if (run(c, tt_deadline_ms(OPEN_MS))) {
+		len = strlen(c->why);
+		if (c->link->err == -ECONNRESET)
+			snprintf(c->why + len, sizeof(c->why) - len,
+				 "; a rank serves at most %d tutti_ras at a time", TT_RAS_CLIENTS);
 		return 1;
+	}
 	return c->ready ? 0 : no_answer(c);
 }
 
