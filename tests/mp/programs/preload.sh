@@ -153,7 +153,9 @@ threads() {
 }
 
 errors() {
-	passes "$1" 2 errors
+	TUTTI_MPI_TAKE=all TUTTI_MPI_SUMMARY=1 passes "$1" 2 errors
+	counted bcast "0 0 4 0"
+	counted allreduce "2 0 2 0"
 }
 
 alone() {
