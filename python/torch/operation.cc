@@ -40,7 +40,7 @@ bool Operation::test()
 	if (!lock.owns_lock())
 		return false;
 	code = tutti_test(&request, &ended);
-	if (code >= 0 && !ended)
+	if (request)
 		return false;
 	end(code);
 	lock.unlock();
@@ -48,11 +48,12 @@ bool Operation::test()
 	return true;
 }
 
-bool Operation::wait(int64_t ms)
+bool Operation::wait(int64_t ms, std::string *why)
 {
 	using std::chrono::milliseconds;
 	auto until = std::chrono::steady_clock::now() + milliseconds(ms);
 	std::unique_lock<std::timed_mutex> lock(running_, std::defer_lock);
+	int code;
 
 	if (done)
 		return true;
@@ -67,8 +68,16 @@ bool Operation::wait(int64_t ms)
 		int64_t left_ms = std::chrono::duration_cast<milliseconds>(left).count();
 		tutti_request_set_timeout(request, (int)std::min<int64_t>(
 						       std::max<int64_t>(left_ms, 1), INT_MAX));
+	} else if (message) {
+		tutti_request_set_timeout(request, 0); /* an earlier wait may have had a limit */
 	}
-	end(tutti_wait(&request));
+	code = tutti_wait(&request);
+	if (request) { /* the sender writes to the tensors, which must live until it has ended */
+		if (why)
+			*why = error_text(code, comm.get());
+		return false;
+	}
+	end(code);
 	lock.unlock();
 	complete_future();
 	return true;
@@ -86,9 +95,6 @@ void Operation::end(int code)
 		error = std::current_exception();
 	}
 	after = nullptr;
-	if (request) /* a receive that has matched, and whose deadline has passed */
-		tutti_request_free(request);
-	request = nullptr;
 	done = true;
 }
 
@@ -371,8 +377,11 @@ std::vector<at::Tensor> TuttiWork::result()
 
 bool TuttiWork::wait(std::chrono::milliseconds timeout)
 {
-	if (!operation_->wait(timeout.count()))
-		throw std::runtime_error("tutti: the operation has not ended in " +
+	std::string why;
+
+	if (!operation_->wait(timeout.count(), &why))
+		throw std::runtime_error(!why.empty() ? why :
+					 "tutti: the operation has not ended in " +
 					 std::to_string(timeout.count()) +
 					 " ms; another thread still waits for it");
 	if (operation_->error)

@@ -37,8 +37,11 @@ class Operation {
 public:
 	/* False if it is still under way, or another thread waits for it. */
 	bool test();
-	/* False if ms milliseconds pass while another thread waits for it; 0: no limit. */
-	bool wait(int64_t ms);
+	/*
+	 * False if it is still under way after ms milliseconds, 0: no limit: another thread waits
+	 * for it, or it is a receive whose message still arrives, and *why says so.
+	 */
+	bool wait(int64_t ms, std::string *why = nullptr);
 	c10::intrusive_ptr<c10::ivalue::Future> future();
 
 	std::shared_ptr<struct tutti_comm> comm;

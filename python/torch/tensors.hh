@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Tensors of PyTorch as the buffers of a call: datatypes, operators, checks, and copies where memory
- * is not as libtutti takes it.
+ * Tensors of PyTorch as the buffers of a call: datatypes, operators, checks, and copies where
+ * memory is not as libtutti takes it.
  */
 #pragma once
 

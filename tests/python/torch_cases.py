@@ -190,6 +190,29 @@ def case_messages():
         same(future.wait()[0], data(before, n))
 
 
+def case_overdue():
+    """A receive whose message has begun to come goes on after its deadline."""
+    store, overdue = dist.distributed_c10d._get_default_store(), False
+    if dist.get_rank() == 1:
+        work = dist.isend(data(1, 1 << 22), 0)
+        dist.send(torch.ones(1), 0, tag=1)
+        store.wait(["overdue"])  # without any progress of the first message
+        work.wait()
+    elif dist.get_rank() == 0:
+        tensor = torch.zeros(1 << 22)
+        work = dist.irecv(tensor, 1)
+        dist.recv(torch.zeros(1), 1, tag=1)  # so the first message has matched
+        try:
+            work.wait(timedelta(milliseconds=1))
+        except RuntimeError as error:
+            assert "timed out" in str(error), error
+            overdue = True
+        store.set("overdue", "1")
+        work.wait()
+        same(tensor, data(1, 1 << 22))
+        print("overdue", overdue, flush=True)
+
+
 def case_groups():
     """Sub-groups, also overlapping ones, on one context."""
     rank, size = dist.get_rank(), dist.get_world_size()
@@ -436,8 +459,8 @@ def case_errors():
     dist.barrier()
 
 
-CASES = ["reductions", "movement", "strided", "messages", "groups", "threads", "ddp", "zero",
-         "loader", "errors"]
+CASES = ["reductions", "movement", "strided", "messages", "overdue", "groups", "threads", "ddp",
+         "zero", "loader", "errors"]
 
 
 def main():
