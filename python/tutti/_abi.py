@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes as C
 from enum import IntEnum, IntFlag
+from operator import index
 
 
 class ErrorCode(IntEnum):
@@ -231,13 +232,54 @@ decode_fn = C.CFUNCTYPE(C.c_int, C.c_void_p, C.c_size_t, C.c_uint64, C.c_void_p,
                         C.c_void_p)
 
 
+def _integer(kind):
+    """The type of an argument that refuses integers which kind would cut to its bits."""
+    bits = C.sizeof(kind) * 8
+    least = 0 if kind(-1).value > 0 else -1 << (bits - 1)
+    most = least + (1 << bits) - 1
+
+    class Integer(kind):
+        """Made for argtypes alone."""
+
+        @classmethod
+        def from_param(cls, value):
+            """What ctypes passes for value."""
+            value = index(value)
+            if not least <= value <= most:
+                raise OverflowError(f"{value} is out of range; it must be from {least} to {most}")
+            return kind(value)
+
+    return Integer
+
+
+def array(kind, values):
+    """A C array of integers, each of which must fit."""
+    return (kind * len(values))(*[number(kind, value) for value in values])
+
+
+def number(kind, value):
+    """value as an integer that fits kind."""
+    value = index(value)
+    if kind(value).value != value:
+        raise OverflowError(f"{value} does not fit {C.sizeof(kind) * 8} bits "
+                            f"{'without' if kind(-1).value > 0 else 'with'} a sign")
+    return value
+
+
 class Struct(C.Structure):
-    """A struct whose first field, if it is the size, is set."""
+    """A struct whose first field, if it is the size, is set; integers must fit their fields."""
 
     def __init__(self, *values, **fields):
         super().__init__(*values, **fields)
+        for name, value in fields.items():
+            self.check(name, value)
         if self._fields_[0][0] == "size" and type(self).SIZED:
             self.size = C.sizeof(self)
+
+    def check(self, name, value):
+        """The field has just been set to value: an integer must not have been cut."""
+        if isinstance(value, int) and value and getattr(self, name) != value:
+            raise OverflowError(f"{name}={value} does not fit its field")
 
     SIZED = True
 
@@ -388,6 +430,7 @@ LocalStepsConfig = _struct(
 KINDS = {
     "p": _p, "z": _z, "i": _i, "u": _u, "U": _q, "d": _d, "s": C.c_char_p, "v": None,
 }
+ARGUMENTS = {**KINDS, **{kind: _integer(KINDS[kind]) for kind in "ziuU"}}
 FUNCTIONS = {
     # errors, log, version
     "strerror": "s:i", "last_error": "i:p", "version": "s:", "version_num": "i:",

@@ -6,15 +6,16 @@ from __future__ import annotations
 import ctypes as C
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, Callable
 
 from . import _abi
-from .errors import error_class
+from .errors import ArgumentError, error_class
 
 SONAME = "libtutti.so.0"
 TRAIN_SONAME = "libtutti_train.so.0"
 # Major and minor version that the structs of _abi are from.
 VERSION = (0, 1)
+INTEGERS = set("ziuU")
 
 
 def _open(soname: str) -> C.CDLL:
@@ -33,14 +34,27 @@ def _open(soname: str) -> C.CDLL:
     )
 
 
+def _refusing(function: Any, name: str) -> Callable:
+    """function, with tutti's exception for an argument that it cannot take."""
+
+    def call(*arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except C.ArgumentError as error:
+            reason = str(error).split(": ", 2)
+            raise ArgumentError(f"{name}: {reason[-1]}") from None
+
+    return call
+
+
 def _declare(library: C.CDLL, declarations: dict) -> dict:
     functions = {}
     for name, kinds in declarations.items():
         function = getattr(library, "tutti_" + name)
         result, arguments = kinds.split(":")
         function.restype = _abi.KINDS[result]
-        function.argtypes = [_abi.KINDS[kind] for kind in arguments]
-        functions[name] = function
+        function.argtypes = [_abi.ARGUMENTS[kind] for kind in arguments]
+        functions[name] = _refusing(function, name) if set(arguments) & INTEGERS else function
     return functions
 
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes as C
 import re
 import sys
+from operator import index
 from typing import Any, Optional, Sequence, Union
 
 from ._abi import IN_PLACE_ADDRESS, Datatype
@@ -140,6 +141,10 @@ class Memory:
         return self.address == IN_PLACE_ADDRESS and self.pinned is None
 
 
+def _integers(values: Optional[Sequence[int]]) -> Optional[list]:
+    return None if values is None else [index(value) for value in values]
+
+
 def _parts(spec: Sequence[Any]) -> tuple:
     """owner, count, counts, displs, datatype of a list."""
     owner, *rest = spec
@@ -147,13 +152,13 @@ def _parts(spec: Sequence[Any]) -> tuple:
     if len(rest) == 1 and isinstance(rest[0], (tuple, list)) and len(rest[0]) == 2 and \
             all(hasattr(part, "__len__") or part is None for part in rest[0]):
         rest = list(rest[0])
-    if not rest or rest == [None]:
+    if not rest or (len(rest) == 1 and rest[0] is None):
         return owner, None, None, None, datatype
     if len(rest) == 1 and not hasattr(rest[0], "__len__"):
-        return owner, int(rest[0]), None, None, datatype
+        return owner, index(rest[0]), None, None, datatype
     if len(rest) <= 2 and hasattr(rest[0], "__len__"):
         displs = rest[1] if len(rest) == 2 else None
-        return owner, None, list(rest[0]), None if displs is None else list(displs), datatype
+        return owner, None, _integers(rest[0]), _integers(displs), datatype
     raise ArgumentError(
         f"a buffer of {len(spec)} parts is not understood; pass [buffer, datatype], [buffer, "
         "count, datatype] or [buffer, counts, displacements, datatype]"
@@ -198,9 +203,9 @@ def _check_blocks(counts: Optional[list], displs: Optional[list], room: int) -> 
             begin += one
     if len(displs) != len(counts):
         raise ArgumentError(f"{len(counts)} counts, but {len(displs)} displacements")
-    for index, (one, begin) in enumerate(zip(counts, displs)):
+    for block, (one, begin) in enumerate(zip(counts, displs)):
         if one < 0 or begin < 0 or begin + one > room:
             raise ArgumentError(
-                f"block {index} (displacement {begin}, count {one}) is not inside the buffer of "
+                f"block {block} (displacement {begin}, count {one}) is not inside the buffer of "
                 f"{room} elements"
             )

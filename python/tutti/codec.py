@@ -208,8 +208,8 @@ class PowerSGD(_Handle):
     def __init__(self, comm: Comm, shapes: Sequence[tuple[int, int]], rank: int = 0,
                  seed: int = 0) -> None:
         n = len(shapes)
-        rows = (C.c_size_t * n)(*[shape[0] for shape in shapes])
-        cols = (C.c_size_t * n)(*[shape[1] for shape in shapes])
+        rows = _abi.array(C.c_size_t, [shape[0] for shape in shapes])
+        cols = _abi.array(C.c_size_t, [shape[1] for shape in shapes])
         config = _abi.PowerSgdConfig(n=n, rows=C.addressof(rows), cols=C.addressof(cols),
                                      rank=rank, seed=seed)
         handle = C.c_void_p()

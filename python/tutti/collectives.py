@@ -39,7 +39,7 @@ class _Prepared:
         """Set arrays of counts and displacements."""
         for field, values in counts.items():
             if values is not None:
-                array = (C.c_size_t * len(values))(*values)
+                array = _abi.array(C.c_size_t, values)
                 self.keep.append(array)
                 setattr(self.call, field, C.addressof(array))
 
@@ -330,7 +330,7 @@ def _w_arguments(comm: Comm, *sides: Sequence[Any]) -> tuple[list, list, int]:
                 raise ArgumentError(f"a layout is None, but its count is {count}")
             for begin in (0, (count - 1) * (layout.high - layout.low)) if count else ():
                 check_inside(layout, displ + begin, pinned.nbytes)
-        arrays = ((C.c_size_t * comm.size)(*counts), (C.c_ssize_t * comm.size)(*displs),
+        arrays = (_abi.array(C.c_size_t, counts), _abi.array(C.c_ssize_t, displs),
                   (C.c_void_p * comm.size)(*[one and one.address for one in layouts]))
         args += [pinned.address, *arrays]
         keep += [pinned, *arrays, *layouts]

@@ -85,7 +85,7 @@ class Comm(Collectives, Messages):
 
     def translate_ranks(self, ranks: Sequence[int], other: Comm) -> list[int]:
         """The ranks in other of these ranks, UNDEFINED for those that other does not have."""
-        mine, theirs = (C.c_int * len(ranks))(*ranks), (C.c_int * len(ranks))()
+        mine, theirs = _abi.array(C.c_int, ranks), (C.c_int * len(ranks))()
         check(lib.comm_translate_ranks(self._pointer(), len(ranks), mine, other._pointer(), theirs))
         return list(theirs)
 
@@ -138,7 +138,7 @@ class Comm(Collectives, Messages):
     def Create_group(self, ranks: Sequence[int], tag: int = 0, *, tolerant: bool = False,
                      name: str = "") -> Comm:
         """A communicator of these ranks, called by them alone."""
-        array = (C.c_int * len(ranks))(*ranks)
+        array = _abi.array(C.c_int, ranks)
         config = _abi.CommConfig(flags=int(tolerant), name=encoded(name), nranks=len(ranks),
                                  ranks=array, tag=tag)
         handle = C.c_void_p()
@@ -213,7 +213,7 @@ class Comm(Collectives, Messages):
 
     def Agree(self, value: int, op: int = Op.BAND) -> int:
         """The bitwise AND (BAND) or OR (BOR) of the values of the live ranks."""
-        word = C.c_uint64(value)
+        word = C.c_uint64(_abi.number(C.c_uint64, value))
         check(lib.comm_agree(self._pointer(), op, C.addressof(word)), self._handle)
         return word.value
 

@@ -16,6 +16,7 @@ from ._library import check, encoded, lib
 from .buffers import Buffer, Pinned, Spec, memory
 from .communicator import Comm
 from .errors import ArgumentError, BusyError, Error
+from .request import collect
 
 # Called with a level and a line.
 LogFunction = Callable[[LogLevel, str], None]
@@ -209,6 +210,7 @@ class Context:
         if self._handle is None:
             return
         self._arrays.check_unused("finalize")
+        collect()
         code = lib.finalize(self._handle)
         if code != -errno.EBUSY:
             self._handle = None

@@ -37,7 +37,7 @@ class Gossip(_Handle):
                  datatype: Datatype = Datatype.FLOAT32) -> None:
         if weights is not None and len(weights) != len(ins):
             raise ArgumentError(f"{len(weights)} weights for {len(ins)} in-neighbours")
-        arrays = (C.c_int * len(ins))(*ins), (C.c_int * len(outs))(*outs)
+        arrays = _abi.array(C.c_int, ins), _abi.array(C.c_int, outs)
         shares = None if weights is None else (C.c_double * len(weights))(*weights)
         config = _abi.GossipConfig(count=count, datatype=datatype, nin=len(ins), nout=len(outs),
                                    out=C.addressof(arrays[1]),
@@ -96,7 +96,7 @@ class Pair(_Handle):
 
     def average(self, rank: int = _abi.CONSTANTS["TUTTI_PAIR_ANY"]) -> int:
         """Replace this rank's vector and rank's (-1: a live one at random) by their average."""
-        partner = C.c_int(rank)
+        partner = C.c_int(_abi.number(C.c_int, rank))
         check(lib.pair_average(self._pointer(), rank, C.addressof(partner)))
         return partner.value
 

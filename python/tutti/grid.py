@@ -26,7 +26,7 @@ class Grid(_Handle):
                  names: Optional[Sequence[str]] = None) -> None:
         if names is not None and len(names) != len(dims):
             raise ArgumentError(f"{len(names)} names for {len(dims)} axes")
-        sizes, handle = (C.c_int * max(len(dims), 1))(*dims), C.c_void_p()
+        sizes, handle = _abi.array(C.c_int, dims), C.c_void_p()
         texts = None if names is None else (C.c_char_p * len(names))(*map(encoded, names))
         check(lib.grid_create(comm._pointer(), len(dims), sizes, texts, C.addressof(handle)),
               comm._pointer())

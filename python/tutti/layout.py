@@ -25,8 +25,8 @@ class Layout:
                  blocks: Optional[Sequence[int]], displs: Optional[Sequence[int]],
                  in_bytes: bool) -> None:
         self.datatype = Datatype(datatype)
-        self._blocks = None if blocks is None else (C.c_size_t * len(blocks))(*blocks)
-        self._displs = None if displs is None else (C.c_ssize_t * len(displs))(*displs)
+        self._blocks = None if blocks is None else _abi.array(C.c_size_t, blocks)
+        self._displs = None if displs is None else _abi.array(C.c_ssize_t, displs)
         self._struct = _abi.Layout(
             datatype=self.datatype, flags=int(in_bytes), count=count, block=block, stride=stride,
             blocks=None if self._blocks is None else C.addressof(self._blocks),

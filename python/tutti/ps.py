@@ -102,7 +102,7 @@ class Table:
 
     def _rows(self, keys: Any, rows: Spec, writable: bool) -> tuple[Any, int, Memory]:
         if isinstance(keys, (list, tuple, range)):
-            array = (C.c_uint64 * len(keys))(*keys)
+            array = _abi.array(C.c_uint64, keys)
             where: Any = memory([array, Datatype.UINT64], False)
         else:
             where = memory(keys, False)
@@ -150,7 +150,7 @@ class Table:
 
     def pull_version(self, values: Spec, version: int = 0) -> int:
         """Read the newest whole version unless it is `version`, which values has; its number."""
-        data, number = memory(values, True), C.c_uint64(version)
+        data, number = memory(values, True), C.c_uint64(_abi.number(C.c_uint64, version))
         self._check(lib.ps_pull_version(self._pointer(), data.address, data.count, data.datatype,
                                         C.addressof(number)))
         return number.value
@@ -213,6 +213,7 @@ class ParameterServer:
                 raise ArgumentError(f"table option '{name}' is unknown; see tutti_ps_dense(3)")
             keep.append(value)
             setattr(made, name, value)
+            made.check(name, value)
         return made
 
     def dense(self, name: str, count: int, datatype: Datatype = Datatype.FLOAT32,

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ctypes as C
 import threading
 from contextlib import contextmanager
+from sys import getrefcount
 from typing import Any, Callable, Iterator, Optional, Sequence
 
 from . import _abi
@@ -17,6 +18,8 @@ from .errors import ArgumentError
 _running: set = set()
 _lock = threading.Lock()
 _thread = threading.local()
+# References to a request that only _running has: that one, the list, the loop and the argument.
+_FORGOTTEN = 4
 
 
 def hold(keep: list) -> None:
@@ -45,6 +48,15 @@ def group() -> Iterator[None]:
     finally:
         if outer is None:
             _thread.held = None
+
+
+def collect() -> None:
+    """Let go of operations that are complete and whose requests the program has forgotten."""
+    with _lock:
+        running = list(_running)
+    for request in running:
+        if not request.persistent and getrefcount(request) <= _FORGOTTEN:
+            request.Test()
 
 
 class Status:

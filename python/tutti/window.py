@@ -170,25 +170,25 @@ class Win:
     def Wait_notify_any(self, ids: Sequence[int]) -> int:
         """Wait for a notification of one of these ids, consume it: its place in ids."""
         index = C.c_int(-1)
-        self._check(lib.wait_notify_any(self._pointer(), len(ids), (C.c_int * len(ids))(*ids),
+        self._check(lib.wait_notify_any(self._pointer(), len(ids), _abi.array(C.c_int, ids),
                                         C.addressof(index)))
         return index.value
 
     def Test_notify_any(self, ids: Sequence[int]) -> int:
         """As Wait_notify_any, but UNDEFINED if there is none now."""
         index = C.c_int(-1)
-        self._check(lib.test_notify_any(self._pointer(), len(ids), (C.c_int * len(ids))(*ids),
+        self._check(lib.test_notify_any(self._pointer(), len(ids), _abi.array(C.c_int, ids),
                                         C.addressof(index)))
         return index.value
 
     def Wait_notify_all(self, ids: Sequence[int]) -> None:
         """Wait for a notification of each of these ids, and consume one of each."""
-        self._check(lib.wait_notify_all(self._pointer(), len(ids), (C.c_int * len(ids))(*ids)))
+        self._check(lib.wait_notify_all(self._pointer(), len(ids), _abi.array(C.c_int, ids)))
 
     def Test_notify_all(self, ids: Sequence[int]) -> bool:
         """As Wait_notify_all, but False, with none consumed, if one has not come."""
         done = C.c_int()
-        self._check(lib.test_notify_all(self._pointer(), len(ids), (C.c_int * len(ids))(*ids),
+        self._check(lib.test_notify_all(self._pointer(), len(ids), _abi.array(C.c_int, ids),
                                         C.addressof(done)))
         return bool(done.value)
 
