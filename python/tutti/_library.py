@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Callable
 
 from . import _abi
-from .errors import ArgumentError, error_class
+from .errors import ArgumentError, Error, error_class
 
 SONAME = "libtutti.so.0"
 TRAIN_SONAME = "libtutti_train.so.0"
@@ -110,10 +110,31 @@ def error_from(info: _abi.ErrorInfo) -> Exception:
     )
 
 
+# What functions of the program raised while the library called them, for the next call to tell.
+_raised: list = []
+
+
+def guarded(function: Callable) -> Callable:
+    """function for the library to call, which cannot take an exception."""
+
+    def call(*arguments: Any) -> None:
+        try:
+            function(*arguments)
+        except BaseException as error:  # pylint: disable=broad-except
+            _raised.append(error)
+
+    return call
+
+
 def check(code: int, comm: int | None = None) -> None:
-    """Raise the exception of a negative code."""
+    """Raise the exception of a negative code, or of a function that the library called."""
     if code < 0:
         raise error_of(code, comm)
+    if _raised:
+        error = _raised[0]
+        _raised.clear()
+        raise Error(f"a function that tutti called raised {error!r}; the values that it was to "
+                    "change are undefined") from error
 
 
 def encoded(text: str | os.PathLike) -> bytes:

@@ -12,7 +12,7 @@ from typing import Any, Callable, Iterable, Optional
 
 from . import _abi
 from ._abi import Datatype, LogLevel, Op
-from ._library import check, encoded, lib
+from ._library import check, encoded, guarded, lib
 from .buffers import Buffer, Pinned, Spec, memory
 from .communicator import Comm
 from .errors import ArgumentError, BusyError, Error
@@ -172,14 +172,15 @@ class Context:
         """An operator: function(a, b) makes b = a op b, element by element.
 
         a and b are views of bytes of equal length; a is from lower ranks. function is called for
-        pieces, from any thread, and must not call tutti.
+        pieces, from any thread, and must not call tutti. The next call of this process raises what it
+        raises.
         """
         def forward(a: int, b: int, count: int, datatype: int, _: Any) -> None:
             size = count * lib.datatype_size(datatype)
             if size:
                 function(*(memoryview((C.c_ubyte * size).from_address(at)).cast("B")
                            for at in (a, b)))
-        callback, op = _abi.op_fn(forward), C.c_int()
+        callback, op = _abi.op_fn(guarded(forward)), C.c_int()
         check(lib.op_create(self._pointer(), C.cast(callback, C.c_void_p), None, int(commute),
                             C.addressof(op)))
         self._keep.append(callback)

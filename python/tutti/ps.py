@@ -9,7 +9,7 @@ from typing import Any, Callable, Optional, Sequence
 
 from . import _abi
 from ._abi import Combine, Datatype, Initial, Role, Rule
-from ._library import check, encoded, lib
+from ._library import check, encoded, guarded, lib
 from .buffers import Memory, Spec, memory
 from .codec import Codec
 from .communicator import Comm
@@ -26,7 +26,7 @@ def _update_callback(function: Callable[[memoryview, memoryview], None]) -> Any:
         nbytes = count * lib.datatype_size(datatype)
         if nbytes:
             function(_bytes_at(value, nbytes), _bytes_at(update, nbytes))
-    return _abi.update_fn(forward)
+    return _abi.update_fn(guarded(forward))
 
 
 def _fill_callback(function: Callable[[memoryview, int], None]) -> Any:
@@ -34,7 +34,7 @@ def _fill_callback(function: Callable[[memoryview, int], None]) -> Any:
         nbytes = count * lib.datatype_size(datatype)
         if nbytes:
             function(_bytes_at(value, nbytes), first)
-    return _abi.fill_fn(forward)
+    return _abi.fill_fn(guarded(forward))
 
 
 class Table:
@@ -310,8 +310,9 @@ class ParameterServer:
     def close(self) -> None:
         """End the parameter server when every live worker has come here. Collective."""
         code = lib.ps_close(self._pointer())
+        if code >= 0:
+            self._handle = None
         check(code, self.comm._pointer())
-        self._handle = None
 
     def __enter__(self) -> ParameterServer:
         return self

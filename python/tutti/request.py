@@ -122,7 +122,9 @@ class Request:
     def _begin(cls, start: Callable[[int], int], comm: Any, keep: list, **options: Any) -> Request:
         """The request that start stores at the address that it is given."""
         request = cls(comm, keep, **options)
-        check(start(C.addressof(request._handle)), comm and comm._pointer())
+        code = start(C.addressof(request._handle))
+        if code < 0:
+            raise error_of(code, comm and comm._pointer())
         with _lock:
             _running.add(request)
         return request

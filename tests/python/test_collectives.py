@@ -215,8 +215,16 @@ def test_user_operators(ctx):
     world.Allreduce(tutti.IN_PLACE, values, op=first)
     assert (values == 1).all()
     ctx.free_op(first)
-    longest = ctx.create_op(combine, commute=False)
-    ctx.free_op(longest)
+    digits = ctx.create_op(combine, commute=False)
+    values = np.full(3000, world.rank + 1, "i8")
+    world.Allreduce(tutti.IN_PLACE, values, op=digits)
+    assert (values == int("".join(str(rank + 1) for rank in range(world.size)))).all()
+    ctx.free_op(digits)
+    wrong = ctx.create_op(lambda a, b: b[len(b)])
+    with pytest.raises(tutti.Error, match="raised IndexError"):
+        ctx.reduce_local(np.ones(3), np.ones(3), wrong)
+    ctx.reduce_local(np.ones(3), np.ones(3))  # it is told once
+    ctx.free_op(wrong)
     scaled = ctx.create_premul_sum(np.array([world.rank + 1], "f4"))
     values = np.full(10, 2, "f4")
     world.Allreduce(tutti.IN_PLACE, values, op=scaled)

@@ -80,6 +80,31 @@ def test_functions(world):
         assert (values == np.maximum(np.arange(50), 20 + world.size - 1)).all()
 
 
+def test_function_raises(world):
+    """What the program's rule raises is raised by a call of the server's process, once."""
+    def update(value, change):
+        raise KeyError("lost")
+
+    told = []
+
+    def tell(call, *arguments):
+        try:
+            call(*arguments)
+        except tutti.Error as error:
+            assert "raised KeyError('lost')" in str(error)
+            assert isinstance(error.__cause__, KeyError)
+            told.append(error)
+
+    server = ParameterServer(world)
+    table = server.dense("t", 5, rule=Rule.CALLBACK, update=update, init=Initial.ZERO)
+    tell(table.push, np.ones(5, "f4"))
+    tell(server.clock)
+    tell(server.close)
+    total = np.zeros(1, np.int64)
+    world.Allreduce(np.full(1, len(told), np.int64), total)
+    assert total[0] >= 1
+
+
 def test_rows(world):
     """Rows are found by keys."""
     with ParameterServer(world) as server:
