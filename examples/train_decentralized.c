@@ -10,6 +10,7 @@
  * longer for each step, so that methods differ in who waits for it.
  */
 #define _POSIX_C_SOURCE 200809L
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -333,15 +334,24 @@ static int train(struct program *p)
 	return p->method->end(&p->d) ? failed(p) : 0;
 }
 
+/* Of rank 0. All ranks fail if it cannot be opened. */
 static int open_csv(struct program *p)
 {
-	if (!p->opt.csv || p->d.rank)
+	int32_t err = 0;
+
+	if (!p->opt.csv)
 		return 0;
-	p->out = fopen(p->opt.csv, "w");
-	if (!p->out)
-		return perror(p->opt.csv), -1;
-	fputs("method,epoch,seconds,bytes,loss,accuracy\n", p->out);
-	return 0;
+	p->out = p->d.rank ? NULL : fopen(p->opt.csv, "w");
+	if (!p->d.rank && !p->out) {
+		err = -1;
+		fprintf(stderr, "train_decentralized: --csv %s: %s\n", p->opt.csv, strerror(errno));
+	}
+	p->d.doing = "opening the file of --csv";
+	if (tutti_bcast(&err, 1, TUTTI_INT32, 0, p->d.comm))
+		return failed(p);
+	if (p->out)
+		fputs("method,epoch,seconds,bytes,loss,accuracy\n", p->out);
+	return err;
 }
 
 static int clean_up(struct program *p)

@@ -48,13 +48,22 @@ static int move_run(struct gpt *g, const struct param *p, size_t at, size_t whol
 	real *const arrays[] = {g->value, g->m, g->v}, *x = arrays[f->array] + at;
 	off_t place = (off_t)(sizeof(struct header) +
 			      ((size_t)f->array * g->file_count + whole_at) * sizeof(real));
+	char *next = (char *)x;
+	size_t left = n * sizeof(real);
 	ssize_t done;
 
 	if (f->write && g->at[TENSOR] && p->nrows == p->rows && p->ncols == p->cols)
 		return 0; /* whole on all ranks of the tensor axis */
-	done = f->write ? pwrite(f->fd, x, n * sizeof(real), place)
-			: pread(f->fd, x, n * sizeof(real), place);
-	return done == (ssize_t)(n * sizeof(real)) ? 0 : done < 0 ? -errno : -EIO;
+	while (left) {	  /* a full disk takes a part, and says why it takes no more */
+		done = f->write ? pwrite(f->fd, next, left, place)
+				: pread(f->fd, next, left, place);
+		if (done <= 0)
+			return done ? -errno : -EIO;
+		next += done;
+		place += done;
+		left -= (size_t)done;
+	}
+	return 0;
 }
 
 static int move_all(struct gpt *g, struct file *f)
@@ -109,24 +118,38 @@ static int write_part(struct gpt *g, const char *path)
 	return close(f.fd) && !err ? -errno : err;
 }
 
-int checkpoint_save(struct gpt *g, const char *path)
+/* A directory or a device would be replaced. */
+static int check_place(struct gpt *g, const char *path)
 {
 	struct stat st;
+
+	if (lstat(path, &st) || S_ISREG(st.st_mode))
+		return 0;
+	fprintf(stderr, "gpt: %s exists and is no regular file\n", path);
+	g->told = 1;
+	return -EINVAL;
+}
+
+int checkpoint_save(struct gpt *g, const char *path)
+{
+	int err, first = tutti_comm_rank(g->world) == 0;
 	char part[4096];
-	int err;
 
 	g->doing = "saving the model";
-	if (!lstat(path, &st) && !S_ISREG(st.st_mode)) /* it would be replaced */
-		return -EINVAL;
 	if (snprintf(part, sizeof(part), "%s.part", path) >= (int)sizeof(part))
 		return -ENAMETOOLONG;
-	err = move_shards(g, path, 1);
+	err = agree(g, first ? check_place(g, path) : 0, path);
+	if (!err)
+		err = move_shards(g, path, 1);
 	if (err)
 		return err;
 	err = agree(g, write_part(g, part), part);
-	if (!err && !tutti_comm_rank(g->world) && rename(part, path))
-		err = -errno;
-	return err ? err : agree(g, err, path);
+	if (err) {
+		if (first)
+			unlink(part);
+		return err;
+	}
+	return agree(g, first && rename(part, path) ? -errno : 0, path);
 }
 
 static int check_header(struct gpt *g, const struct header *h, const char *path)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The text that the model learns, read by every rank, and the text that it writes at the end. */
+#define _POSIX_C_SOURCE 200809L
 #include "examples/gpt/gpt.h"
 
 #include <errno.h>
@@ -7,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 uint64_t text_mix(uint64_t a, uint64_t b)
 {
@@ -19,8 +21,11 @@ uint64_t text_mix(uint64_t a, uint64_t b)
 
 static int read_all(struct gpt *g, FILE *f)
 {
+	struct stat st;
 	long size;
 
+	if (!fstat(fileno(f), &st) && S_ISDIR(st.st_mode))
+		return -EISDIR;
 	if (fseek(f, 0, SEEK_END) || (size = ftell(f)) < 0 || fseek(f, 0, SEEK_SET))
 		return -errno;
 	g->text_len = (size_t)size;

@@ -132,8 +132,10 @@ int options_read(struct options *o, int argc, char **argv)
 			      .goal = 195};
 	while (!err && (c = getopt_long(argc, argv, "hV", options, NULL)) != -1)
 		err = read_one(o, c);
-	if (!err && optind < argc)
-		err = wrong("shape", argv[optind], "unexpected argument; see rl --help");
+	if (!err && optind < argc) {
+		fprintf(stderr, "rl: unexpected argument %s; see rl --help\n", argv[optind]);
+		err = -EINVAL;
+	}
 	if (!err && o->shape < 0)
 		err = wrong("shape", "", "missing: a3c, impala or seed");
 	o->batch = o->batch ? o->batch : o->shape == A3C ? 1 : 8;

@@ -29,6 +29,8 @@ run bad_tau says "tau cannot be '0'" ./train_decentralized --tau 0
 run bad_alpha says "alpha cannot be '2'" ./train_decentralized --alpha 2
 run bad_quorum says "quorum cannot be '0'" ./train_decentralized --quorum 0
 run bad_slow says "slow cannot be '0.5'" ./train_decentralized --slow 0.5
+run bad_csv says "train_decentralized: --csv $tmp/none/csv: No such file" \
+	./tutti_run -n 2 ./train_decentralized --csv "$tmp/none/csv"
 run no_data says "sh quickstart.sh" ./tutti_run -n 2 ./train_decentralized --data "$tmp/none"
 
 curves() {

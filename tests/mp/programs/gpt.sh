@@ -144,6 +144,9 @@ test_wrong()
 	refuses "unexpected argument more" 1 more
 	head -c 100 /dev/zero >"$tmp/zeros"
 	refuses "is no checkpoint of gpt" 2 --load "$tmp/zeros"
+	mkdir "$tmp/folder"
+	refuses "$tmp/folder: Is a directory" 2 --text "$tmp/folder"
+	refuses "$tmp/folder exists and is no regular file" 2 --save "$tmp/folder"
 	losses gpt 1 --steps 1 --save "$tmp/saved" >/dev/null || exit 1
 	refuses "has another model: --layers 4 --hidden 16 --heads 4 --length 8, 4 bytes" 2 \
 		--load "$tmp/saved" --heads 2
