@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 libtt_la_SOURCES += \
 	lib/ps/checkpoint/checkpoint.c lib/ps/checkpoint/checkpoint_server.c \
+	lib/ps/checkpoint/file_sums.c \
 	lib/ps/checkpoint/held_file.c lib/ps/checkpoint/restore.c lib/ps/checkpoint/safetensors.c \
 	lib/ps/checkpoint/safetensors.h lib/ps/essp/essp.c lib/ps/essp/essp.h \
 	lib/ps/essp/essp_batch.c lib/ps/essp/essp_cache.c lib/ps/essp/essp_relay.c \

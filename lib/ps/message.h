@@ -37,8 +37,9 @@ enum tt_ps_kind {
 	TT_PS_MEET,	 /* answered when all workers have come to meeting `first`; payload:
 			    tt_ps_word_in */
 	TT_PS_SAVE, /* write this server's part of a file; payload: tt_ps_order; this and the next
-		       two answer tt_ps_reply */
-	TT_PS_PREPARE, /* read it beside the current values */
+		       three answer tt_ps_reply */
+	TT_PS_SUM,  /* the checksum of the server's share of the file, all parts written */
+	TT_PS_PREPARE, /* check and read it beside the current values */
 	TT_PS_COMMIT   /* the values that were read replace the current ones */
 };
 
@@ -102,6 +103,7 @@ struct tt_ps_reply {
 	uint64_t leader;	/* the lowest index of a worker that has not left */
 	uint64_t min_clock;	/* of all */
 	uint64_t restored;	/* the publication that shows the restored values */
+	uint64_t sum;		/* TT_PS_SUM */
 	uint64_t rows[TT_PS_TABLES];
 	uint64_t clock[TT_PS_CLOCKS];	   /* by worker */
 	uint64_t here[TT_PS_PRESENT / 64]; /* bits, by worker: it has not left */

@@ -71,6 +71,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/comm/test_waits \
 	tests/mp/ps/test_ps_refuse \
 	tests/mp/ps/test_ps_relay \
+	tests/mp/ps/test_ps_damaged \
 	tests/mp/ps/test_ps_save \
 	tests/mp/ps/test_ps_copies \
 	tests/mp/ps/test_ps_chain \
@@ -257,6 +258,8 @@ tests_mp_ps_test_ps_essp_SOURCES = tests/mp/ps/test_ps_essp.c
 tests_mp_ps_test_ps_essp_LDADD = libttmp.la
 tests_mp_ps_test_ps_relay_SOURCES = tests/mp/ps/test_ps_relay.c
 tests_mp_ps_test_ps_relay_LDADD = libttmp.la
+tests_mp_ps_test_ps_damaged_SOURCES = tests/mp/ps/test_ps_damaged.c
+tests_mp_ps_test_ps_damaged_LDADD = libttmp.la
 tests_mp_ps_test_ps_save_SOURCES = tests/mp/ps/test_ps_save.c
 tests_mp_ps_test_ps_save_LDADD = libttmp.la
 tests_mp_ps_test_ps_soak_SOURCES = tests/mp/ps/test_ps_soak.c

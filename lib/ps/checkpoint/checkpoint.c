@@ -112,10 +112,28 @@ static int begin_save(struct keeping *k, const char *path)
 	return tt_ps_file_create(ps, k->order->path, rows, k->met, &k->file);
 }
 
+static int seal(struct keeping *k)
+{
+	int n = k->ps->nservers, i, err;
+	uint64_t *sum = calloc((size_t)n, sizeof(*sum));
+
+	if (!sum)
+		return tt_fail(-ENOMEM, "no memory for %d checksums", n);
+	for (i = 0; i < n; i++)
+		sum[i] = k->reply[i].sum;
+	err = tt_ps_file_seal(k->order->path, sum, (size_t)n);
+	free(sum);
+	return err;
+}
+
 static int end_save(struct keeping *k, const char *path, int err)
 {
 	if (!err)
 		err = order(k, TT_PS_SAVE);
+	if (!err)
+		err = order(k, TT_PS_SUM);
+	if (!err)
+		err = seal(k);
 	if (!err)
 		err = move(k->order->path, path);
 	else

@@ -179,6 +179,19 @@ static int save(struct tt_ps_server *srv, const struct tt_ps_order *order)
 	return err ? err : end;
 }
 
+/* Each server sums up an equal part, whatever it has written. */
+static int sum_up(const struct tt_ps_server *srv, const struct tt_ps_order *order, uint64_t *sum)
+{
+	struct tt_ps_file file;
+	int err = tt_ps_file_open(order->path, false, &file);
+
+	if (err)
+		return err;
+	err = tt_ps_part_sum(&file, (uint64_t)srv->index, (uint64_t)srv->ps->nservers, sum);
+	tt_ps_file_close(&file, false);
+	return err;
+}
+
 /* ---- restoring ---- */
 
 /* The clock at which worker w goes on: its own if the number of workers is unchanged. */
@@ -216,6 +229,7 @@ static int read_all(struct tt_ps_server *srv, const struct tt_ps_order *order)
 	if (err)
 		return err;
 	drop(srv);
+	err = tt_ps_parts_check(&file, srv->index, srv->ps->nservers);
 	for (i = 0; i < srv->ps->ntables && !err; i++) {
 		struct tt_ps_store *s = tt_ps_store_of(srv, i);
 
@@ -266,7 +280,7 @@ static int commit(struct tt_ps_server *srv, const struct tt_ps_order *order)
 
 /* again: the message was handled but not answered. */
 static int obey(struct tt_ps_server *srv, const struct tt_ps_msg *m, const char *payload,
-		bool again)
+		bool again, uint64_t *sum)
 {
 	const struct tt_ps_order *order = (const struct tt_ps_order *)(const void *)payload;
 	uint32_t i;
@@ -277,6 +291,8 @@ static int obey(struct tt_ps_server *srv, const struct tt_ps_msg *m, const char 
 		return prepare(srv, order);
 	if (m->kind == TT_PS_COMMIT)
 		return again ? 0 : commit(srv, order);
+	if (m->kind == TT_PS_SUM)
+		return srv->serves ? sum_up(srv, order, sum) : 0;
 	for (i = 0; i < srv->ps->ntables; i++)
 		tt_ps_store_settle(tt_ps_store_of(srv, i));
 	return srv->serves ? save(srv, order) : 0; /* of replicas, only the primary writes */
@@ -306,7 +322,7 @@ void tt_ps_handle_file(struct tt_ps_server *srv, struct tt_ps_client *c, const s
 			r->rows[i] = tt_ps_store_of(srv, i)->nrows;
 		return;
 	}
-	err = obey(srv, m, payload, m->number < c->next);
+	err = obey(srv, m, payload, m->number < c->next, &r->sum);
 	if (err)
 		said(&r->said, err, tt_fail_text(err));
 }

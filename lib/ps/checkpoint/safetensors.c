@@ -16,7 +16,7 @@
 
 #include "lib/ps/checkpoint/safetensors.h"
 
-#define FORMAT "1"
+#define FORMAT "2"
 #define LOCK_TRIES 3
 #define HEADER_MAX ((uint64_t)100 << 20)
 
@@ -166,6 +166,7 @@ static int add_metadata(json_t *root, const struct tutti_ps *ps, const struct tt
 		bad |= json_object_set_new(meta, name,
 					   json_string(tt_rule_name(ps->table[i]->opt.rule)));
 	}
+	bad |= tt_ps_sums_reserve(meta, ps->nservers);
 	bad |= json_object_set_new(root, "__metadata__", meta);
 	return bad ? tt_fail(-EINVAL, "a table's name can't be written: it is not UTF-8") : 0;
 }
@@ -339,7 +340,7 @@ static int get_header(struct tt_ps_file *file)
 	if (err)
 		return err;
 	file->data = 8 + len;
-	text = malloc(len + 1);
+	text = file->text = calloc(len + 1, 1);
 	if (!text)
 		return tt_fail(-ENOMEM, "no memory for a header of %" PRIu64 " bytes", len);
 	err = tt_ps_file_read(file, text, len, 8);
@@ -349,7 +350,6 @@ static int get_header(struct tt_ps_file *file)
 			err = tt_fail(-EBADMSG, "%s: its header is not a JSON object: %s",
 				      file->path, file->header ? "it is something else" : why.text);
 	}
-	free(text);
 	return err;
 }
 
@@ -360,12 +360,15 @@ int tt_ps_file_open(const char *path, bool write, struct tt_ps_file *file)
 
 	memset(file, 0, sizeof(*file));
 	snprintf(file->path, sizeof(file->path), "%s", path);
-	file->fd = open(path, (write ? O_RDWR : O_RDONLY) | O_CLOEXEC);
+	/* a pipe may have no writer */
+	file->fd = open(path, (write ? O_RDWR : O_RDONLY) | O_CLOEXEC | O_NONBLOCK);
 	if (file->fd < 0)
 		return tt_fail(-errno, "can't open %s: %s%s", path, strerror(errno),
 			       write ? " (workers and servers must see the same files)" : "");
 	if (fstat(file->fd, &st)) {
 		err = tt_fail(-errno, "can't read %s: %s", path, strerror(errno));
+	} else if (!S_ISREG(st.st_mode)) {
+		err = tt_fail(-EINVAL, "%s is no regular file, so not a checkpoint", path);
 	} else {
 		file->size = (uint64_t)st.st_size;
 		err = get_header(file);
@@ -382,6 +385,7 @@ int tt_ps_file_close(struct tt_ps_file *file, bool sync)
 	if (sync && fsync(file->fd))
 		err = tt_fail(-errno, "can't write %s: %s", file->path, strerror(errno));
 	json_decref(file->header);
+	free(file->text);
 	if (close(file->fd) && sync && !err)
 		err = tt_fail(-errno, "can't write %s: %s", file->path, strerror(errno));
 	return err;
@@ -537,7 +541,7 @@ int tt_ps_file_check(const struct tt_ps_file *file, const struct tutti_ps *ps,
 	if (!err && strcmp(version, FORMAT))
 		return tt_fail(-TUTTI_EVERSION,
 			       "%s: 'tutti_ps' of __metadata__ is '%.20s'; this library "
-			       "reads version " FORMAT,
+			       "reads version " FORMAT ", which has checksums",
 			       file->path, version);
 	if (!err)
 		err = numbers(file, "min_clock", &order->min_clock, 1, &one);
@@ -550,5 +554,5 @@ int tt_ps_file_check(const struct tt_ps_file *file, const struct tutti_ps *ps,
 			      "%s has %zu tensors, and the tables here %zu: there are tables in it "
 			      "that were not made",
 			      file->path, json_object_size(file->header) - 1, tensors - 1);
-	return err;
+	return err ? err : tt_ps_header_check(file);
 }

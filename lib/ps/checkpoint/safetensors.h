@@ -35,6 +35,7 @@ struct tt_ps_file {
 	int fd;
 	char path[1040];
 	void *header;	     /* json_t */
+	char *text;	     /* the same, as it is in the file */
 	uint64_t data, size; /* offset of the data; size of the file */
 };
 
@@ -56,6 +57,14 @@ int tt_ps_file_check(const struct tt_ps_file *file, const struct tutti_ps *ps,
 		     struct tt_ps_order *order);
 int tt_ps_file_write(const struct tt_ps_file *file, const void *from, uint64_t len, uint64_t at);
 int tt_ps_file_read(const struct tt_ps_file *file, void *to, uint64_t len, uint64_t at);
+
+/* file_sums.c: of the header, and of `parts` parts of the data */
+int tt_ps_sums_reserve(void *meta, int parts); /* in the metadata, a json_t */
+int tt_ps_part_sum(const struct tt_ps_file *file, uint64_t part, uint64_t parts, uint64_t *sum);
+int tt_ps_file_seal(const char *path, const uint64_t *sum, size_t n);
+int tt_ps_header_check(const struct tt_ps_file *file);
+/* Check the parts first, first + step and so on. */
+int tt_ps_parts_check(const struct tt_ps_file *file, int first, int step);
 
 /*
  * held_file.c: what workers hold back. Each worker writes its state to the new file. A restore

@@ -356,9 +356,10 @@ static void files(void)
 		{.edit = "printf x | dd of=$f bs=1 seek=8 conv=notrunc status=none",
 		 .code = -EBADMSG,
 		 .said = "JSON"},
-		{.edit = "sed -i 's/\"tutti_ps\":\"1\"/\"tutti_ps\":\"2\"/' $f",
+		{.edit = "sed -i 's/\"tutti_ps\":\"2\"/\"tutti_ps\":\"1\"/' $f",
 		 .code = -TUTTI_EVERSION,
-		 .said = "'tutti_ps' of __metadata__ is '2'"},
+		 .said = "'tutti_ps' of __metadata__ is '1'; this library reads version 2, which "
+			 "has checksums"},
 		{.edit = "sed -i 's/\"clocks\":\"6,7,7\"/\"clocks\":\"6,-,7\"/' $f",
 		 .code = -EBADMSG,
 		 .said = "clocks"},
@@ -393,7 +394,7 @@ static void files(void)
 			 "grep -q '^w F32 4000 54000.0$' $f.out && grep -q '^r I64 3x2 63$' $f.out "
 			 "&& "
 			 "grep -q '^r.keys U64 3 18446744073709552616$' $f.out && "
-			 "grep -q '^clocks 6,7,7 min 6 version 1$' $f.out && rm $f.out");
+			 "grep -q '^clocks 6,7,7 min 6 version 2$' $f.out && rm $f.out");
 		TT_CHECK(!shell(file, command));
 	}
 	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm", .fn = fewer_body, .arg = file));
