@@ -70,7 +70,7 @@ int tt_job_leave(struct tutti_context *ctx, uint64_t deadline, struct tutti_erro
 static int check_idle(struct tutti_context *ctx)
 {
 	struct tt_list *l, *tmp;
-	int busy = 0, windows = 0, partials = 0, err = 0;
+	int busy = 0, windows = 0, partials = 0, servers = 0, err = 0;
 
 	tt_wire_lock(ctx->wire);
 	tt_list_each(l, tmp, &ctx->comms)
@@ -80,6 +80,7 @@ static int check_idle(struct tutti_context *ctx)
 		busy += comm->requests;
 		windows += comm->windows;
 		partials += comm->partials;
+		servers += comm->lost != NULL && comm->windows;
 		if (!err)
 			err = tt_comm_carries(comm, "tutti_finalize");
 	}
@@ -90,6 +91,11 @@ static int check_idle(struct tutti_context *ctx)
 				    "tutti_finalize: %d partial all-reduce%s not been freed; call "
 				    "tutti_partial_free",
 				    partials, partials == 1 ? " has" : "s have");
+	else if (servers)
+		err = tt_fail(-EBUSY,
+			      "tutti_finalize: %d parameter server%s not been closed; call "
+			      "tutti_ps_close",
+			      servers, servers == 1 ? " has" : "s have");
 	else if (busy)
 		err = tt_fail(-EBUSY, "tutti_finalize: %d request%s not been waited for or freed",
 			      busy, busy == 1 ? " has" : "s have");
