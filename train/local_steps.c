@@ -163,8 +163,8 @@ static int check_step(const struct tutti_local_steps *l, void *const *gradients)
 	static const char call[] = "tutti_local_steps_step";
 	size_t i;
 
-	if (!l)
-		return tt_train_fail(-EINVAL, "%s: local is NULL", call);
+	if (TT_TRAIN_CHECK(call, l, "local", TT_LOCAL_STEPS_MAGIC))
+		return -EINVAL;
 	if (l->error)
 		return tt_train_fail(l->error,
 				     "%s: an exchange of this state has failed; free it and make "
@@ -203,8 +203,8 @@ int tutti_local_steps_finish(struct tutti_local_steps *l)
 {
 	int err;
 
-	if (!l)
-		return tt_train_fail(-EINVAL, "tutti_local_steps_finish: local is NULL");
+	if (TT_TRAIN_CHECK("tutti_local_steps_finish", l, "local", TT_LOCAL_STEPS_MAGIC))
+		return -EINVAL;
 	if (l->error)
 		return check_step(l, NULL);
 	err = l->made ? end_round(l) : 0;

@@ -97,6 +97,7 @@ static void destroy(struct tutti_local_steps *l)
 	tt_buckets_free(&l->b);
 	free(l->parameters);
 	free(l->start);
+	l->magic = 0;
 	free(l);
 }
 
@@ -159,6 +160,7 @@ int tutti_local_steps_create(struct tutti_comm *comm, const struct tutti_local_s
 		return err;
 	}
 	l->comm = own;
+	l->magic = TT_LOCAL_STEPS_MAGIC;
 	l->has_outer = c.outer != NULL;
 	if (c.outer)
 		l->outer = *c.outer;
@@ -183,6 +185,8 @@ int tutti_local_steps_free(struct tutti_local_steps *l)
 {
 	if (!l)
 		return 0;
+	if (TT_TRAIN_CHECK("tutti_local_steps_free", l, "local", TT_LOCAL_STEPS_MAGIC))
+		return -EINVAL;
 	if (l->sum && !l->error)
 		return tt_train_fail(-EBUSY,
 				     "tutti_local_steps_free: a delayed change is under way; call "

@@ -7,7 +7,10 @@
 
 #include "train/buckets.h"
 
+#define TT_LOCAL_STEPS_MAGIC 0x54754c73u
+
 struct tutti_local_steps {
+	volatile unsigned magic; /* also when it is freed */
 	struct tutti_comm *comm; /* its own */
 	struct tutti_rule inner, outer;
 	bool has_outer, delayed;

@@ -52,8 +52,8 @@ int tutti_reducer_ready(struct tutti_reducer *r, size_t tensor)
 	size_t k;
 	int err;
 
-	if (!r)
-		return tt_train_fail(-EINVAL, "tutti_reducer_ready: reducer is NULL");
+	if (TT_TRAIN_CHECK("tutti_reducer_ready", r, "reducer", TT_REDUCER_MAGIC))
+		return -EINVAL;
 	pthread_mutex_lock(&r->lock);
 	err = refuse_ready(r, tensor);
 	if (err) {
@@ -212,8 +212,8 @@ int tutti_reducer_finish(struct tutti_reducer *r)
 {
 	int err;
 
-	if (!r)
-		return tt_train_fail(-EINVAL, "tutti_reducer_finish: reducer is NULL");
+	if (TT_TRAIN_CHECK("tutti_reducer_finish", r, "reducer", TT_REDUCER_MAGIC))
+		return -EINVAL;
 	pthread_mutex_lock(&r->lock);
 	err = refuse_finish(r);
 	if (err)
@@ -243,8 +243,8 @@ int tutti_reducer_accumulate(struct tutti_reducer *r, int on)
 {
 	int err = 0;
 
-	if (!r)
-		return tt_train_fail(-EINVAL, "tutti_reducer_accumulate: reducer is NULL");
+	if (TT_TRAIN_CHECK("tutti_reducer_accumulate", r, "reducer", TT_REDUCER_MAGIC))
+		return -EINVAL;
 	pthread_mutex_lock(&r->lock);
 	if (tt_reducer_in_step(r))
 		err = tt_train_fail(-EBUSY,

@@ -63,6 +63,7 @@ static void destroy(struct tutti_reducer *r)
 	free(r->seen);
 	free(r->words);
 	pthread_mutex_destroy(&r->lock);
+	r->magic = 0;
 	free(r);
 }
 
@@ -104,6 +105,7 @@ int tutti_reducer_create(struct tutti_comm *comm, const struct tutti_reducer_con
 		return err;
 	}
 	pthread_mutex_init(&r->lock, NULL);
+	r->magic = TT_REDUCER_MAGIC;
 	r->comm = own;
 	r->datatype = c.datatype;
 	r->flags = c.flags;
@@ -127,6 +129,8 @@ int tutti_reducer_free(struct tutti_reducer *r)
 {
 	if (!r)
 		return 0;
+	if (TT_TRAIN_CHECK("tutti_reducer_free", r, "reducer", TT_REDUCER_MAGIC))
+		return -EINVAL;
 	pthread_mutex_lock(&r->lock);
 	if (tt_reducer_in_step(r) && !r->error) {
 		pthread_mutex_unlock(&r->lock);
@@ -144,8 +148,8 @@ int tutti_reducer_free(struct tutti_reducer *r)
 
 static int check_tensor(const char *call, const struct tutti_reducer *r, size_t tensor)
 {
-	if (!r)
-		return tt_train_fail(-EINVAL, "%s: reducer is NULL", call);
+	if (TT_TRAIN_CHECK(call, r, "reducer", TT_REDUCER_MAGIC))
+		return -EINVAL;
 	if (tensor >= r->b.n)
 		return tt_train_fail(-EINVAL, "%s: tensor is %zu; the reducer has 0 to %zu", call,
 				     tensor, r->b.n - 1);
@@ -186,8 +190,10 @@ int tutti_reducer_stats(struct tutti_reducer *r, struct tutti_reducer_stats *sta
 	static const char call[] = "tutti_reducer_stats";
 	int err;
 
-	if (!r || !stats)
-		return tt_train_fail(-EINVAL, "%s: %s is NULL", call, r ? "stats" : "reducer");
+	if (TT_TRAIN_CHECK(call, r, "reducer", TT_REDUCER_MAGIC))
+		return -EINVAL;
+	if (!stats)
+		return tt_train_fail(-EINVAL, "%s: stats is NULL", call);
 	pthread_mutex_lock(&r->lock);
 	err = tt_train_write_stats(call, stats, TT_TRAIN_TO(tutti_reducer_stats, step_total_ns),
 				   sizeof(r->stats), &r->stats);

@@ -27,7 +27,10 @@ struct tt_reducer_part {
 	struct tutti_feedback *feedback;
 };
 
+#define TT_REDUCER_MAGIC 0x54755265u
+
 struct tutti_reducer {
+	volatile unsigned magic; /* also when it is freed */
 	struct tutti_comm *comm; /* its own */
 	pthread_mutex_t lock;
 	enum tutti_datatype datatype;

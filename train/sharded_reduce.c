@@ -143,8 +143,8 @@ int tutti_sharded_ready(struct tutti_sharded *s, size_t tensor, const void *grad
 {
 	int err;
 
-	if (!s)
-		return tt_train_fail(-EINVAL, "tutti_sharded_ready: sharded is NULL");
+	if (TT_TRAIN_CHECK("tutti_sharded_ready", s, "sharded", TT_SHARDED_MAGIC))
+		return -EINVAL;
 	pthread_mutex_lock(&s->lock);
 	err = refuse_ready(s, tensor, gradient);
 	if (err)

@@ -168,8 +168,8 @@ static int call_run(const char *call, struct tutti_sharded *s, const char *path,
 {
 	int err;
 
-	if (!s)
-		return tt_train_fail(-EINVAL, "%s: sharded is NULL", call);
+	if (TT_TRAIN_CHECK(call, s, "sharded", TT_SHARDED_MAGIC))
+		return -EINVAL;
 	pthread_mutex_lock(&s->lock);
 	err = check_call(call, s);
 	if (!err)

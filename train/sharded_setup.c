@@ -109,6 +109,7 @@ static void destroy(struct tutti_sharded *s)
 	free(s->shard);
 	free(s->table);
 	pthread_mutex_destroy(&s->lock);
+	s->magic = 0;
 	free(s);
 }
 
@@ -163,6 +164,7 @@ int tutti_sharded_create(struct tutti_comm *comm, const struct tutti_sharded_con
 	}
 	pthread_mutex_init(&s->lock, NULL);
 	s->comm = own;
+	s->magic = TT_SHARDED_MAGIC;
 	s->datatype = c.datatype;
 	s->flags = c.flags;
 	s->stage = c.stage;
@@ -188,6 +190,8 @@ int tutti_sharded_free(struct tutti_sharded *s)
 
 	if (!s)
 		return 0;
+	if (TT_TRAIN_CHECK("tutti_sharded_free", s, "sharded", TT_SHARDED_MAGIC))
+		return -EINVAL;
 	if (s->nready && !s->error)
 		return tt_train_fail(-EBUSY,
 				     "tutti_sharded_free: %zu tensors of a step are ready; call "
@@ -207,8 +211,10 @@ int tutti_sharded_memory(struct tutti_sharded *s, struct tutti_sharded_memory *m
 	static const char call[] = "tutti_sharded_memory";
 	struct tutti_sharded_memory own = {.size = sizeof(own)};
 
-	if (!s || !memory)
-		return tt_train_fail(-EINVAL, "%s: %s is NULL", call, s ? "memory" : "sharded");
+	if (TT_TRAIN_CHECK(call, s, "sharded", TT_SHARDED_MAGIC))
+		return -EINVAL;
+	if (!memory)
+		return tt_train_fail(-EINVAL, "%s: memory is NULL", call);
 	pthread_mutex_lock(&s->lock);
 	own.state_bytes = (uint64_t)s->states * s->own * s->b.elem;
 	own.gradient_bytes = s->own * s->b.elem;
@@ -220,8 +226,6 @@ int tutti_sharded_memory(struct tutti_sharded *s, struct tutti_sharded_memory *m
 
 int tt_sharded_over(const struct tutti_sharded *s, const char *call)
 {
-	if (!s)
-		return tt_train_fail(-EINVAL, "%s: sharded is NULL", call);
 	if (s->error)
 		return tt_train_fail(s->error,
 				     "%s: a collective of this optimizer has failed; free it and "

@@ -34,7 +34,10 @@ struct tt_shard {
 	struct tutti_request *scatter, *gather;
 };
 
+#define TT_SHARDED_MAGIC 0x54755368u
+
 struct tutti_sharded {
+	volatile unsigned magic; /* also when it is freed */
 	struct tutti_comm *comm; /* its own */
 	int rank, ranks;
 	pthread_mutex_t lock;

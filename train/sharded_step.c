@@ -201,8 +201,8 @@ int tutti_sharded_step(struct tutti_sharded *s, double *norm)
 	int lacking = 0, refused = 0, err;
 	size_t tensor = 0;
 
-	if (!s)
-		return tt_train_fail(-EINVAL, "%s: sharded is NULL", call);
+	if (TT_TRAIN_CHECK(call, s, "sharded", TT_SHARDED_MAGIC))
+		return -EINVAL;
 	pthread_mutex_lock(&s->lock);
 	err = tt_sharded_over(s, call);
 	if (err)
@@ -230,8 +230,8 @@ int tutti_sharded_wait(struct tutti_sharded *s, size_t tensor)
 	static const char call[] = "tutti_sharded_wait";
 	int err;
 
-	if (!s)
-		return tt_train_fail(-EINVAL, "%s: sharded is NULL", call);
+	if (TT_TRAIN_CHECK(call, s, "sharded", TT_SHARDED_MAGIC))
+		return -EINVAL;
 	pthread_mutex_lock(&s->lock);
 	err = tt_sharded_over(s, call);
 	if (!err && tensor != TUTTI_SHARDED_ALL && tensor >= s->b.n) {

@@ -17,6 +17,13 @@ int tt_train_read_config(const char *call, const void *user, size_t least, size_
 #define TT_TRAIN_TO(type, last) (offsetof(struct type, last) + sizeof(((struct type *)0)->last))
 /* Stores own in the caller's struct, whose size stays; fields that are not known become 0. */
 int tt_train_write_stats(const char *call, void *user, size_t least, size_t known, const void *own);
+/* -EINVAL if object, which has a magic word, is NULL or has been freed. */
+#define TT_TRAIN_CHECK(call, object, kind, word)                                                   \
+	((object) && (object)->magic == (word)                                                     \
+		 ? 0                                                                               \
+		 : tt_train_fail(-EINVAL, "%s: %s", call,                                          \
+				 (object) ? "not a " kind ", or one that has been freed"           \
+					  : "the " kind " is NULL"))
 /* Collective: err of this rank, or an error of any rank with a text that names the rank. */
 int tt_train_agree(struct tutti_comm *comm, const char *call, int err);
 /* Collective: a duplicate of comm, or as tt_train_agree, with comm as it was. */

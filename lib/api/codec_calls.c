@@ -82,17 +82,18 @@ int tutti_codec_free(struct tutti_codec *codec)
 
 const char *tutti_codec_name(const struct tutti_codec *codec)
 {
-	return codec ? tt_codec_name(codec) : "";
+	return codec && !tt_codec_check("tutti_codec_name", codec) ? tt_codec_name(codec) : "";
 }
 
 size_t tutti_codec_bound(const struct tutti_codec *codec, size_t count)
 {
-	return codec ? tt_codec_bound(codec, count) : 0;
+	return codec && !tt_codec_check("tutti_codec_bound", codec) ? tt_codec_bound(codec, count)
+								    : 0;
 }
 
 int tutti_codec_states(const struct tutti_codec *codec)
 {
-	return codec ? tt_codec_states(codec) : 0;
+	return codec && !tt_codec_check("tutti_codec_states", codec) ? tt_codec_states(codec) : 0;
 }
 
 /* The arguments that all three have. vector: its name in the call. */

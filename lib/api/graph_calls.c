@@ -177,12 +177,12 @@ int tutti_graph_free(struct tutti_graph *graph)
 
 int tutti_graph_size(const struct tutti_graph *graph)
 {
-	return graph ? graph->n : 0;
+	return graph && graph->magic == TT_GRAPH_MAGIC ? graph->n : 0;
 }
 
 int tutti_graph_period(const struct tutti_graph *graph)
 {
-	return graph ? graph->period : 0;
+	return graph && graph->magic == TT_GRAPH_MAGIC ? graph->period : 0;
 }
 
 double tutti_graph_weight(const struct tutti_graph *graph, uint64_t step, int to, int from)
@@ -190,7 +190,8 @@ double tutti_graph_weight(const struct tutti_graph *graph, uint64_t step, int to
 	const struct tt_edges *edges;
 	size_t i;
 
-	if (!graph || to < 0 || to >= graph->n || from < 0 || from >= graph->n)
+	if (!graph || graph->magic != TT_GRAPH_MAGIC || to < 0 || to >= graph->n || from < 0 ||
+	    from >= graph->n)
 		return 0;
 	edges = tt_graph_at(graph, step);
 	for (i = edges->in_at[to]; i < edges->in_at[to + 1]; i++)

@@ -26,8 +26,10 @@ static int check_clock(const char *call, struct tutti_ps *ps)
 
 static int check_table(const char *call, const struct tutti_ps_table *t, bool rows)
 {
-	if (!t)
-		return tt_fail(-EINVAL, "%s: table is NULL", call);
+	int err = tt_ps_check_table(call, t);
+
+	if (err)
+		return err;
 	if (t->rows != rows)
 		return tt_fail(-EINVAL, "%s: table '%s' is a table of %s", call, t->name,
 			       t->rows ? "rows; see tutti_ps_pull_rows"
@@ -284,10 +286,10 @@ int tutti_ps_last_read(struct tutti_ps_table *table, struct tutti_ps_read *read)
 {
 	static const struct tt_sized sized = TT_SIZED("read", tutti_ps_read, clock);
 	struct tutti_ps_read last;
-	int k;
+	int k, err = tt_ps_check_table("tutti_ps_last_read", table);
 
-	if (!table)
-		return tt_fail(-EINVAL, "tutti_ps_last_read: table is NULL");
+	if (err)
+		return err;
 	tt_wire_lock(table->ps->comm->ctx->wire);
 	last = table->last;
 	last.dropped = 0;
@@ -300,8 +302,10 @@ int tutti_ps_last_read(struct tutti_ps_table *table, struct tutti_ps_read *read)
 
 int tutti_ps_exact(struct tutti_ps_table *table, int on)
 {
-	if (!table)
-		return tt_fail(-EINVAL, "tutti_ps_exact: table is NULL");
+	int err = tt_ps_check_table("tutti_ps_exact", table);
+
+	if (err)
+		return err;
 	if (on & ~1)
 		return tt_fail(-EINVAL, "tutti_ps_exact: on is %d; it must be 0 or 1", on);
 	tt_wire_lock(table->ps->comm->ctx->wire);
@@ -314,9 +318,10 @@ int tutti_ps_held(struct tutti_ps_table *table, struct tutti_ps_held *held)
 {
 	static const struct tt_sized sized = TT_SIZED("held", tutti_ps_held, sent_bytes);
 	struct tutti_ps_held now = {0};
+	int err = tt_ps_check_table("tutti_ps_held", table);
 
-	if (!table)
-		return tt_fail(-EINVAL, "tutti_ps_held: table is NULL");
+	if (err)
+		return err;
 	if (!held || !tt_sized_fits(&sized, held))
 		return tt_sized_write(&sized, "tutti_ps_held", held, &now);
 	tt_ps_held(table, &now);
@@ -325,10 +330,10 @@ int tutti_ps_held(struct tutti_ps_table *table, struct tutti_ps_held *held)
 
 int tutti_ps_flush(struct tutti_ps_table *table)
 {
-	int err;
+	int err = tt_ps_check_table("tutti_ps_flush", table);
 
-	if (!table)
-		return tt_fail(-EINVAL, "tutti_ps_flush: table is NULL");
+	if (err)
+		return err;
 	err = tt_ps_check_worker("tutti_ps_flush", table->ps);
 	return err ? err : tt_ps_flush(table, "ps_flush");
 }

@@ -20,7 +20,9 @@ int tutti_ps_open(struct tutti_comm *comm, const struct tutti_ps_config *config,
 
 static int check_ps(const char *call, const struct tutti_ps *ps)
 {
-	return ps ? tt_group_refuse(call) : tt_fail(-EINVAL, "%s: ps is NULL", call);
+	int err = tt_ps_check(call, ps);
+
+	return err ? err : tt_group_refuse(call);
 }
 
 int tutti_ps_close(struct tutti_ps *ps)
@@ -39,6 +41,8 @@ int tutti_ps_resize(struct tutti_ps *ps, struct tutti_comm *comm,
 {
 	int err = tt_check_comm(comm);
 
+	if (!err && ps)
+		err = tt_ps_check(TT_PS_RESIZE, ps);
 	if (!err)
 		err = tt_group_refuse(TT_PS_RESIZE);
 	return err ? err : tt_ps_resize(ps, comm, config, newps);
@@ -68,12 +72,12 @@ int tutti_ps_rows(struct tutti_ps *ps, const char *name, size_t width, uint64_t 
 int tutti_ps_find(struct tutti_ps *ps, const char *name, struct tutti_ps_table **table)
 {
 	struct tutti_ps_table *found;
+	int err = tt_ps_check("tutti_ps_find", ps);
 
-	if (!ps || !name || !table)
-		return tt_fail(-EINVAL, "tutti_ps_find: %s is NULL",
-			       !ps    ? "ps"
-			       : name ? "table"
-				      : "name");
+	if (err)
+		return err;
+	if (!name || !table)
+		return tt_fail(-EINVAL, "tutti_ps_find: %s is NULL", name ? "table" : "name");
 	found = tt_ps_find(ps, name);
 	if (!found)
 		return tt_fail(-ENOENT, "there is no table '%s'", name);
@@ -83,8 +87,12 @@ int tutti_ps_find(struct tutti_ps *ps, const char *name, struct tutti_ps_table *
 
 int tutti_ps_server_bytes(struct tutti_ps *ps, int index, uint64_t *bytes)
 {
-	if (!ps || !bytes)
-		return tt_fail(-EINVAL, "tutti_ps_server_bytes: %s is NULL", ps ? "bytes" : "ps");
+	int err = tt_ps_check("tutti_ps_server_bytes", ps);
+
+	if (err)
+		return err;
+	if (!bytes)
+		return tt_fail(-EINVAL, "tutti_ps_server_bytes: bytes is NULL");
 	if (index < 0 || index >= ps->nservers)
 		return tt_fail(-EINVAL, "tutti_ps_server_bytes: %d is not a server (0 to %d)",
 			       index, ps->nservers - 1);

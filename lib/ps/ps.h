@@ -62,7 +62,11 @@ struct tt_ps_row_units {
 	uint32_t n;
 };
 
+#define TT_PS_MAGIC 0x54755073u
+#define TT_PS_TABLE_MAGIC 0x54755074u
+
 struct tutti_ps_table {
+	volatile unsigned magic; /* also when it is freed */
 	struct tutti_ps *ps;
 	uint32_t index;
 	char name[TT_PS_NAME];
@@ -203,6 +207,7 @@ struct tt_ps_spare {
 };
 
 struct tutti_ps {
+	volatile unsigned magic; /* also when it is freed */
 	/*
 	 * Duplicates of the user's communicator. Windows and calls use comm, which survives failed
 	 * workers; collective calls such as making a table use coll, which does not.
@@ -655,6 +660,9 @@ void tt_ps_trace_held(struct tutti_ps *ps, uint64_t clock);
  * since, and failed ranks; tt_ps_check_worker does both.
  */
 int tt_ps_check_role(const char *call, struct tutti_ps *ps);
+/* Neither NULL nor freed. */
+int tt_ps_check(const char *call, const struct tutti_ps *ps);
+int tt_ps_check_table(const char *call, const struct tutti_ps_table *t);
 int tt_ps_check_calls(struct tutti_ps *ps);
 int tt_ps_check_worker(const char *call, struct tutti_ps *ps);
 

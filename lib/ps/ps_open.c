@@ -257,6 +257,7 @@ void tt_ps_free(struct tutti_ps *ps)
 		tutti_comm_free(ps->coll);
 	if (ps->comm)
 		tutti_comm_free(ps->comm);
+	ps->magic = 0;
 	free(ps);
 }
 
@@ -267,6 +268,7 @@ struct tutti_ps *tt_ps_new(int n, struct tt_ps_card **all)
 	*all = calloc((size_t)n, sizeof(**all));
 	if (!ps)
 		return NULL;
+	ps->magic = TT_PS_MAGIC;
 	tt_list_init(&ps->queue);
 	ps->worker = calloc((size_t)n, sizeof(int));
 	ps->server = calloc((size_t)n, sizeof(int));

@@ -292,6 +292,7 @@ int tt_ps_table_new(struct tutti_ps *ps, const struct tutti_ps_table *like,
 	if (!t)
 		return tt_fail(-ENOMEM, "no memory for a table");
 	*t = *like;
+	t->magic = TT_PS_TABLE_MAGIC;
 	t->ps = ps;
 	t->index = ps->ntables;
 	t->coder = NULL;
@@ -341,5 +342,6 @@ void tt_ps_table_free(struct tutti_ps_table *t)
 		tt_codec_release(t->coder);
 	if (t->opt.publish)
 		tt_codec_release(t->opt.publish);
+	t->magic = 0;
 	free(t);
 }

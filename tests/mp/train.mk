@@ -2,13 +2,15 @@
 # Tests of libtutti_train.
 TT_TRAIN_TESTS = tests/mp/train/test_local_steps tests/mp/train/test_sharded
 TT_TRAIN_TESTS += tests/mp/train/test_train tests/mp/train/test_pipeline
-TT_TRAIN_TESTS += tests/mp/train/test_reducer
+TT_TRAIN_TESTS += tests/mp/train/test_reducer tests/mp/train/test_freed
 TT_TRAIN_TESTS += tests/mp/train/test_gpt_gradient
 TT_TRAIN_TESTS += tests/mp/train/test_rl
 check_PROGRAMS += $(TT_TRAIN_TESTS)
 TESTS += $(TT_TRAIN_TESTS)
 tests_mp_train_test_sharded_SOURCES = tests/mp/train/test_sharded.c tests/mp/train/model.h
 tests_mp_train_test_sharded_LDADD = libtt_train.la libttmp.la $(JANSSON_LIBS) -lm
+tests_mp_train_test_freed_SOURCES = tests/mp/train/test_freed.c
+tests_mp_train_test_freed_LDADD = libtt_train.la libttmp.la
 tests_mp_train_test_train_SOURCES = tests/mp/train/test_train.c
 tests_mp_train_test_train_LDADD = libtt_train.la libttmp.la -lm
 tests_mp_train_test_pipeline_SOURCES = tests/mp/train/test_pipeline.c

@@ -275,13 +275,28 @@ static void *get_memory(struct tutti_ps *ps, size_t bytes, int *i)
 	return malloc(*i < TT_PS_SPARES ? LEAST << *i : bytes);
 }
 
+int tt_ps_check(const char *call, const struct tutti_ps *ps)
+{
+	if (ps && ps->magic == TT_PS_MAGIC)
+		return 0;
+	return tt_fail(-EINVAL, "%s: ps is %s", call,
+		       ps ? "no parameter server, or has been closed" : "NULL");
+}
+
+int tt_ps_check_table(const char *call, const struct tutti_ps_table *t)
+{
+	if (t && t->magic == TT_PS_TABLE_MAGIC)
+		return 0;
+	return tt_fail(-EINVAL, "%s: table is %s", call,
+		       t ? "no table, or its parameter server has been closed" : "NULL");
+}
+
 int tt_ps_check_role(const char *call, struct tutti_ps *ps)
 {
-	int err;
+	int err = tt_ps_check(call, ps);
 
-	if (!ps)
-		return tt_fail(-EINVAL, "%s: ps is NULL", call);
-	err = tt_group_refuse(call);
+	if (!err)
+		err = tt_group_refuse(call);
 	if (err)
 		return err;
 	return ps->my_worker < 0 ? tt_fail(-EPERM, "%s: this rank is no worker", call) : 0;
