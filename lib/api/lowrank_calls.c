@@ -78,6 +78,20 @@ static int check_factors(const struct tutti_comm *comm, const struct tt_factors 
 	return 0;
 }
 
+/* Ranks compare the shape, not only the number of elements. */
+static int sum_matrices(struct tutti_comm *comm, const struct tt_factors *f)
+{
+	struct tt_call call = {.coll = TT_COLL_ALLREDUCE,
+			       .in_place = true,
+			       .recvbuf = f->result,
+			       .count = f->rows * f->cols,
+			       .datatype = TUTTI_FLOAT32,
+			       .op = f->op,
+			       .shape = (uint64_t)f->rows << 32 ^ f->cols};
+
+	return tt_call_unchecked(comm, &call);
+}
+
 int tutti_allreduce_factors(const float *u, const float *v, float *result, size_t rows, size_t cols,
 			    size_t k, enum tutti_op op, unsigned flags, struct tutti_comm *comm)
 {
@@ -89,13 +103,16 @@ int tutti_allreduce_factors(const float *u, const float *v, float *result, size_
 				     .k = k,
 				     .op = op,
 				     .flags = flags};
+	bool dense = false;
 	int err = tt_check_comm(comm);
 
 	if (!err)
 		err = tt_group_refuse("tutti_allreduce_factors");
 	if (!err)
 		err = check_factors(comm, &factors);
-	return err ? err : tt_factors_run(comm, &factors);
+	if (!err)
+		err = tt_factors_run(comm, &factors, &dense);
+	return err || !dense ? err : sum_matrices(comm, &factors);
 }
 
 /* ---- PowerSGD ---- */

@@ -47,7 +47,8 @@ struct tt_fields {
 	int32_t root; /* without a root: enum tt_inner */
 	uint64_t
 		count; /* reduce_scatter, allgatherv: of all blocks; 0 where ranks have their own */
-	uint64_t counts;   /* of these two: a hash of the array; of neighbours: of the graph */
+	uint64_t counts;   /* of these two: a hash of the array; of neighbours: of the graph; of
+			      allreduce: a matrix's rows << 32 | columns */
 	uint32_t in_place; /* 1: in place; 0 without data and where a root alone has the choice;
 			      fused calls: a hash */
 	uint32_t init;	   /* of a persistent operation: number of its _init call, from 1; else 0 */

@@ -107,7 +107,9 @@ const char *tt_fields_differ(const struct tt_fields *a, const struct tt_fields *
 	if (a->coll != b->coll || (a->root != b->root && !tt_coll_rooted((enum tt_coll)a->coll)))
 		return "collective";
 	if (a->counts != b->counts)
-		return tt_coll_neighbors((enum tt_coll)a->coll) ? "graph" : "counts";
+		return tt_coll_neighbors((enum tt_coll)a->coll) ? "graph"
+		       : a->coll == TT_COLL_ALLREDUCE		? "shape"
+								: "counts";
 	if (a->count != b->count)
 		return "count";
 	if (a->datatype != b->datatype)
@@ -138,7 +140,7 @@ const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, s
 	enum tt_coll coll = (enum tt_coll)f->coll;
 	const char *place = f->in_place ? ", in place" : "";
 	char count[40] = "", op[32] = "", root[32] = "", type[32], number[48], codec[TT_CODEC_NAME];
-	char graph[32] = "";
+	char graph[40] = "";
 	uint32_t own = f->op - TUTTI_NUM_OPS;
 
 	if (f->coll == FORGOTTEN) {
@@ -153,7 +155,12 @@ const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, s
 	tt_datatype_text((enum tutti_datatype)f->datatype, type, sizeof(type));
 	if (!tt_coll_own_counts(coll))
 		snprintf(count, sizeof(count), "count %llu%s, ", (unsigned long long)f->count,
-			 f->counts && !tt_coll_neighbors(coll) ? " in all" : "");
+			 f->counts && !tt_coll_neighbors(coll) && coll != TT_COLL_ALLREDUCE
+				 ? " in all"
+				 : "");
+	if (f->counts && coll == TT_COLL_ALLREDUCE)
+		snprintf(graph, sizeof(graph), ", matrix of %u x %u", (unsigned)(f->counts >> 32),
+			 (unsigned)f->counts);
 	if (tt_coll_rooted(coll))
 		snprintf(root, sizeof(root), ", root %d", f->root);
 	if (tt_coll_neighbors(coll)) /* of a step: a number of its edges and weights */

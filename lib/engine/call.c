@@ -305,7 +305,7 @@ struct tt_fields tt_call_fields(const struct tutti_comm *comm, const struct tt_c
 			      .op = user ? TUTTI_NUM_OPS + user->kind : call->op,
 			      .root = call->inner ? (int32_t)call->inner : call->root,
 			      .count = tt_coll_own_counts(call->coll) ? 0 : call->count,
-			      .counts = call->edges ? call->edges->hash : 0,
+			      .counts = call->edges ? call->edges->hash : call->shape,
 			      .codec = call->named ? tt_codec_hash(call->named) : 0};
 	bool sums = call->coll == TT_COLL_REDUCE_SCATTER || call->coll == TT_COLL_ALLGATHERV;
 	int i;

@@ -255,6 +255,7 @@ struct tt_call {
 	const struct tt_edges *edges;	   /* of neighbours */
 	const struct tutti_codec *named;   /* the caller's, also if codec is one of its choices */
 	struct tutti_feedback *feedback;
+	uint64_t shape; /* allreduce of a matrix: rows << 32 | columns; 0: of a vector */
 };
 
 /* Where the ranks are, for a plan. */

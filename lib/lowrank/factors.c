@@ -8,7 +8,7 @@
  * Gathered, every rank adds the products of rank 0, 1 ... in this order, so all have the same bits.
  * Ranks compare the elements and counts of all-gathers. Elements of K values, M and N of them, let
  * them find ranks with another K, M or N; averages gather v as single values, so that ranks with
- * another op are found, too.
+ * another op are found, too. The all-reduce of a dense sum compares M and N, see lib/api.
  *
  * H. Zhang et al., "Poseidon: An Efficient Communication Architecture for Distributed Deep Learning
  * on GPU Clusters", USENIX ATC 2017 (sufficient factor broadcasting).
@@ -66,20 +66,16 @@ int tt_factors_gather(struct tutti_comm *comm, const struct tt_factors *f, bool 
 	return 0;
 }
 
-static int run_dense(struct tutti_comm *comm, const struct tt_factors *f)
+static int multiply_own(const struct tt_factors *f)
 {
-	int err = tt_matrix_outer((struct tt_outer){.u = f->u,
-						    .v = f->v,
-						    .ustep = f->rows,
-						    .out = f->result,
-						    .rows = f->rows,
-						    .cols = f->cols,
-						    .k = f->k,
-						    .divisor = 1});
-
-	return err ? err
-		   : tutti_allreduce(TUTTI_IN_PLACE, f->result, f->rows * f->cols, TUTTI_FLOAT32,
-				     f->op, comm);
+	return tt_matrix_outer((struct tt_outer){.u = f->u,
+						 .v = f->v,
+						 .ustep = f->rows,
+						 .out = f->result,
+						 .rows = f->rows,
+						 .cols = f->cols,
+						 .k = f->k,
+						 .divisor = 1});
 }
 
 /* Both at once; returns when neither is under way. */
@@ -128,12 +124,13 @@ static int run_gathered(struct tutti_comm *comm, const struct tt_factors *f)
 	return err;
 }
 
-int tt_factors_run(struct tutti_comm *comm, const struct tt_factors *f)
+int tt_factors_run(struct tutti_comm *comm, const struct tt_factors *f, bool *dense)
 {
 	bool gather;
 	int err = tt_factors_gather(comm, f, &gather);
 
+	*dense = !gather;
 	if (err)
 		return err;
-	return gather ? run_gathered(comm, f) : run_dense(comm, f);
+	return gather ? run_gathered(comm, f) : multiply_own(f);
 }

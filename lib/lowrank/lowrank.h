@@ -20,7 +20,11 @@ struct tt_factors {
 	unsigned flags;
 };
 
-int tt_factors_run(struct tutti_comm *comm, const struct tt_factors *factors);
+/*
+ * Gathers the factors and adds all products; or *dense: this rank's products are in the result, and
+ * the caller sums those of all ranks.
+ */
+int tt_factors_run(struct tutti_comm *comm, const struct tt_factors *factors, bool *dense);
 /* Whether the factors travel: by flags, or by the estimated time; the same on all ranks. */
 int tt_factors_gather(struct tutti_comm *comm, const struct tt_factors *factors, bool *gather);
 

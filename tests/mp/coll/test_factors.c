@@ -389,10 +389,10 @@ static int differ_body(struct mp_job *job)
 static void differ(void)
 {
 	static const struct tt_factors usual = {NULL, NULL, NULL, 32, 32, 8, TUTTI_SUM, GATHER};
-	struct tt_factors f[8][2];
+	struct tt_factors f[10][2];
 	int i;
 
-	for (i = 0; i < 8; i++)
+	for (i = 0; i < 10; i++)
 		f[i][0] = f[i][1] = usual;
 	f[0][1].rows = 33;
 	f[1][1].cols = 31;
@@ -403,7 +403,12 @@ static void differ(void)
 	f[6][1].rows = f[6][1].cols = 16, f[6][1].k = 16;
 	f[7][0] = f[6][0], f[7][1] = f[6][1];
 	f[7][0].op = f[7][1].op = TUTTI_AVG;
-	for (i = 0; i < 8; i++) {
+	for (i = 8; i < 10; i++) { /* dense, as many elements */
+		f[i][0].flags = f[i][1].flags = DENSE;
+		f[i][0].rows = f[i][1].cols = 16;
+	}
+	f[9][0].op = f[9][1].op = TUTTI_AVG;
+	for (i = 0; i < 10; i++) {
 		TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_LATE_AFTER=300", .fn = differ_body,
 				 .arg = f[i]));
 		if (!mp_no_ofi())
