@@ -286,7 +286,8 @@ pictures()
 	done
 }
 
-# on_terminal KEYS [VARIABLE=VALUE...]: on one of 9 lines of 50 columns, until KEYS
+# on_terminal KEYS [VARIABLE=VALUE...]: on one of 9 lines of 50 columns, until KEYS. ^C goes to the
+# shell, too, which is to outlive it.
 on_terminal()
 {
 	keys=$1
@@ -296,9 +297,10 @@ on_terminal()
 		pictures 4
 		printf "$keys"
 		sleep 0.5
-	} | env TERM=xterm "$@" timeout 30 script -qfec "stty rows 9 cols 50
-		'$TT_BUILD/tutti_ras' -p $pid0 --watch=0.2; echo; echo status \$?; stty -a" \
-		"$tmp/screen" >/dev/null
+	} | env TERM=xterm SHELL=/bin/sh "$@" timeout 30 script -qfec "trap : INT
+		stty rows 9 cols 50
+		'$TT_BUILD/tutti_ras' -p $pid0 --watch=0.2
+		status=\$?; echo; echo status \$status; stty -a" "$tmp/screen" >/dev/null
 	tr -d '\r' <"$tmp/screen" >"$tmp/look"
 	expect '(^| )icanon'
 	expect '(^| )echo( |$)'
