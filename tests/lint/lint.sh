@@ -242,13 +242,9 @@ test_man_lint()
 
 test_man_listed()
 {
-	bad=0
-	cat man/*.mk >"$tmp/man.mk"
-	for page in man/*.[1-9]; do
-		[ ! -f "$page" ] || grep -q "$page" "$tmp/man.mk" ||
-			{ echo "$page is not in man/*.mk"; bad=1; }
-	done
-	return $bad
+	cat man/*.mk | tr -s ' \t\\' '\n' | sort >"$tmp/listed"
+	ls man/*.[1-9] | sort | comm -23 - "$tmp/listed" >"$tmp/unlisted"
+	[ ! -s "$tmp/unlisted" ] || die "not in man/*.mk: $(cat "$tmp/unlisted")"
 }
 
 # Files that belong to the project.
@@ -260,17 +256,18 @@ ours()
 test_spdx()
 {
 	[ -n "$(ours)" ] || skip "not a git tree, or git is missing"
-	bad=0
 	for file in $(ours); do
 		case $file in
 		LICENSE | NEWS | AUTHORS | *.md | .gitignore | *.gz | *.bin | *.csv | \
 			tests/fuzz/corpus/* | debian/changelog | debian/source/format) continue ;;
 		esac
-		[ -f "$file" ] || continue
-		head -n 5 "$file" | grep -qE 'SPDX-License-Identifier: BSD-3-Clause|^\.so ' ||
-			{ echo "$file has no SPDX line"; bad=1; }
-	done
-	return $bad
+		[ ! -f "$file" ] || echo "$file"
+	done >"$tmp/files"
+	xargs awk 'FNR == 1 { without[FILENAME] }
+		/SPDX-License-Identifier: BSD-3-Clause|^\.so / { delete without[FILENAME] }
+		FNR == 5 { nextfile }
+		END { for (f in without) { print f " has no SPDX line"; bad = 1 } exit bad }' \
+		<"$tmp/files"
 }
 
 test_leftovers()
