@@ -43,11 +43,12 @@ test_recurrence()
 test_codec()
 {
 	./tutti_sim -n 4 -b 1M --codec fp16 --bw 0.001 --alpha 0 --overhead 0 --gamma 1e6 \
-		--coding 1e6 --lanes 4 -c >"$tmp/out" || exit 1
+		--coding 1e6 --lanes 4 -a codec_direct,direct_rsag -c >"$tmp/out" || exit 1
 	coded=$(awk '$1 != "#" && $3 == "codec_direct" { print $4 }' "$tmp/out")
 	plain=$(awk '$1 != "#" && $3 == "direct_rsag" { print $4 }' "$tmp/out")
 	echo "$coded $plain" | awk '{ r = $2 / $1; exit !(NF == 2 && r > 1.9 && r < 2.1) }' ||
 		{ cat "$tmp/out"; exit 1; }
+	lists=codec_gather,codec_lists,codec_dense
 	# three lists of 2622 entries leave each rank, and may queue where they arrive
 	./tutti_sim -n 4 -b 1M --codec topk:1% --bw 0.001 --alpha 0 --overhead 0 -c \
 		--coding 1e6 -a codec_gather >"$tmp/out" || exit 1
@@ -55,17 +56,19 @@ test_codec()
 		{ cat "$tmp/out"; exit 1; }
 	# as long as these, by their density; and the one that all ranks choose by it is no slower
 	./tutti_sim -n 4 -b 1M --codec threshold:1 --density 1 --bw 0.001 --alpha 0 --overhead 0 \
-		-c --coding 1e6 >"$tmp/out" || exit 1
+		-a $lists -c --coding 1e6 >"$tmp/out" || exit 1
 	awk '$3 == "codec_gather" { r = $4 / (3 * 15190); g = $4 }
 		$3 == "codec_lists" { l = $4 } $3 == "codec_dense" { d = $4 }
 		END { exit !(r > 0.98 && r < 1.7 && l <= g && d > 10 * l) }' "$tmp/out" ||
 		{ cat "$tmp/out"; exit 1; }
-	./tutti_sim -n 4 -b 1M --codec threshold:1 --density 90 --bw 0.001 --alpha 0 -c >"$tmp/out"
+	./tutti_sim -n 4 -b 1M --codec threshold:1 --density 90 --bw 0.001 --alpha 0 -a $lists -c \
+		>"$tmp/out"
 	awk '$3 == "codec_gather" { g = $4 } $3 == "codec_dense" { d = $4 }
 		$3 == "codec_lists" { l = $4 } END { exit !(d > 0 && l < 1.1 * d && l < g) }' \
 		"$tmp/out" || { cat "$tmp/out"; exit 1; }
 	# ranks of a host encode together what leaves it
-	./tutti_sim -n 8 -b 1M --codec int8 --bw 0.0125 --ranks-per-host 4 -c >"$tmp/out"
+	./tutti_sim -n 8 -b 1M --codec int8 --bw 0.0125 --ranks-per-host 4 \
+		-a codec_direct,hier_codec -c >"$tmp/out"
 	awk '$3 == "codec_direct" { d = $4 } $3 == "hier_codec" { h = $4 }
 		END { exit !(h > 0 && h < d / 2) }' "$tmp/out" || { cat "$tmp/out"; exit 1; }
 	./tutti_sim -n 4 -b 1M --codec int8 --density 3 2>"$tmp/out" && exit 1

@@ -65,7 +65,7 @@ killed()
 		limit="timeout 120"
 		[ $rank != 2 ] || limit= # this process is the one to kill
 		TUTTI_BOOT_DIR=$tmp/boot TUTTI_NRANKS=4 TUTTI_RANK=$rank $limit "$TT_BUILD/rl" \
-			--shape "$1" --steps 3000000 --rate 0.0002 \
+			--shape "$1" --steps 3000000 --rate 0.0005 \
 			>"$tmp/out.$rank" 2>"$tmp/err.$rank" &
 		eval "pid$rank=\$!"
 	done
