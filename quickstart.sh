@@ -93,7 +93,7 @@ install_packages()
 
 build()
 {
-	options="--prefix=$PWD/build/install"
+	options="--prefix=$PWD/build/install --disable-static"
 	[ "${CI:-}" != true ] || options="$options --enable-werror"
 	[ -x configure ] && [ -f Makefile.in ] || step autogen "making configure" ./autogen.sh ||
 		die "autogen.sh failed; see build/log/autogen.log"
