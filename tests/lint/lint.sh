@@ -331,7 +331,8 @@ documented()
 				"reduce REDUCE scan SCAN exscan EXSCAN all-gather ALLGATHER " \
 				"reduce-scatter REDUCE_SCATTER_BLOCK gather GATHER " \
 				"scatter SCATTER all-to-all ALLTOALL " \
-				"all-to-allv ALLTOALLV", names, " ")
+				"all-to-allv ALLTOALLV gatherv GATHERV " \
+				"scatterv SCATTERV", names, " ")
 			for (i = 1; i in names; i += 2)
 				coll[names[i]] = names[i + 1]
 		}

@@ -91,7 +91,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/coll/test_ways \
 	tests/mp/coll/test_node \
 	tests/mp/coll/test_opaque \
-	tests/mp/coll/test_own_counts \
+	tests/mp/coll/test_own_counts tests/mp/coll/test_root_counts \
 	tests/mp/coll/test_rings \
 	tests/mp/coll/test_hier \
 	tests/mp/coll/test_scale \
@@ -281,6 +281,8 @@ tests_mp_coll_test_node_SOURCES = tests/mp/coll/test_node.c
 tests_mp_coll_test_node_LDADD = libttmp.la
 tests_mp_coll_test_own_counts_SOURCES = tests/mp/coll/test_own_counts.c
 tests_mp_coll_test_own_counts_LDADD = libttmp.la
+tests_mp_coll_test_root_counts_SOURCES = tests/mp/coll/test_root_counts.c
+tests_mp_coll_test_root_counts_LDADD = libttmp.la
 tests_mp_coll_test_opaque_SOURCES = tests/mp/coll/test_opaque.c
 tests_mp_coll_test_opaque_LDADD = libttmp.la
 tests_mp_coll_test_rings_SOURCES = tests/mp/coll/test_rings.c

@@ -125,14 +125,33 @@ void tt_cost_alltoall_slots(struct tt_cost *c, const struct tt_plan_args *a)
 	tt_cost_pull(c, (2 * a->nranks - 1) * tt_cost_bytes(a) * IN_CACHE, a->nranks);
 }
 
-/* The rest of a block that is longer than a slot's share would cost the same by any algorithm. */
+/*
+ * Of a block, what fits one of n shares of a slot. The rest of a longer block would cost the same
+ * by any algorithm.
+ */
+static double shared(const struct tt_plan_args *a, int n)
+{
+	double share = (double)tt_slot_bytes(a) / n, bytes = tt_cost_bytes(a);
+
+	return bytes < share ? bytes : share;
+}
+
 void tt_cost_alltoallv_slots(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	double share = (double)tt_slot_bytes(a) / a->nranks, bytes = tt_cost_bytes(a);
-
 	tt_cost_signals(c, 1);
-	tt_cost_pull(c, (2 * a->nranks - 1) * (bytes < share ? bytes : share) * IN_CACHE,
-		     a->nranks);
+	tt_cost_pull(c, (2 * a->nranks - 1) * shared(a, a->nranks) * IN_CACHE, a->nranks);
+}
+
+void tt_cost_gatherv_slots(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	tt_cost_signals(c, 1);
+	tt_cost_pull(c, (a->nranks + 1) * shared(a, 1) * IN_CACHE, 1);
+}
+
+void tt_cost_scatterv_slots(struct tt_cost *c, const struct tt_plan_args *a)
+{
+	tt_cost_signals(c, 1);
+	tt_cost_pull(c, (a->nranks + 1) * shared(a, a->nranks) * IN_CACHE, a->nranks);
 }
 
 void tt_cost_alltoall_node(struct tt_cost *c, const struct tt_plan_args *a)

@@ -15,31 +15,7 @@
 #include "lib/coll/coll.h"
 #include "lib/coll/node/coll_node.h"
 
-/* Of a slot: where the blocks begin, and the bytes for each rank, in whole elements. */
-struct shares {
-	size_t begin, each;
-};
-
-static struct shares shares_of(const struct tt_plan_args *a)
-{
-	size_t n = (size_t)a->nranks, lengths = n * TT_LENGTH_BYTES;
-	size_t begin = (lengths + a->elem - 1) / a->elem * a->elem, slot = tt_slot_bytes(a);
-	size_t room = begin < slot ? (slot - begin) / n : 0;
-
-	return (struct shares){begin, room - room % a->elem};
-}
-
-static struct tt_ref share(const struct shares *s, int rank)
-{
-	return TT_SLOT(s->begin + (size_t)rank * s->each);
-}
-
-static struct tt_ref length(int rank)
-{
-	return TT_SLOT((size_t)rank * TT_LENGTH_BYTES);
-}
-
-static void fill_slot(struct tt_builder *b, const struct shares *s)
+static void fill_slot(struct tt_builder *b, const struct tt_shares *s)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
 	struct tt_span block;
@@ -49,14 +25,12 @@ static void fill_slot(struct tt_builder *b, const struct shares *s)
 		if (j == a->rank)
 			continue;
 		block = tt_send_block(a, j);
-		tt_tell_length(b, length(j), block.len);
-		if (block.len <= s->each)
-			tt_copy(b, share(s, j), TT_SENDBUF(block.off), block.len);
+		tt_node_offer(b, s, j, TT_SENDBUF(block.off), block.len);
 	}
 }
 
 /* Each rank begins with the next one's, so that they do not all read from one. */
-static void empty_slots(struct tt_builder *b, const struct shares *s)
+static void empty_slots(struct tt_builder *b, const struct tt_shares *s)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
 	struct tt_span block;
@@ -65,16 +39,14 @@ static void empty_slots(struct tt_builder *b, const struct shares *s)
 	for (i = 1; i < a->nranks; i++) {
 		j = (a->rank + i) % a->nranks;
 		block = tt_recv_block(a, j);
-		tt_expect_length(b, j, length(a->rank), block.len);
-		if (block.len <= s->each)
-			tt_pull_copy(b, j, TT_RECVBUF(block.off), share(s, a->rank), block.len);
+		tt_node_take(b, s, j, a->rank, TT_RECVBUF(block.off), block.len);
 	}
 }
 
 void tt_alltoallv_node_slots(struct tt_builder *b)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
-	struct shares s = shares_of(a);
+	struct tt_shares s = tt_node_shares_of(a, a->nranks);
 	struct tt_span own = tt_recv_block(a, a->rank);
 
 	fill_slot(b, &s);

@@ -15,27 +15,38 @@
 
 #define WIDTH 8
 
+struct work {
+	struct tt_builder *b;
+	const struct tt_plan_args *a;
+	size_t than; /* blocks of more than so many bytes */
+};
+
 static bool gathers(const struct tt_plan_args *a)
 {
 	return a->coll == TT_COLL_GATHER || a->coll == TT_COLL_GATHERV;
 }
 
-/* This rank's own block, which is not the root's. */
-static void own_block(struct tt_builder *b)
+static size_t slices_of(const struct work *w, struct tt_span block)
 {
-	const struct tt_plan_args *a = tt_builder_args(b);
-	size_t slices = tt_num_slices(a, a->count * a->elem), i;
+	return block.len > w->than ? tt_num_slices(w->a, block.len) : 0;
+}
+
+/* This rank's own block, which is not the root's. */
+static void own_block(const struct work *w)
+{
+	const struct tt_plan_args *a = w->a;
+	size_t slices = slices_of(w, tt_vector(a)), i;
 	struct tt_ref in = tt_input(a);
 	struct tt_span s;
 
 	for (i = 0; i < slices; i++) {
 		s = tt_slice(a, tt_vector(a), slices, i);
-		tt_lane(b, (int)(i % (size_t)a->lanes));
-		tt_round(b);
+		tt_lane(w->b, (int)(i % (size_t)a->lanes));
+		tt_round(w->b);
 		if (gathers(a))
-			tt_send(b, a->root, (struct tt_ref){in.buf, in.off + s.off}, s.len);
+			tt_send(w->b, a->root, (struct tt_ref){in.buf, in.off + s.off}, s.len);
 		else
-			tt_recv(b, a->root, TT_RECVBUF(s.off), s.len);
+			tt_recv(w->b, a->root, TT_RECVBUF(s.off), s.len);
 	}
 }
 
@@ -45,9 +56,9 @@ static struct tt_span block_of(const struct tt_plan_args *a, int rank)
 }
 
 /* At the root: slice i of all blocks that have one. */
-static void all_blocks(struct tt_builder *b, size_t i)
+static void all_blocks(const struct work *w, size_t i)
 {
-	const struct tt_plan_args *a = tt_builder_args(b);
+	const struct tt_plan_args *a = w->a;
 	struct tt_span block, s;
 	int k, n = a->nranks, peer, ops = 0;
 	size_t slices;
@@ -55,35 +66,63 @@ static void all_blocks(struct tt_builder *b, size_t i)
 	for (k = 1; k < n; k++) {
 		peer = (a->root + k) % n;
 		block = block_of(a, peer);
-		slices = tt_num_slices(a, block.len);
+		slices = slices_of(w, block);
 		if (i >= slices)
 			continue;
 		if (ops++ % WIDTH == 0)
-			tt_round(b);
+			tt_round(w->b);
 		s = tt_slice(a, block, slices, i);
 		if (gathers(a))
-			tt_recv(b, peer, TT_RECVBUF(s.off), s.len);
+			tt_recv(w->b, peer, TT_RECVBUF(s.off), s.len);
 		else
-			tt_send(b, peer, TT_SENDBUF(s.off), s.len);
+			tt_send(w->b, peer, TT_SENDBUF(s.off), s.len);
+	}
+}
+
+/* The most slices of another rank's block. */
+static size_t most_slices(const struct work *w)
+{
+	size_t most = 0, slices;
+	int i;
+
+	for (i = 0; i < w->a->nranks; i++) {
+		slices = i != w->a->root ? slices_of(w, block_of(w->a, i)) : 0;
+		most = slices > most ? slices : most;
+	}
+	return most;
+}
+
+/* At the root, whose own block moves beside the first slices of the others. */
+static void move_all(const struct work *w, bool own)
+{
+	const struct tt_plan_args *a = w->a;
+	size_t slices = most_slices(w), at = block_of(a, a->root).off, i;
+
+	for (i = 0; i < slices || (own && !i); i++) {
+		tt_lane(w->b, (int)(i % (size_t)a->lanes));
+		all_blocks(w, i);
+		if (own && !i)
+			tt_copy(w->b, TT_RECVBUF(gathers(a) ? at : 0),
+				TT_SENDBUF(gathers(a) ? 0 : at), a->count * a->elem);
 	}
 }
 
 void tt_gather_scatter_linear(struct tt_builder *b)
 {
-	const struct tt_plan_args *a = tt_builder_args(b);
-	size_t i, slices, own;
+	struct work w = {b, tt_builder_args(b), 0};
 
-	if (a->rank != a->root) {
-		own_block(b);
-		return;
-	}
-	own = block_of(a, a->root).off;
-	slices = tt_num_slices(a, tt_longest(a, gathers(a) ? tt_recv_block : tt_send_block));
-	for (i = 0; i < slices; i++) {
-		tt_lane(b, (int)(i % (size_t)a->lanes));
-		all_blocks(b, i);
-		if (!i && !a->in_place)
-			tt_copy(b, TT_RECVBUF(gathers(a) ? own : 0),
-				TT_SENDBUF(gathers(a) ? 0 : own), a->count * a->elem);
-	}
+	if (w.a->rank == w.a->root)
+		move_all(&w, !w.a->in_place);
+	else
+		own_block(&w);
+}
+
+void tt_gather_scatter_longer(struct tt_builder *b, size_t than)
+{
+	struct work w = {b, tt_builder_args(b), than};
+
+	if (w.a->rank == w.a->root)
+		move_all(&w, false);
+	else
+		own_block(&w);
 }
