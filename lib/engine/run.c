@@ -401,6 +401,13 @@ void tt_run_fenced(void *arg, int peer, bool mine, uint64_t uid)
 
 	if (comm && atomic_load(&comm->failed)) {
 		info = comm->failure;
+	} else if (comm) { /* an earlier failure of another rank is not the cause */
+		info.code = -TUTTI_EABORTED;
+		snprintf(info.text, sizeof(info.text),
+			 "this rank took back an operation that rank %d had not finished, and "
+			 "closed "
+			 "the connection",
+			 peer);
 	} else if (ctx->first_failure.code) {
 		info = ctx->first_failure;
 	} else {
