@@ -246,17 +246,22 @@ int tt_win_open(struct tutti_comm *comm, void *base, size_t size, unsigned flags
 	return 0;
 }
 
-/* Whether operations on rank, -1: on any rank, have begun and not ended. */
-static bool any_pending(const struct tutti_win *win, int rank)
+/* The first rank, of all if rank is -1, with operations that have begun and not ended; -1: none. */
+static int first_pending(const struct tutti_win *win, int rank)
 {
 	int i;
 
 	if (rank >= 0)
-		return win->pending[rank];
+		return win->pending[rank] ? rank : -1;
 	for (i = 0; i < win->comm->size; i++)
 		if (win->pending[i])
-			return true;
-	return false;
+			return i;
+	return -1;
+}
+
+static bool any_pending(const struct tutti_win *win, int rank)
+{
+	return first_pending(win, rank) >= 0;
 }
 
 void tt_win_take_back(struct tutti_win *win, int rank)
@@ -330,11 +335,28 @@ static bool nothing_to_flush(const struct tutti_win *win, int rank)
 	return true;
 }
 
+/* Operations at that rank, -1: unknown, have not ended at the deadline. */
+static int too_late(const struct tutti_win *win, int rank)
+{
+	long long limit = win->comm->ctx->env.timeout.number;
+	int world = rank < 0 ? -1 : win->comm->world[rank];
+
+	if (rank < 0)
+		return tt_fail(
+			-ETIMEDOUT,
+			"one-sided operations did not complete within %lld ms (TUTTI_TIMEOUT)",
+			limit);
+	return tt_comm_blame_rank(win->comm, -ETIMEDOUT, rank,
+				  "one-sided operations at rank %d on host %s did not complete "
+				  "within %lld ms (TUTTI_TIMEOUT)",
+				  world, tt_boot_host(win->comm->ctx->boot, world), limit);
+}
+
 int tt_win_wait(struct tutti_win *win, int rank)
 {
 	struct tutti_context *ctx = win->comm->ctx;
 	struct flush f = {.win = win, .rank = rank};
-	int err, at = rank, status;
+	int err, at = rank, status, late;
 
 	/* A loop of short puts and flushes must also advance what peers wait for. */
 	if (nothing_to_flush(win, rank) &&
@@ -342,15 +364,10 @@ int tt_win_wait(struct tutti_win *win, int rank)
 		return 0;
 	err = tt_engine_wait(ctx, flushed, &f, tt_deadline_ms(ctx->env.timeout.number));
 	tt_wire_lock(ctx->wire);
+	late = first_pending(win, rank);
 	tt_win_take_back(win,
 			 rank); /* after a failure or timeout: before the caller learns of it */
-	if (err)
-		err = tt_fail(
-			-ETIMEDOUT,
-			"one-sided operations did not complete within %lld ms (TUTTI_TIMEOUT)",
-			(long long)ctx->env.timeout.number);
-	else
-		err = tt_comm_check(win->comm);
+	err = err ? too_late(win, late) : tt_comm_check(win->comm);
 	status = tt_win_take_status(win, rank, &at);
 	if (!err && status)
 		err = tt_win_failure(win, at, "a one-sided operation", status);

@@ -151,6 +151,20 @@ static __attribute__((noinline)) int end_step(const struct tutti_ps_table *t, in
 	return err ? err : end;
 }
 
+/* The last error, of an operation on a window, with the call and the table. */
+static int name_call(const struct tutti_ps_table *t, const char *call, int err)
+{
+	struct tutti_error_info info = {.size = sizeof(info)}, named;
+
+	if (!err || tutti_last_error(&info) || info.code != err)
+		return err;
+	named = info;
+	snprintf(named.call, sizeof(named.call), "%s", call);
+	snprintf(named.text, sizeof(named.text), "%s of table '%s': %.350s", call, t->name,
+		 info.text);
+	return tt_fail_info(&named);
+}
+
 static int newest(const struct tutti_ps_table *t, uint64_t *version)
 {
 	uint64_t *word = t->versions->word + t->ps->nservers;
@@ -203,7 +217,7 @@ static int set_stamps(const struct tutti_ps_table *t, uint64_t slot, uint64_t st
 	return move_stamps(t, slot, false);
 }
 
-int tt_ps_push_version(struct tutti_ps_table *t, const void *values, uint64_t *version)
+static int push_version(struct tutti_ps_table *t, const void *values, uint64_t *version)
 {
 	/* a put reads its buffer only */
 	char *from = (char *)(uintptr_t)values;
@@ -227,6 +241,11 @@ int tt_ps_push_version(struct tutti_ps_table *t, const void *values, uint64_t *v
 	return err;
 }
 
+int tt_ps_push_version(struct tutti_ps_table *t, const void *values, uint64_t *version)
+{
+	return name_call(t, "ps_push_version", push_version(t, values, version));
+}
+
 static bool stamps_are(const struct tutti_ps_table *t, uint64_t version)
 {
 	int k;
@@ -244,8 +263,7 @@ static int read_newest(struct tutti_ps_table *t, void *values, uint64_t *version
 	int err = newest(t, &v);
 
 	if (!err && !v)
-		err = tt_fail(-ENODATA, "table '%s' has no version yet: see tutti_ps_push_version",
-			      t->name);
+		err = tt_fail(-ENODATA, "no version yet; call tutti_ps_push_version first");
 	if (err || v == *version)
 		return err;
 	slot = v % (uint64_t)t->opt.versions;
@@ -268,7 +286,7 @@ static void count_retry(struct tutti_ps_table *t)
 	tt_wire_unlock(t->ps->comm->ctx->wire);
 }
 
-int tt_ps_pull_version(struct tutti_ps_table *t, void *values, uint64_t *version)
+static int pull_version(struct tutti_ps_table *t, void *values, uint64_t *version)
 {
 	int64_t limit = t->ps->comm->ctx->env.timeout.number;
 	uint64_t due = tt_deadline_ms(limit);
@@ -277,11 +295,16 @@ int tt_ps_pull_version(struct tutti_ps_table *t, void *values, uint64_t *version
 	while (!err && (err = read_newest(t, values, version)) == -EAGAIN) {
 		count_retry(t);
 		err = tt_passed(due) ? tt_fail(-ETIMEDOUT,
-					       "ps_pull_version of table '%s': each version was "
-					       "overwritten while it was read, for %lld ms "
-					       "(TUTTI_TIMEOUT); raise options.versions, %d",
-					       t->name, (long long)limit, t->opt.versions)
+					       "each version was overwritten while it was read, "
+					       "for %lld ms (TUTTI_TIMEOUT); raise "
+					       "options.versions, %d",
+					       (long long)limit, t->opt.versions)
 				     : 0;
 	}
 	return err;
+}
+
+int tt_ps_pull_version(struct tutti_ps_table *t, void *values, uint64_t *version)
+{
+	return name_call(t, "ps_pull_version", pull_version(t, values, version));
 }

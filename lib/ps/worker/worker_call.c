@@ -161,6 +161,18 @@ static const struct tt_ps_link *publisher(const struct tt_ps_pull *pull)
 	return NULL;
 }
 
+/* The server of which a read is under way; NULL: none. */
+static const struct tt_ps_link *source(const struct tt_ps_pull *pull)
+{
+	const struct tt_ps_unit *u = pull->units->unit;
+	int i;
+
+	for (i = 0; i < pull->used; i++)
+		if (u[i].pending)
+			return &pull->task.ps->link[u[i].server];
+	return NULL;
+}
+
 /* Writes what the call waits for, and which server should provide it; returns its rank. */
 static int say_waits(const char *what, const struct tt_ps_link *link, const char *why, char *buf,
 		     size_t size)
@@ -195,6 +207,8 @@ static int task_waits(const struct tutti_request *r, char *buf, size_t size)
 		rank = say_slowest(ps, slowest, sizeof(slowest));
 		snprintf(buf, size, "; this worker is at clock %llu, %s",
 			 (unsigned long long)ps->clock, slowest);
+	} else if (pull && source(pull)) {
+		rank = say_waits("values", source(pull), " of ", buf, size);
 	} else if (pull) {
 		rank = say_waits("a publication", publisher(pull), " of ", buf, size);
 	}
@@ -476,11 +490,15 @@ int tt_ps_task_fail(struct tt_ps_task *task, int status, const char *fmt, ...)
 
 void tt_ps_task_broken(struct tt_ps_task *task, int rank, int status)
 {
+	const struct tutti_comm *comm = task->ps->comm;
+	char text[128];
+
 	if (task->cancelled)
 		return;
 	task->broken = true;
-	task->rank = task->ps->comm->world[rank];
-	tt_ps_task_fail(task, status, "rank %d cannot be reached: %s", rank,
-			tutti_strerror(status));
-	tt_request_broken(&task->r, task->ps->comm->world[rank], status);
+	task->rank = comm->world[rank];
+	tt_ps_task_fail(task, status, "%s: rank %d on host %s cannot be reached: %s",
+			task_text(&task->r, text, sizeof(text)), task->rank,
+			tt_boot_host(comm->ctx->boot, task->rank), tutti_strerror(status));
+	tt_request_broken(&task->r, task->rank, status);
 }

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Calls that need a server which is stopped, or has died: the error names the call, the table and
+ * the server. tutti_ps_close then reports the server, not a worker whose death was tolerated.
+ */
+#include "config.h"
+
+#include "tests/mp/job.h"
+
+#include <errno.h>
+#include <signal.h>
+
+#define COUNT 3000
+
+enum which { PULL, PULL_VERSION, PUSH_VERSION };
+
+struct plan {
+	enum which call;
+	int signal; /* to server 1; a stopped server is out of time, a dead one is gone */
+	const char *says;
+};
+
+static int call_of(enum which call, struct tutti_ps_table *t)
+{
+	static float v[COUNT];
+	uint64_t version = 0;
+
+	switch (call) {
+	case PULL:
+		return tutti_ps_pull(t, v, 0, COUNT, TUTTI_FLOAT32);
+	case PULL_VERSION:
+		return tutti_ps_pull_version(t, v, COUNT, TUTTI_FLOAT32, &version);
+	case PUSH_VERSION:
+		return tutti_ps_push_version(t, v, COUNT, TUTTI_FLOAT32, &version);
+	}
+	return 0;
+}
+
+/* Waits until a death is known. */
+static int await_death(struct mp_job *job)
+{
+	struct tutti_failed dead;
+	double end = mp_now() + 20;
+	int n = 0;
+
+	while (!n && mp_now() < end) {
+		MP_OK(tutti_comm_failed(job->world, &dead, 1, &n));
+		mp_sleep_ms(1);
+	}
+	return !n;
+}
+
+static int names_server(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+
+	MP_SAID("rank 1");
+	MP_OK(tutti_last_error(&info));
+	TT_EXPECT(info.rank == 1);
+	return 0;
+}
+
+/* Worker 0, after the death of worker 1, which is tolerated. */
+static int work(struct mp_job *job, const struct plan *p, struct tutti_ps_table *t)
+{
+	int server = atomic_load(&job->shared->pid[1]), err;
+
+	TT_EXPECT(!await_death(job));
+	if (p->signal == SIGSTOP)
+		TT_EXPECT(!mp_stop(server));
+	else
+		TT_EXPECT(!kill(server, p->signal));
+	do
+		err = call_of(p->call, t);
+	while (!err);
+	TT_EXPECT(err == (p->signal == SIGSTOP ? -ETIMEDOUT : -TUTTI_EPEER));
+	TT_EXPECT(mp_said(p->says));
+	return names_server(job);
+}
+
+static int body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO, .versions = 2};
+	struct tutti_error_info info = {.size = sizeof(info)};
+	const struct plan *p = job->arg;
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+
+	MP_OK(mp_ps_open(job, 2, TUTTI_PS_ASYNC, &ps));
+	MP_OK(tutti_ps_dense(ps, "weights", COUNT, TUTTI_FLOAT32, &opt, &t));
+	if (job->rank == 2) {
+		MP_OK(call_of(PUSH_VERSION, t)); /* makes the connections */
+		MP_OK(call_of(PULL, t));
+	}
+	mp_meet(job);
+	if (job->rank == 3)
+		raise(SIGKILL);
+	if (job->rank == 2) {
+		TT_EXPECT(!work(job, p, t));
+		atomic_store(&job->shared->word[0], 1);
+		TT_EXPECT(tutti_ps_close(ps));
+		MP_OK(tutti_last_error(&info));
+		TT_EXPECT(info.rank == 1);
+		kill(atomic_load(&job->shared->pid[1]), SIGKILL);
+	} else { /* serves meanwhile */
+		TT_EXPECT(mp_await(&job->shared->word[0], 1, 30000));
+		TT_EXPECT(tutti_ps_close(ps));
+	}
+	mp_leave_failed(job);
+	return 0;
+}
+
+static void run(enum which call, int signal, const char *says)
+{
+	struct plan p = {.call = call, .signal = signal, .says = says};
+
+	TT_CHECK(!MP_RUN(.n = 4, .fn = body, .arg = &p, .killed = 1u << 1 | 1u << 3,
+			 .env = "TUTTI_TRANSPORT=ofi TUTTI_TIMEOUT=2s TUTTI_HEARTBEAT_LIMIT=60s"));
+}
+
+static void stopped(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	run(PULL, SIGSTOP, "ps_pull of table 'weights'");
+	run(PULL_VERSION, SIGSTOP, "ps_pull_version of table 'weights'");
+	run(PUSH_VERSION, SIGSTOP, "ps_push_version of table 'weights'");
+}
+
+static void dead(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	run(PULL, SIGKILL, "rank 1");
+	run(PULL_VERSION, SIGKILL, "ps_pull_version of table 'weights'");
+	run(PUSH_VERSION, SIGKILL, "ps_push_version of table 'weights'");
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {{"stopped", stopped}, {"dead", dead}, {NULL, NULL}};
+
+	return tt_test_main("ps_silent", tests, argc, argv);
+}
