@@ -15,7 +15,8 @@ libtt_la_SOURCES += \
 	lib/ps/server/seats.c \
 	lib/ps/server/server.c lib/ps/server/server.h lib/ps/server/table_store.c \
 	lib/ps/server/table_store.h lib/ps/server/thread_pool.c lib/ps/shutdown.c \
-	lib/ps/table_layout.c lib/ps/update_sum.c lib/ps/worker/accumulate.h \
+	lib/ps/table_layout.c lib/ps/table_match.c lib/ps/update_sum.c \
+	lib/ps/worker/accumulate.h \
 	lib/ps/worker/block_read.c lib/ps/worker/budget.c lib/ps/worker/downpour.c \
 	lib/ps/worker/held_back.c lib/ps/worker/held_rows.c lib/ps/worker/held_back.h \
 	lib/ps/worker/ps_elastic.c lib/ps/worker/pull.c lib/ps/worker/pull.h \

@@ -358,6 +358,10 @@ static inline bool tt_ps_rows_late(const struct tutti_ps_table *t)
 {
 	return t->opt.init == TUTTI_PS_UNSET && !t->ps->staleness;
 }
+/* table_match.c */
+bool tt_ps_same_table(const struct tutti_ps_table *a, const struct tutti_ps_table *b);
+/* Collective: all ranks make this table, or all fail, naming the rank and what differs. */
+int tt_ps_agree_table(struct tutti_ps *ps, const struct tutti_ps_table *like);
 /* Offsets in a server's part. */
 static inline uint64_t tt_ps_dir_at(uint64_t block)
 {

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "lib/ps/ps_open.h"
-#include "lib/base/hash.h"
 #include "lib/ps/worker/accumulate.h"
 #include "lib/rules/rule_numbers.h"
 
@@ -323,56 +322,6 @@ static int check_table(struct tutti_ps *ps, const char *name, const struct tutti
 	return err ? err : tt_ps_versions_check(like);
 }
 
-/* A hash of everything that must be equal on all ranks. */
-static uint64_t fingerprint(const struct tutti_ps_table *t)
-{
-	struct tutti_ps_options o = t->opt;
-	uint64_t h = tt_hash_add(t->rows, t->count), word;
-	size_t i;
-
-	o.size = 0;
-	o.update = NULL;
-	o.fill = NULL;
-	o.arg = NULL;
-	h = tt_hash_add(tt_hash_add(h, t->width), (uint64_t)t->datatype);
-	for (i = 0; i < sizeof(t->name) / sizeof(word); i++) {
-		memcpy(&word, t->name + i * sizeof(word), sizeof(word));
-		h = tt_hash_add(h, word);
-	}
-	h = tt_hash_add(tt_hash_add(tt_hash_add(h, (uint64_t)o.rule), (uint64_t)o.combine),
-			(uint64_t)o.init);
-	for (i = offsetof(struct tutti_ps_options, rate);
-	     i < offsetof(struct tutti_ps_options, update); i += sizeof(word)) {
-		memcpy(&word, (const char *)&o + i, sizeof(word));
-		h = tt_hash_add(h, word);
-	}
-	h = tt_hash_add(tt_hash_add(h, (uint64_t)o.softsync), (uint64_t)o.staleness_aware);
-	h = tt_hash_add(tt_hash_add(h, (uint64_t)o.n_fetch), (uint64_t)o.n_push);
-	h = tt_hash_add(tt_hash_add(h, (uint64_t)o.essp), (uint64_t)o.threads);
-	memcpy(&word, &o.budget, sizeof(word));
-	h = tt_hash_add(h, word);
-	h = tt_hash_add(tt_hash_add(h, o.codec ? tt_codec_hash(o.codec) : 0), (uint64_t)o.flush);
-	h = tt_hash_add(h, o.publish ? tt_codec_hash(o.publish) : 0);
-	memcpy(&word, &o.significance, sizeof(word));
-	h = tt_hash_add(h, word);
-	h = tt_hash_add(h, (uint64_t)o.versions);
-	return tt_hash_add(h, o.block) >>
-	       1; /* a maximum and a minimum of it fit in one word each */
-}
-
-static int all_same(struct tutti_ps *ps, const struct tutti_ps_table *like)
-{
-	uint64_t both[2] = {fingerprint(like), ~fingerprint(like)};
-	int err = tutti_allreduce(TUTTI_IN_PLACE, both, 2, TUTTI_UINT64, TUTTI_MAX, ps->coll);
-
-	if (err || both[0] == ~both[1])
-		return err;
-	return tt_fail(
-		-TUTTI_EMISMATCH,
-		"ranks make different tables, or use different options; this rank makes '%s'",
-		like->name);
-}
-
 static void count_load(struct tutti_ps *ps, const struct tutti_ps_table *t)
 {
 	int k;
@@ -468,7 +417,7 @@ static int take_over(struct tutti_ps *ps, const struct tutti_ps_table *like,
 			"table '%s' was made before tutti_ps_resize: %llu %s%s of %s, width %zu",
 			t->name, (unsigned long long)t->count, t->rows ? "rows" : "elements",
 			t->rows ? "" : ", dense,", tt_datatype_name(t->datatype), t->width);
-	if (fingerprint(t) != fingerprint(like))
+	if (!tt_ps_same_table(t, like))
 		return tt_fail(-EINVAL,
 			       "table '%s' was made before tutti_ps_resize, with other options",
 			       t->name);
@@ -494,7 +443,7 @@ int tt_ps_table(struct tutti_ps *ps, const char *name, struct tutti_ps_table *li
 	defaults(&like->opt, like->rows);
 	err = tt_agree(ps->coll, "making a table", err);
 	if (!err)
-		err = all_same(ps, like);
+		err = tt_ps_agree_table(ps, like);
 	if (err)
 		return err;
 	return like->moved ? take_over(ps, like, out) : tt_ps_make_table(ps, like, out);

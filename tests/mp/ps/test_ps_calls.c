@@ -33,6 +33,7 @@ static int open_refused(struct mp_job *job)
 static int tables_refused(struct mp_job *job, struct tutti_ps *ps)
 {
 	struct tutti_ps_options o = {.size = sizeof(o)}, bad = o;
+	struct tutti_error_info info = {.size = sizeof(info)};
 	struct tutti_ps_table *t = NULL;
 
 	MP_ERR(tutti_ps_dense(ps, "", 10, TUTTI_FLOAT32, &o, &t), -EINVAL);
@@ -41,10 +42,16 @@ static int tables_refused(struct mp_job *job, struct tutti_ps *ps)
 	MP_ERR(tutti_ps_dense(ps, "t", 10, (enum tutti_datatype)77, &o, &t), -EINVAL);
 	MP_ERR(tutti_ps_dense(ps, "t", 10u + (unsigned)job->rank, TUTTI_FLOAT32, &o, &t),
 	       -TUTTI_EMISMATCH);
+	MP_SAID("passes another count than rank 0 (11, not 10)");
 	MP_ERR(tutti_ps_dense(ps, job->rank ? "t" : "u", 10, TUTTI_FLOAT32, &o, &t),
 	       -TUTTI_EMISMATCH);
+	MP_SAID("passes another name than rank 0");
 	bad.rate = job->rank;
 	MP_ERR(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, &bad, &t), -TUTTI_EMISMATCH);
+	MP_SAID("table 't': rank 1 on host ");
+	MP_SAID("passes another rate than rank 0 (1, not 0.01");
+	MP_OK(tutti_last_error(&info));
+	TT_EXPECT(info.rank == 1);
 	bad = o;
 	bad.rule = TUTTI_PS_ADAM;
 	MP_ERR(tutti_ps_dense(ps, "t", 10, TUTTI_INT32, &bad, &t), -EINVAL);
