@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <tutti/ps.h>
 #include <unistd.h>
 #include <xxhash.h>
 
@@ -199,22 +200,53 @@ static int seal(struct tt_state_file *f)
 
 /* ---- reading ---- */
 
-static int check_number(const struct tt_state_file *f, json_t *meta, const char *key,
-			const char *what, uint64_t want)
+static int read_number(const struct tt_state_file *f, json_t *meta, const char *key,
+		       uint64_t *number)
 {
 	const char *text = json_string_value(json_object_get(meta, key));
 	char *end;
-	uint64_t have;
 
-	have = text ? strtoull(text, &end, 10) : 0;
+	*number = text ? strtoull(text, &end, 10) : 0;
 	if (!text || !*text || *end)
 		return tt_train_fail(-EINVAL, "%s: its header has no number %s", f->path, key);
-	if (have != want)
-		return tt_train_fail(-EINVAL,
-				     "%s: it was saved with %s %" PRIu64 ", this optimizer has "
-				     "%" PRIu64 "; restore the state of the same model",
-				     f->path, what, have, want);
 	return 0;
+}
+
+static int check_tensors(const struct tt_state_file *f, json_t *meta)
+{
+	uint64_t have;
+	int err = read_number(f, meta, "tensors", &have);
+
+	if (err || have == f->n)
+		return err;
+	return tt_train_fail(-EINVAL,
+			     "%s: it was saved with %" PRIu64 " tensors, this optimizer has %zu; "
+			     "restore the state of the same model",
+			     f->path, have, f->n);
+}
+
+static const char *rule_name(uint64_t rule)
+{
+	static const char *const name[] = {
+		[TUTTI_PS_SGD] = "sgd",		  [TUTTI_PS_MOMENTUM] = "momentum",
+		[TUTTI_PS_NESTEROV] = "nesterov", [TUTTI_PS_ADAGRAD] = "adagrad",
+		[TUTTI_PS_RMSPROP] = "rmsprop",	  [TUTTI_PS_ADAM] = "adam",
+		[TUTTI_PS_ADAMW] = "adamw"};
+
+	return rule < sizeof(name) / sizeof(name[0]) && name[rule] ? name[rule] : "unknown";
+}
+
+static int check_rule(const struct tt_state_file *f, json_t *meta)
+{
+	uint64_t have;
+	int err = read_number(f, meta, "rule", &have);
+
+	if (err || have == (uint64_t)f->rule)
+		return err;
+	return tt_train_fail(-EINVAL,
+			     "%s: it was saved with rule %s, this optimizer has rule %s; restore "
+			     "with the rule of the file",
+			     f->path, rule_name(have), rule_name((uint64_t)f->rule));
 }
 
 static int check_meta(struct tt_state_file *f, json_t *root)
@@ -227,9 +259,9 @@ static int check_meta(struct tt_state_file *f, json_t *root)
 
 	if (!format || strcmp(format, FORMAT))
 		return tt_train_fail(-EINVAL, "%s: not a state of tutti_sharded_save", f->path);
-	err = check_number(f, meta, "tensors", "tensors:", f->n);
+	err = check_tensors(f, meta);
 	if (!err)
-		err = check_number(f, meta, "rule", "rule", (uint64_t)f->rule);
+		err = check_rule(f, meta);
 	if (err)
 		return err;
 	f->steps = steps ? strtoull(steps, &end, 10) : 0;

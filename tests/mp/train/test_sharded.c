@@ -420,11 +420,12 @@ static int other_model_body(struct mp_job *job)
 	MP_OK(tutti_sharded_free(t));
 	odd = config, odd.n = 5;
 	MP_OK(tutti_sharded_create(job->world, &odd, &t));
-	TT_EXPECT(!no_restore(job, t, path, -EINVAL, "tensors: 12"));
+	TT_EXPECT(!no_restore(job, t, path, -EINVAL, "saved with 12 tensors"));
 	MP_OK(tutti_sharded_free(t));
 	odd = config, odd.rule = &momentum;
 	MP_OK(tutti_sharded_create(job->world, &odd, &t));
-	TT_EXPECT(!no_restore(job, t, path, -EINVAL, "saved with rule 7"));
+	TT_EXPECT(!no_restore(job, t, path, -EINVAL,
+			      "with rule adam, this optimizer has rule momentum"));
 	MP_OK(tutti_sharded_free(t));
 	snprintf(nowhere, sizeof(nowhere), "%s/none/state", dir);
 	TT_EXPECT(!no_restore(job, s, nowhere, -ENOENT, "cannot be opened"));
