@@ -5,7 +5,9 @@
  * it needs; replicas of a slice are written once. A file is complete when it has its name.
  *
  * With --zero the moments are not in this file. The sharded optimizer of each pipeline stage and
- * tensor rank writes its own, FILE.zero-..., which any number of replicas restores.
+ * tensor rank writes its own, FILE.zero-..., which any number of replicas restores. The name ends
+ * with the step: those of the previous checkpoint stay until FILE is the new model, so an
+ * interrupted save leaves the previous checkpoint complete.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/gpt/gpt.h"
@@ -88,17 +90,47 @@ static int agree(struct gpt *g, int err, const char *path)
 	return lost ? lost : worst;
 }
 
-static int move_shards(struct gpt *g, const char *path, int write)
+static void name_shard(const struct gpt *g, const char *path, uint64_t step, char *name,
+		       size_t size)
 {
 	const int *d = g->o.dims;
-	char name[4096 + 64];
+
+	snprintf(name, size, "%s.zero-%dx%d-%d-%d-step%llu", path, d[PIPELINE], d[TENSOR],
+		 g->at[PIPELINE], g->at[TENSOR], (unsigned long long)step);
+}
+
+static int move_shards(struct gpt *g, const char *path, int write)
+{
+	char name[4096 + 96];
 
 	if (!g->sharded)
 		return 0;
-	snprintf(name, sizeof(name), "%s.zero-%dx%d-%d-%d", path, d[PIPELINE], d[TENSOR],
-		 g->at[PIPELINE], g->at[TENSOR]);
+	name_shard(g, path, (uint64_t)g->step, name, sizeof(name));
 	return write ? tutti_sharded_save(g->sharded, name)
 		     : tutti_sharded_restore(g->sharded, name);
+}
+
+/* The step of the checkpoint there; the present one if there is none. */
+static uint64_t step_of(const struct gpt *g, const char *path)
+{
+	struct header h = {0};
+	int fd = open(path, O_RDONLY);
+	ssize_t n = fd < 0 ? 0 : pread(fd, &h, sizeof(h), 0);
+
+	if (fd >= 0)
+		close(fd);
+	return n == sizeof(h) && h.magic == MAGIC ? h.step : (uint64_t)g->step;
+}
+
+/* Removes the optimizer's states of step `old`, unless they are those of step `kept`. */
+static void drop_shards(const struct gpt *g, const char *path, uint64_t old, uint64_t kept)
+{
+	char name[4096 + 96];
+
+	if (!g->sharded || g->at[DATA] || old == kept)
+		return;
+	name_shard(g, path, old, name, sizeof(name));
+	unlink(name);
 }
 
 static int write_part(struct gpt *g, const char *path)
@@ -133,23 +165,31 @@ static int check_place(struct gpt *g, const char *path)
 int checkpoint_save(struct gpt *g, const char *path)
 {
 	int err, first = tutti_comm_rank(g->world) == 0;
+	uint64_t now = (uint64_t)g->step, old;
 	char part[4096];
 
 	g->doing = "saving the model";
 	if (snprintf(part, sizeof(part), "%s.part", path) >= (int)sizeof(part))
 		return -ENAMETOOLONG;
 	err = agree(g, first ? check_place(g, path) : 0, path);
-	if (!err)
-		err = move_shards(g, path, 1);
 	if (err)
 		return err;
-	err = agree(g, write_part(g, part), part);
+	old = step_of(g, path);
+	err = move_shards(g, path, 1);
+	if (!err)
+		err = agree(g, write_part(g, part), part);
 	if (err) {
 		if (first)
 			unlink(part);
+		drop_shards(g, path, now, old);
 		return err;
 	}
-	return agree(g, first && rename(part, path) ? -errno : 0, path);
+	err = agree(g, first && rename(part, path) ? -errno : 0, path);
+	if (err)
+		drop_shards(g, path, now, old);
+	else
+		drop_shards(g, path, old, now);
+	return err;
 }
 
 static int check_header(struct gpt *g, const struct header *h, const char *path)

@@ -109,6 +109,20 @@ test_zero()
 	losses gpt_double 4 --data 2 --pipeline 2 --zero 1 --steps 20 --load "$tmp/saved" \
 		>"$tmp/grid" || exit 1
 	same "$tmp/late" "$tmp/grid" 1e-10 10 || die "the restored run differs"
+	# a save that is interrupted between moments and model leaves the checkpoint as it was
+	mkdir "$tmp/saved.part"
+	if (losses gpt_double 2 --pipeline 2 --zero 1 --steps 13 --load "$tmp/saved" \
+		--save "$tmp/saved") >/dev/null 2>&1; then
+		die "it was saved without a model"
+	fi
+	rmdir "$tmp/saved.part"
+	losses gpt_double 2 --pipeline 2 --zero 1 --steps 20 --load "$tmp/saved" \
+		>"$tmp/grid" || exit 1
+	same "$tmp/late" "$tmp/grid" 1e-10 10 || die "model and moments are of two steps"
+	losses gpt_double 2 --pipeline 2 --zero 1 --steps 12 --load "$tmp/saved" \
+		--save "$tmp/saved" >/dev/null || exit 1
+	set -- "$tmp"/saved.zero-2x1-*
+	[ $# = 2 ] || die "states of another step are left: $*"
 	refuses "with --zero" 2 --load "$tmp/saved" --pipeline 2
 	refuses "not with --zero" 2 --zero 1 --codec int8
 }
