@@ -288,6 +288,8 @@ int tutti_ps_last_read(struct tutti_ps_table *table, struct tutti_ps_read *read)
 	struct tutti_ps_read last;
 	int k, err = tt_ps_check_table("tutti_ps_last_read", table);
 
+	if (!err)
+		err = tt_ps_await_drops(table->ps, "tutti_ps_last_read");
 	if (err)
 		return err;
 	tt_wire_lock(table->ps->comm->ctx->wire);

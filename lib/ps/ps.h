@@ -358,6 +358,11 @@ static inline bool tt_ps_rows_late(const struct tutti_ps_table *t)
 {
 	return t->opt.init == TUTTI_PS_UNSET && !t->ps->staleness;
 }
+/*
+ * worker_clock.c: with backup workers, waits until the servers have answered this worker's pushes,
+ * as the answer says whether the push was dropped.
+ */
+int tt_ps_await_drops(struct tutti_ps *ps, const char *call);
 /* table_match.c */
 bool tt_ps_same_table(const struct tutti_ps_table *a, const struct tutti_ps_table *b);
 /* Collective: all ranks make this table, or all fail, naming the rank and what differs. */

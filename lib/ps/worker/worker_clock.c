@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A worker's clock, told to all servers after all earlier pushes; and its good-bye. */
+#include <errno.h>
 
 #include "lib/base/clock.h"
+#include "lib/ps/resize/resize.h"
 #include "lib/ps/worker/accumulate.h"
 
 struct tick {
@@ -151,4 +153,26 @@ int tt_ps_clock(struct tutti_ps *ps, uint64_t clock, const char *call,
 int tt_ps_bye(struct tutti_ps *ps, struct tutti_request **request)
 {
 	return tick_start(ps, TT_PS_BYE, ps->clock, "ps_close", request);
+}
+
+/* ---- dropped pushes ---- */
+
+static bool answered(void *arg)
+{
+	const struct tutti_ps *ps = arg;
+
+	return atomic_load(&ps->comm->failed) || tt_ps_answered_all(ps);
+}
+
+int tt_ps_await_drops(struct tutti_ps *ps, const char *call)
+{
+	struct tutti_context *ctx = ps->comm->ctx;
+
+	if (!ps->backup ||
+	    !tt_engine_wait(ctx, answered, ps, tt_deadline_ms(ctx->env.timeout.number)))
+		return 0;
+	return tt_fail(-ETIMEDOUT,
+		       "%s: the servers did not answer this worker's pushes within "
+		       "%lld ms (TUTTI_TIMEOUT)",
+		       call, (long long)ctx->env.timeout.number);
 }

@@ -187,6 +187,35 @@ static void deaths(void)
 	run((struct plan){.servers = 2, .dies = true}, "TUTTI_TRANSPORT=shm");
 }
 
+/* Worker 0 ends the clock; worker 1's push comes later, and is its last one. */
+static int last_push_body(struct mp_job *job)
+{
+	struct tutti_ps_read read = {.size = sizeof(read)};
+	const int64_t one[FAR] = {1};
+	struct tables t = {0};
+	int64_t v;
+
+	TT_EXPECT(!open_tables(job, 1, &t));
+	if (job->rank == 1) {
+		MP_OK(tutti_ps_push(t.sum, one, 0, FAR, TUTTI_INT64));
+		MP_OK(tutti_ps_clock(t.ps));
+		MP_OK(tutti_ps_pull(t.sum, &v, 0, 1, TUTTI_INT64));
+	}
+	mp_meet(job);
+	if (job->rank == 2) {
+		MP_OK(tutti_ps_push(t.sum, one, 0, FAR, TUTTI_INT64));
+		MP_OK(tutti_ps_last_read(t.sum, &read));
+		TT_EXPECT(read.dropped == FAR);
+	}
+	MP_OK(tutti_ps_close(t.ps));
+	return 0;
+}
+
+static void last_push(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = last_push_body));
+}
+
 /* Saved at the end, and restored by workers that begin. */
 static int save_body(struct mp_job *job)
 {
@@ -266,9 +295,10 @@ static void refused(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"first", first},     {"network", network},
-					       {"deaths", deaths},   {"save", save},
-					       {"refused", refused}, {NULL, NULL}};
+	static const struct tt_test tests[] = {{"first", first},   {"network", network},
+					       {"deaths", deaths}, {"last_push", last_push},
+					       {"save", save},	   {"refused", refused},
+					       {NULL, NULL}};
 
 	return tt_test_main("ps_backup", tests, argc, argv);
 }
