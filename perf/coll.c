@@ -25,11 +25,12 @@ static int buffers_each(const struct perf_coll_job *job)
 	return job->kind->places == PERF_IN_PLACE ? 1 : 2;
 }
 
-/* The buffers of iteration i. */
+/* The buffers of iteration i, and its step along a graph. */
 static void turn(struct perf_coll_job *job, int i)
 {
 	if (job->coll == PERF_BARRIER)
 		return;
+	job->step = (uint64_t)i;
 	job->recv = job->bufs + i % job->perf->opt.rotate * buffers_each(job);
 	job->send = job->in_place ? job->recv : job->recv + 1;
 }
@@ -120,15 +121,21 @@ static int time_each(struct perf_coll_job *job, struct outcome *out)
 	return perf_agree(perf, &out->sent, TUTTI_MAX);
 }
 
-/* -c: wrong elements go to the column, bytes changed where nothing may be written to the footer. */
+/*
+ * -c: wrong elements go to the column, bytes changed where nothing may be written to the footer. A
+ * round has all steps of a graph.
+ */
 static int check(struct perf_coll_job *job, struct outcome *out)
 {
+	int steps = job->graph ? tutti_graph_period(job->graph) : 1, i, err;
 	double wrong = 0, bounds = 0;
-	int i, err;
 
-	for (i = 0; i < job->perf->opt.check; i++) {
+	for (i = 0; i < job->perf->opt.check * steps; i++) {
 		perf_progress(job->perf, "checking");
 		turn(job, i);
+		err = job->graph ? perf_neighbors_find(job) : 0;
+		if (err)
+			return err;
 		perf_coll_fill(job, (uint64_t)i);
 		err = perf_coll_call(job);
 		if (err)
@@ -212,6 +219,8 @@ static void put_side(const struct perf_coll_job *job, const struct outcome *out,
 	if (out->time > 0)
 		algbw = (double)job->bytes / out->time / 1e3; /* bytes a microsecond, to GB/s */
 	busbw = algbw * job->kind->busbw * (job->kind->scales ? (n - 1) / n : 1);
+	if (job->coll == PERF_NEIGHBOR_ALLREDUCE)
+		busbw *= job->degree;
 	perf->totals.busbw_sum += busbw;
 	perf->totals.busbw_count++;
 	(cell++)->real = out->time;
@@ -316,10 +325,14 @@ static int all_roots(struct perf_coll_job *job)
 	return err;
 }
 
-static bool op_fits(const struct perf_coll_job *job)
+static bool fits(const struct perf_coll_job *job)
 {
 	bool scan = job->coll == PERF_SCAN || job->coll == PERF_EXSCAN;
 
+	if (job->coll == PERF_NEIGHBOR_ALLREDUCE)
+		return perf_type_averages(job->datatype);
+	if (!job->kind->reduces)
+		return true;
 	return perf_op_fits(job->datatype, job->op) && !(scan && job->op == TUTTI_AVG);
 }
 
@@ -333,7 +346,7 @@ static int all_combinations(struct perf_coll_job *job)
 		for (op = reduces ? from(opt->op) : 0; op <= last && !err; op++) {
 			job->datatype = type;
 			job->op = op;
-			if (!reduces || op_fits(job))
+			if (fits(job))
 				err = all_roots(job);
 		}
 	return err;
@@ -416,10 +429,11 @@ int perf_run_coll(struct perf *perf)
 		free(job.times);
 		return perf_call_failed(perf, "making room for counts", -ENOMEM);
 	}
-	if (job.coll == PERF_BARRIER)
-		err = run_barrier(&job);
-	else
-		err = run_data(&job);
+	if (job.kind->neighbors)
+		err = perf_neighbors_begin(&job);
+	if (!err)
+		err = job.coll == PERF_BARRIER ? run_barrier(&job) : run_data(&job);
+	perf_neighbors_end(&job);
 	free(job.counts);
 	free(job.times);
 	tutti_codec_free(job.codec);

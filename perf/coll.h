@@ -24,6 +24,9 @@ enum perf_coll {
 	PERF_GATHERV,
 	PERF_SCATTERV,
 	PERF_ALLTOALLV,
+	PERF_NEIGHBOR_ALLREDUCE, /* these three are not for --coll */
+	PERF_NEIGHBOR_ALLGATHER,
+	PERF_NEIGHBOR_ALLTOALL,
 	PERF_COLLS
 };
 
@@ -33,10 +36,11 @@ struct perf_coll_kind {
 	const char *name;
 	enum perf_places places;
 	bool reduces, rooted;
-	bool blocks;	   /* size is that of nranks blocks of count elements */
-	bool sends, recvs; /* one for each rank of them */
+	bool blocks;	   /* size is that of nranks blocks of count elements, or degree */
+	bool sends, recvs; /* one for each rank, or neighbour, of them */
 	double busbw;	   /* times (n - 1) / n if scales, as nccl-tests counts; else as it is */
 	bool scales;
+	bool neighbors;
 };
 extern const struct perf_coll_kind perf_coll_kinds[PERF_COLLS];
 
@@ -54,11 +58,24 @@ struct perf_coll_job {
 	double *times;			 /* --stat: one an iteration */
 	struct tutti_codec *codec;	 /* --codec, or NULL */
 	struct tutti_feedback *feedback; /* of count elements */
+	struct tutti_graph *graph;	 /* of neighbours, or NULL */
+	uint64_t step;
+	int degree;		  /* the most neighbours of a rank, either way, in any step */
+	int *in, *out, nin, nout; /* this rank's neighbours in this step */
 };
 
 /* The count for so many bytes, rounded down, or up to one element if some; fills counts. */
 void perf_coll_resize(struct perf_coll_job *job, size_t size, bool some);
-const char *const *perf_coll_names(void); /* in the order of enum perf_coll, then NULL */
+const char *const *perf_coll_names(void); /* for --coll: in the order of enum perf_coll */
+
+/*
+ * perf/coll_neighbors.c: begin makes the graph, and end frees it also if begin has failed; find
+ * stores the neighbours in this step, which fill, wrong and violations need.
+ */
+int perf_neighbors_begin(struct perf_coll_job *job);
+void perf_neighbors_end(struct perf_coll_job *job);
+int perf_neighbors_find(struct perf_coll_job *job);
+size_t perf_neighbors_wrong(const struct perf_coll_job *job, uint64_t seed); /* of allreduce */
 
 /* perf/coll_calls.c; 0 or a negative code, reported. */
 int perf_coll_call(const struct perf_coll_job *job);
@@ -72,6 +89,8 @@ int perf_coll_wait(const struct perf_coll_job *job, struct tutti_request **req);
  */
 int perf_coll_each(struct perf_coll_job *job, int (*row)(void *), void *arg);
 
+/* The oracle's values are those of block b in seed. */
+void perf_coll_prepare(const struct perf_coll_job *job, uint64_t seed, int b);
 /* Inputs with a known result; everything that the call must overwrite holds something else. */
 void perf_coll_fill(const struct perf_coll_job *job, uint64_t seed);
 /* Counts wrong elements and illegally changed bytes after a call on this seed's data. */

@@ -110,6 +110,21 @@ static int call_v(enum perf_coll coll, const struct args *a)
 	}
 }
 
+static int call_neighbors(const struct perf_coll_job *job, const struct args *a)
+{
+	switch (job->coll) {
+	case PERF_NEIGHBOR_ALLREDUCE:
+		return tutti_neighbor_allreduce(a->in, a->out, a->count, a->type, job->graph,
+						job->step, a->world);
+	case PERF_NEIGHBOR_ALLGATHER:
+		return tutti_neighbor_allgather(a->in, a->out, a->count, a->type, job->graph,
+						job->step, a->world);
+	default:
+		return tutti_neighbor_alltoall(a->in, a->out, a->count, a->type, job->graph,
+					       job->step, a->world);
+	}
+}
+
 static int call(const struct perf_coll_job *job)
 {
 	struct args a;
@@ -144,7 +159,7 @@ static int call(const struct perf_coll_job *job)
 	case PERF_HYPERCUBE:
 		return hypercube(job);
 	default:
-		return call_v(job->coll, &a);
+		return job->graph ? call_neighbors(job, &a) : call_v(job->coll, &a);
 	}
 }
 
@@ -159,7 +174,7 @@ int perf_coll_call(const struct perf_coll_job *job)
 
 bool perf_coll_has_start(enum perf_coll coll)
 {
-	return coll != PERF_SENDRECV && coll != PERF_HYPERCUBE;
+	return coll < PERF_NEIGHBOR_ALLREDUCE && coll != PERF_SENDRECV && coll != PERF_HYPERCUBE;
 }
 
 static int start_v(enum perf_coll coll, const struct args *a, struct tutti_request **req)

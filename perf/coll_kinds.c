@@ -70,23 +70,39 @@ const struct perf_coll_kind perf_coll_kinds[PERF_COLLS] = {
 			    .recvs = true,
 			    .busbw = 1,
 			    .scales = true},
+	[PERF_NEIGHBOR_ALLREDUCE] = {.name = "neighbor_allreduce", .busbw = 1, .neighbors = true},
+	[PERF_NEIGHBOR_ALLGATHER] = {.name = "neighbor_allgather",
+				     .places = PERF_OUT_OF_PLACE,
+				     .blocks = true,
+				     .recvs = true,
+				     .busbw = 1,
+				     .neighbors = true},
+	[PERF_NEIGHBOR_ALLTOALL] = {.name = "neighbor_alltoall",
+				    .places = PERF_OUT_OF_PLACE,
+				    .blocks = true,
+				    .sends = true,
+				    .recvs = true,
+				    .busbw = 1,
+				    .neighbors = true},
 };
 
 const char *const *perf_coll_names(void)
 {
-	static const char *names[PERF_COLLS + 1];
+	static const char *names[PERF_NEIGHBOR_ALLREDUCE + 1];
 	int i;
 
-	for (i = 0; i < PERF_COLLS; i++)
+	for (i = 0; i < PERF_NEIGHBOR_ALLREDUCE; i++)
 		names[i] = perf_coll_kinds[i].name;
 	return names;
 }
 
 void perf_coll_resize(struct perf_coll_job *job, size_t size, bool some)
 {
-	size_t blocks = job->kind->blocks ? (size_t)job->perf->nranks : 1, i;
-	size_t width = tutti_datatype_size(job->datatype) * blocks;
+	int peers = job->graph ? job->degree : job->perf->nranks;
+	size_t width = tutti_datatype_size(job->datatype), i;
 
+	if (job->kind->blocks)
+		width *= (size_t)peers;
 	job->count = size / width;
 	if (some && !job->count && job->coll != PERF_BARRIER)
 		job->count = 1;
@@ -117,14 +133,28 @@ static size_t block_bytes(const struct perf_coll_job *job)
 	return job->count * tutti_datatype_size(job->datatype);
 }
 
-/* Bytes of a buffer that has, or has not, a block for each rank; in place it is both. */
-static size_t extent(const struct perf_coll_job *job, bool many)
+/* Blocks that this rank sends, and those that it receives. */
+static int outgoing(const struct perf_coll_job *job)
 {
-	return many || job->send == job->recv ? job->bytes : block_bytes(job);
+	if (!job->kind->sends)
+		return 1;
+	return job->graph ? job->nout : job->perf->nranks;
 }
 
-/* The data of block b, in seed. */
-static void prepare(const struct perf_coll_job *job, uint64_t seed, int b)
+static int incoming(const struct perf_coll_job *job)
+{
+	if (!job->kind->recvs)
+		return 1;
+	return job->graph ? job->nin : job->perf->nranks;
+}
+
+/* Bytes of a buffer of so many blocks; in place it has as many as either side. */
+static size_t extent(const struct perf_coll_job *job, int blocks)
+{
+	return job->send == job->recv ? job->bytes : (size_t)blocks * block_bytes(job);
+}
+
+void perf_coll_prepare(const struct perf_coll_job *job, uint64_t seed, int b)
 {
 	struct perf_oracle *oracle = job->oracle;
 
@@ -134,10 +164,10 @@ static void prepare(const struct perf_coll_job *job, uint64_t seed, int b)
 		job->kind->reduces ? job->op : TUTTI_MAX; /* moved values: any that the type has */
 }
 
-/* This rank's input for block b. */
+/* This rank's input for its block b. */
 static const void *given(const struct perf_coll_job *job, uint64_t seed, int b)
 {
-	prepare(job, seed, b);
+	perf_coll_prepare(job, seed, job->graph && job->kind->sends ? job->out[b] : b);
 	perf_oracle_given(job->oracle, job->count, job->perf->rank);
 	return job->oracle->input;
 }
@@ -145,23 +175,24 @@ static const void *given(const struct perf_coll_job *job, uint64_t seed, int b)
 /* The expected block i of this rank's result. */
 static const void *expected(const struct perf_coll_job *job, uint64_t seed, int i)
 {
-	int rank = job->perf->rank, last = job->perf->nranks - 1;
+	int rank = job->perf->rank, last = job->perf->nranks - 1, from;
 
 	if (job->coll == PERF_SENDRECV) {
-		prepare(job, seed, 0);
+		perf_coll_prepare(job, seed, 0);
 		perf_oracle_given(job->oracle, job->count, rank ? rank - 1 : last);
 		return job->oracle->input;
 	}
 	if (!job->kind->reduces) {
-		prepare(job, seed, job->kind->sends ? rank : 0);
-		perf_oracle_given(job->oracle, job->count, job->kind->recvs ? i : job->root);
+		perf_coll_prepare(job, seed, job->kind->sends ? rank : 0);
+		from = job->kind->recvs ? i : job->root;
+		perf_oracle_given(job->oracle, job->count, job->graph ? job->in[i] : from);
 		return job->oracle->input;
 	}
 	if (job->coll == PERF_SCAN)
 		last = rank;
 	if (job->coll == PERF_EXSCAN)
 		last = rank - 1;
-	prepare(job, seed, job->kind->sends ? rank : 0);
+	perf_coll_prepare(job, seed, job->kind->sends ? rank : 0);
 	perf_oracle_reduce(job->oracle, job->count, last);
 	return job->oracle->expected;
 }
@@ -171,7 +202,7 @@ static unsigned char *inputs(const struct perf_coll_job *job, int *n)
 {
 	unsigned char *at = job->send->data;
 
-	*n = job->kind->sends ? job->perf->nranks : 1;
+	*n = outgoing(job);
 	if (job->coll == PERF_BCAST || scatters(job))
 		*n = at_root(job) ? *n : 0;
 	if (job->send == job->recv && at_root(job) && job->kind->recvs && !job->kind->sends)
@@ -186,10 +217,10 @@ void perf_coll_fill(const struct perf_coll_job *job, uint64_t seed)
 	unsigned char *at;
 	int b, n;
 
-	memset(job->send->data, 0xa5, extent(job, job->kind->sends));
-	memset(job->recv->data, 0xa5, extent(job, job->kind->recvs));
-	perf_guard_set(job->send, extent(job, job->kind->sends));
-	perf_guard_set(job->recv, extent(job, job->kind->recvs));
+	memset(job->send->data, 0xa5, extent(job, outgoing(job)));
+	memset(job->recv->data, 0xa5, extent(job, incoming(job)));
+	perf_guard_set(job->send, extent(job, outgoing(job)));
+	perf_guard_set(job->recv, extent(job, incoming(job)));
 	at = inputs(job, &n);
 	for (b = 0; b < n; b++) {
 		data = given(job, seed, b); /* works out the period, too */
@@ -201,10 +232,12 @@ size_t perf_coll_wrong(const struct perf_coll_job *job, uint64_t seed)
 {
 	bool place = job->send == job->recv && at_root(job), scatter = scatters(job);
 	size_t size = tutti_datatype_size(job->datatype), bytes = block_bytes(job), wrong = 0;
-	int i, n = job->kind->recvs ? job->perf->nranks : 1, rank = job->perf->rank;
+	int i, n = incoming(job), rank = job->perf->rank;
 	const unsigned char *at = job->recv->data;
 	const void *want;
 
+	if (job->coll == PERF_NEIGHBOR_ALLREDUCE)
+		return perf_neighbors_wrong(job, seed);
 	if ((job->coll == PERF_EXSCAN && !rank) ||
 	    ((job->coll == PERF_REDUCE || gathers(job)) && !at_root(job)))
 		return 0;     /* no result here */
@@ -225,10 +258,10 @@ size_t perf_coll_violations(const struct perf_coll_job *job, uint64_t seed)
 	const void *data;
 	int b, blocks;
 
-	n = perf_guard_violations(job->recv, extent(job, job->kind->recvs));
+	n = perf_guard_violations(job->recv, extent(job, incoming(job)));
 	if (job->send == job->recv)
 		return n;
-	n += perf_guard_violations(job->send, extent(job, job->kind->sends));
+	n += perf_guard_violations(job->send, extent(job, outgoing(job)));
 	at = inputs(job, &blocks);
 	for (b = 0; b < blocks; b++) {
 		data = given(job, seed, b);

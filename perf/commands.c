@@ -14,6 +14,9 @@
 #define MATRIX (PERF_USE_MATRIX | PERF_USE_CHECK | PERF_USE_MALLOC)
 
 /* clang-format off */
+#define NEIGHBORS \
+	.run = perf_run_coll, .bytes = 32 << 20, .iters = 20, .warmup = 5, .min_ranks = 2, \
+	.uses = DATA | PERF_USE_GRAPH
 #define MESSAGES(fn) \
 	.run = fn, .bytes = 64 << 10, .iters = 100, .warmup = 10, .min_ranks = 2, .depth = 64, \
 	.uses = BYTES | PERF_USE_DEPTH
@@ -22,6 +25,7 @@
 const char *const perf_group_names[PERF_GROUPS] = {
 	[PERF_COLLECTIVES] = "Collectives",
 	[PERF_COUNTS] = "Collectives with a count for each rank",
+	[PERF_NEIGHBORS] = "Collectives of neighbours in a graph",
 	[PERF_WAITING] = "Nonblocking calls, waiting and threads",
 	[PERF_POINT] = "Point-to-point messages",
 	[PERF_ONE_SIDED] = "One-sided operations",
@@ -114,6 +118,18 @@ const struct perf_command perf_commands[] = {
 	 .help = "alltoall, likewise",
 	 COLLECTIVE,
 	 .uses = DATA},
+	{.name = "neighbor_allreduce",
+	 .group = PERF_NEIGHBORS,
+	 .help = "weighted average with the neighbours",
+	 NEIGHBORS},
+	{.name = "neighbor_allgather",
+	 .group = PERF_NEIGHBORS,
+	 .help = "a block to all neighbours",
+	 NEIGHBORS},
+	{.name = "neighbor_alltoall",
+	 .group = PERF_NEIGHBORS,
+	 .help = "a block to each neighbour",
+	 NEIGHBORS},
 	{.name = "overlap",
 	 .group = PERF_WAITING,
 	 .help = "how much of nonblocking collectives hides behind computing",

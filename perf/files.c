@@ -140,6 +140,8 @@ static int write_json(const struct perf *perf, FILE *f)
 	/* clang-format on */
 	if (!root)
 		return -ENOMEM;
+	if (opt->cmd->uses & PERF_USE_GRAPH)
+		json_object_set_new(root, "graph", json_string(perf_graph_names[opt->graph]));
 	err = json_dumpf(root, f, JSON_INDENT(2)) ? -EIO : 0;
 	fputc('\n', f);
 	json_decref(root);

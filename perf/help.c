@@ -63,6 +63,8 @@ static const char options[] =
 	"      --rank R             power_sgd: rank of the approximation (default 4)\n"
 	"      --coll LIST          overlap, forms: names with commas, or all (default allreduce;\n"
 	"                           forms all)\n"
+	"      --graph NAME         neighbor_...: ring (default), torus, star, complete,\n"
+	"                           exponential or one_peer\n"
 	"Output:\n"
 	"      --json FILE, --csv FILE  write the results there too\n"
 	"      --plot FILE              draw them (png, svg, pdf) by gnuplot\n"
@@ -79,7 +81,7 @@ int perf_help(void)
 	for (cmd = perf_commands; cmd->name; cmd++) {
 		if (cmd == perf_commands || cmd->group != cmd[-1].group)
 			printf("\n%s:\n", perf_group_names[cmd->group]);
-		printf("  %-17s %s\n", cmd->name, cmd->help);
+		printf("  %-18s %s\n", cmd->name, cmd->help);
 	}
 	fputs(options, stdout);
 	return PERF_DONE;

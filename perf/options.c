@@ -41,6 +41,7 @@ static const struct option long_options[] = {
 	{"products", required_argument, NULL, OPT_PRODUCTS},
 	{"rank", required_argument, NULL, OPT_RANK},
 	{"coll", required_argument, NULL, OPT_COLL},
+	{"graph", required_argument, NULL, OPT_GRAPH},
 	{"stat", no_argument, NULL, OPT_STAT},
 	{"malloc", no_argument, NULL, OPT_MALLOC},
 	{"json", required_argument, NULL, OPT_JSON},
@@ -155,6 +156,8 @@ static unsigned use_of(int option)
 		return PERF_USE_FILL;
 	case OPT_COLL:
 		return PERF_USE_COLL;
+	case OPT_GRAPH:
+		return PERF_USE_GRAPH;
 	case OPT_ROWS:
 	case OPT_COLS:
 		return PERF_USE_MATRIX;
@@ -236,6 +239,11 @@ static int complete(struct perf_options *opt)
 	if (opt->op != PERF_ALL && opt->datatype != PERF_ALL && cmd->uses & PERF_USE_OP &&
 	    !perf_op_fits(opt->datatype, opt->op))
 		return perf_bad("operation %s is for integers, not for %s", perf_op_name(opt->op),
+				perf_type_name(opt->datatype));
+	if (!strcmp(cmd->name, "neighbor_allreduce") && opt->datatype != PERF_ALL &&
+	    !perf_type_averages(opt->datatype))
+		return perf_bad("neighbor_allreduce is for half, bfloat16, float and double, not "
+				"for %s",
 				perf_type_name(opt->datatype));
 	return complete_fill(opt);
 }

@@ -29,11 +29,13 @@ enum {
 	OPT_WEIGHTS,
 	OPT_TABLES,
 	OPT_CALL,
-	OPT_SOFTSYNC
+	OPT_SOFTSYNC,
+	OPT_GRAPH
 };
 
-/* Collectives with a nonblocking form, as bits. */
-#define PERF_WITH_START ((1u << PERF_COLLS) - 1 - (1u << PERF_SENDRECV) - (1u << PERF_HYPERCUBE))
+/* Collectives of --coll with a nonblocking form, as bits. */
+#define PERF_WITH_START                                                                            \
+	((1u << PERF_NEIGHBOR_ALLREDUCE) - 1 - (1u << PERF_SENDRECV) - (1u << PERF_HYPERCUBE))
 
 /* options.c; rank 0 prints why the command line is wrong. Both return -EINVAL. */
 int perf_bad(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -37,13 +37,15 @@ enum {
 	PERF_USE_MALLOC = 1 << 14,
 	PERF_USE_MATRIX = 1 << 15, /* --rows, --cols */
 	PERF_USE_PRODUCTS = 1 << 16,
-	PERF_USE_RANK = 1 << 17
+	PERF_USE_RANK = 1 << 17,
+	PERF_USE_GRAPH = 1 << 18
 };
 
 /* Groups of subcommands in --help; those of a group stand together. */
 enum perf_group {
 	PERF_COLLECTIVES,
 	PERF_COUNTS,
+	PERF_NEIGHBORS,
 	PERF_WAITING,
 	PERF_POINT,
 	PERF_ONE_SIDED,
@@ -97,6 +99,7 @@ struct perf_options {
 	int fill;			/* by name; -1: not said */
 	unsigned colls;			/* of overlap and forms: bits by enum perf_coll */
 	int rotate;			/* pairs of buffers, in turn */
+	int graph;			/* of neighbours: by name */
 	int rows, cols, products, rank; /* of allreduce_factors and power_sgd */
 	int average; /* nccl-tests' -a: 0 rank 0, 1 average, 2 minimum, 3 maximum */
 	bool stat, plain_buffers;
@@ -139,10 +142,12 @@ const char *perf_type_name(int datatype);
 const char *perf_op_name(int op);
 int perf_type_find(const char *name); /* -1: none, PERF_ALL is not among the names */
 bool perf_op_fits(int datatype, int op);
+bool perf_type_averages(int datatype); /* along graphs */
 extern const char *const perf_type_names[];
 extern const char *const perf_op_names[];
 enum { PERF_FETCH_ADD, PERF_COMPARE_SWAP, PERF_ATOMICS };
 extern const char *const perf_atomic_names[];
+extern const char *const perf_graph_names[]; /* perf/coll_neighbors.c */
 int perf_name_find(const char *name, const char *const *names);
 
 /*

@@ -146,6 +146,8 @@ static int preamble(struct perf *perf)
 	if (opt->cmd->uses & PERF_USE_SIZE)
 		perf_print(perf, " minBytes %zu maxBytes %zu step: %s", opt->minbytes,
 			   opt->maxbytes, step);
+	if (opt->cmd->uses & PERF_USE_GRAPH)
+		perf_print(perf, " graph: %s", perf_graph_names[opt->graph]);
 	perf_print(perf, " warmup iters: %d iters: %d validation: %d buffers: %s\n#\n", opt->warmup,
 		   opt->iters, opt->check, opt->plain_buffers ? "malloc" : "tutti_alloc");
 	return list_ranks(perf);

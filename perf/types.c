@@ -62,6 +62,12 @@ int perf_type_find(const char *name)
 	return perf_name_find(name, perf_type_names);
 }
 
+bool perf_type_averages(int datatype)
+{
+	return datatype == TUTTI_FLOAT16 || datatype == TUTTI_BFLOAT16 ||
+	       datatype == TUTTI_FLOAT32 || datatype == TUTTI_FLOAT64;
+}
+
 bool perf_op_fits(int datatype, int op)
 {
 	bool logical = op == TUTTI_LAND || op == TUTTI_LOR || op == TUTTI_LXOR;

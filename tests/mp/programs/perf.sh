@@ -147,6 +147,50 @@ run allgatherv perf 3 allgatherv -b 30000 -e 30000 -n 2 -w 0 -c 2
 run gatherv perf 3 gatherv -b 30000 -e 30000 -n 2 -w 0 -r all
 run scatterv perf 3 scatterv -b 30000 -e 30000 -n 2 -w 0 -r all
 run alltoallv perf 3 alltoallv -b 30000 -e 30000 -n 2 -w 0 -c 2
+# averaged RANKS GRAPH...: along each of these graphs, in all types that have averages
+averaged() {
+	ranks=$1
+	shift
+	for graph; do
+		perf "$ranks" neighbor_allreduce --graph "$graph" -b 5000 -e 300000 -f 60 -n 3 \
+			-w 1 -d all --json "$tmp/j" >/dev/null || die "$graph"
+		tests/mp/programs/perf_json "$tmp/j" 8 || return 1
+		grep -q "\"graph\": \"$graph\"" "$tmp/j" || { cat "$tmp/j"; return 1; }
+	done
+}
+
+# swapped RANKS GRAPH...: blocks of any type
+swapped() {
+	ranks=$1
+	shift
+	for graph; do
+		perf "$ranks" neighbor_allgather --graph "$graph" -b 30000 -e 30000 -n 2 -d all \
+			>/dev/null || die "all-gather, $graph"
+		perf "$ranks" neighbor_alltoall --graph "$graph" -b 30000 -e 30000 -n 2 --malloc \
+			>/dev/null || die "all-to-all, $graph"
+	done
+}
+
+# times DEGREE: in the table before, busbw is so many times algbw
+times() {
+	awk -F, -v degree="$1" 'NR > 1 && ($8 <= 0 || ($8 / $7 - degree) ^ 2 > 1e-6) { bad = 1 }
+		END { exit bad || NR != 4 }' "$tmp/c" || { cat "$tmp/c"; return 1; }
+}
+
+run neighbor_allreduce clean 3 neighbor_allreduce -b 8 -e 32K -f 64 -n 2 -w 1
+run neighbor_busbw times 1
+run neighbor_stat clean 1 neighbor_allreduce -b 64K -e 64K -n 2 --stat --rotate 2 -T ofi
+run neighbor_allgather clean 3 neighbor_allgather -b 8 -e 32K -f 64 -n 2 -w 1
+run neighbor_alltoall clean 3 neighbor_alltoall -b 8 -e 32K -f 64 -n 2 -w 1
+run neighbor_averages averaged 5 ring star complete exponential one_peer
+run neighbor_torus averaged 6 torus
+run neighbor_blocks swapped 5 ring star complete exponential one_peer
+run neighbor_complete sh -c 'timeout 60 ./tutti_run -n 4 ./tutti_perf neighbor_allreduce -n 2 \
+	--graph complete -b 8 -e 32K -f 64 --csv "$1"' sh "$tmp/c"
+run neighbor_degree times 3
+run neighbor_types says "not for int8" perf 2 neighbor_allreduce -d int8
+run unknown_graph says "did you mean 'one_peer'" perf 2 neighbor_allreduce --graph one-peer
+run neighbor_alone says "needs 2 ranks" perf 1 neighbor_alltoall
 run threads clean 9 threads -n 40 -w 3
 run threads_columns header \
 	call,communicators,threads,calls,time_us,calls_per_ms,speedup,wrong
@@ -254,7 +298,7 @@ unused() {
 		-b 8 | barrier wakeup threads amo_lat power_sgd
 		-c 1 | barrier wakeup threads checksum
 		-d int8 | barrier overlap forms wakeup threads put send_lat ps checksum codec
-		-o max | bcast allgather gather alltoall barrier overlap put send ps codec rules
+		-o max | neighbor_allreduce bcast allgather gather alltoall barrier overlap put send ps codec rules
 		-r 0 | allreduce allgather alltoall scan barrier forms put send_bi ps kernel
 		-a 2 | overlap forms wakeup threads put get_lat send_pairs amo_lat ps kernel codec
 		--stat | overlap forms wakeup threads put_lat send ps kernel checksum rules
@@ -272,7 +316,8 @@ unused() {
 		--codec int8 | bcast reduce forms put kernel
 		--fill zero | barrier overlap forms put ps kernel codec
 		--rotate 2 | overlap put codec
-		--coll all | allreduce ps power_sgd
+		--coll all | allreduce ps power_sgd neighbor_allreduce
+		--graph ring | allreduce barrier forms ps
 		--rows 8 | allreduce codec
 		--cols 8 | put
 		--products 3 | power_sgd allreduce
@@ -308,6 +353,8 @@ plot() {
 	plots 2 '>time out of place<' allreduce -b 1K -e 64K -f 4 -n 2 || return 1
 	plots 2 '>GB/s<' allreduce -b 1K -e 64K -f 4 -n 2 --stat || return 1
 	plots 2 '>double<' bcast -b 1K -e 4K -f 2 -n 2 -d all -c 0 || return 1
+	plots 2 'neighbor_alltoall, star' neighbor_alltoall --graph star -b 1K -e 4K -f 2 -n 2 ||
+		return 1
 	plots 2 '>barrier<' barrier -n 10 || return 1
 	plots 2 '>typical<' send_lat -b 8 -e 64 -f 2 -n 10 || return 1
 	plots 2 '>messages/s<' send -b 8 -e 64 -f 2 -n 2 || return 1
@@ -347,6 +394,7 @@ groups() {
 	awk '/^Sizes/ { exit } /^[A-Z].*:$/ { group = $0 } /^  [a-z_]+ / { print $1 ":" group }' \
 		"$tmp/help" >"$tmp/in"
 	for pair in 'allreduce:Collectives:' 'allgatherv:Collectives with a count for each rank:' \
+		'neighbor_alltoall:Collectives of neighbours in a graph:' \
 		'send_bi:Point-to-point messages:' 'put_lat:One-sided operations:' \
 		'ps:Parameter server:' 'kernel:Work of one rank, without communication:'; do
 		grep -qx "$pair" "$tmp/in" || die "$pair is not in: $(cat "$tmp/in")"
