@@ -3,7 +3,7 @@
 #
 # sh quickstart.sh		install what is needed, build, run the main job
 # sh quickstart.sh check	the same, then the tests of every feature; the last line counts them
-# sh quickstart.sh check full	all tests: long fault runs, sanitizers, fuzzers, distcheck, arm64
+# sh quickstart.sh check full	all tests: long fault runs, sanitizers, fuzzers, distcheck
 #
 # For Debian 12, as root or with sudo. Everything made is in build/: the programs and the library in
 # build/install, data in build/data, logs in build/log.

@@ -9,9 +9,10 @@
 # wait, or keep one processor busy. What they leave goes to what no clock looks at (stage_beside),
 # below everything else's priority.
 #
-# sh tests/ci.sh [check] [asan] [tsan] [valgrind] [fuzz] [distcheck] [arm64]	default: all of
-# them
+# sh tests/ci.sh [check] [asan] [tsan] [valgrind] [fuzz] [distcheck]	default: all of them
 # sh tests/ci.sh names	only whether the tests exist that are named here; make check does that, too
+#	sh tests/ci.sh arm64	unit and plan tests of a cross-build, under qemu-user
+#	sh tests/ci.sh asan_all tsan_all	every test that can run with sanitizers
 #	sh tests/ci.sh quick	make check without long_tests, and nothing else
 set -u
 cd "$(dirname "$0")/.." || exit 1
@@ -25,6 +26,22 @@ werror=
 asan_tests="tests/unit/* tests/plan/test_check tests/plan/test_choose tests/plan/test_tune
 	tests/conform/conform_self
 	tests/conform/conform_shm tests/conform/conform_ofi_tcp tests/conform/conform_fault_shm
+	tests/conform/conform_fault_ofi_tcp
+	tests/diag/test_flight tests/fault/test_nth tests/fault/test_strangers
+	tests/mp/comm/test_comm tests/mp/coll/test_random tests/mp/coll/test_alltoallw
+	tests/mp/coll/test_own_counts tests/mp/coll/test_root_counts tests/mp/coll/test_node
+	tests/mp/coll/test_rings tests/mp/coll/test_neighbors tests/mp/coll/test_partial
+	tests/mp/coll/test_codec_failures tests/mp/coll/test_factors
+	tests/mp/coll/test_persistent_random
+	tests/mp/p2p/test_p2p tests/mp/p2p/test_layout tests/mp/p2p/test_flow
+	tests/mp/rma/test_rma tests/mp/rma/test_strided
+	tests/mp/ps/test_ps tests/mp/ps/test_ps_copies tests/mp/ps/test_ps_codec
+	tests/mp/ps/test_ps_save tests/mp/ps/test_ps_damaged tests/mp/ps/test_ps_resize
+	tests/mp/ps/test_ps_errors
+	tests/mp/train/test_reducer tests/mp/train/test_sharded tests/mp/gossip/test_gossip"
+asan_all_tests="tests/unit/* tests/plan/test_check tests/plan/test_choose tests/plan/test_tune
+	tests/conform/conform_self
+	tests/conform/conform_shm tests/conform/conform_ofi_tcp tests/conform/conform_fault_shm
 	tests/conform/conform_fault_ofi_tcp tests/mp/*/test_[!bc]* tests/mp/coll/test_colls
 	tests/mp/coll/test_codec_* tests/mp/coll/test_factors
 	tests/mp/coll/test_power_sgd* tests/fault/test_partial_deaths
@@ -33,21 +50,19 @@ asan_tests="tests/unit/* tests/plan/test_check tests/plan/test_choose tests/plan
 tsan_tests="tests/unit/test_lock tests/unit/test_boot_[!f]* tests/unit/test_mem tests/unit/test_self
 	tests/unit/test_shm
 	tests/mp/comm/test_comm tests/mp/p2p/test_threads tests/mp/coll/test_ways
-	tests/mp/coll/test_partial
-	tests/mp/coll/test_group tests/mp/coll/test_random tests/mp/coll/test_rings
-	tests/mp/ps/test_ps_chain tests/mp/ps/test_ps_codec tests/mp/ps/test_ps_codec_leave
-	tests/mp/ps/test_ps_end
-	tests/mp/ps/test_ps_codec_copies tests/mp/ps/test_ps_codec_rows
-	tests/mp/ps/test_ps_modes
-	tests/mp/ps/test_ps_soak tests/mp/ps/test_ps_softsync tests/mp/ps/test_ps_stale
-	tests/mp/ps/test_ps_traffic"
+	tests/mp/coll/test_group tests/mp/coll/test_rings
+	tests/mp/ps/test_ps_codec tests/mp/ps/test_ps_end
+	tests/mp/ps/test_ps_soak tests/mp/ps/test_ps_stale tests/mp/ps/test_ps_traffic"
+tsan_all_tests="$tsan_tests
+	tests/mp/coll/test_partial tests/mp/coll/test_random
+	tests/mp/ps/test_ps_chain tests/mp/ps/test_ps_codec_*
+	tests/mp/ps/test_ps_modes tests/mp/ps/test_ps_softsync"
 valgrind_tests="tests/unit/test_env tests/unit/test_mem
 	tests/unit/test_topo tests/unit/test_reduce tests/plan/test_check tests/plan/test_choose
 	tests/plan/test_tune tests/plan/test_sim"
 
 # What the quick run leaves to the whole one.
 long_tests="tests/fault/test_points tests/fault/test_nth tests/fault/test_grow
-	tests/mp/coll/test_big
 	tests/plan/test_huge tests/mp/ps/test_ps_soak tests/diag/test_mismatch
 	tests/fault/test_cut_off"
 
@@ -160,7 +175,8 @@ stage_names()
 {
 	all=$(make -s -C "${TT_BUILD:-build}" print-tests)
 	set -f
-	for p in $asan_tests $tsan_tests $valgrind_tests $beside_tests $long_tests; do
+	for p in $asan_tests $asan_all_tests $tsan_all_tests $valgrind_tests $beside_tests \
+		$long_tests; do
 		found=no
 		for t in $all; do
 			case $t in
@@ -274,7 +290,7 @@ beside_fuzz()
 			"$top/configure" -q --disable-static --enable-fuzz CC=clang CFLAGS="-g -O1"
 	) || return
 	make -C build/fuzz -j"$jobs" -s fuzzers || return
-	TT_SRC=$top TT_BUILD=$top/build/fuzz TT_FUZZ_SECONDS=30 timeout -k 10 20m \
+	TT_SRC=$top TT_BUILD=$top/build/fuzz TT_FUZZ_SECONDS=15 timeout -k 10 20m \
 		sh tests/fuzz/fuzz.sh >build/log/fuzz.log 2>&1
 }
 
@@ -357,7 +373,7 @@ check_with()
 		case "$apart " in *" $t "*) [ -z "$lane" ] || continue ;; esac
 		rest="$rest $t"
 	done
-	run_tests build 50 "$rest"
+	run_tests build 65 "$rest"
 	[ -z "$lane" ] || await tests || run_tests build 10 "$apart"
 	grep -hE '^(PASS|FAIL|SKIP|ERROR|XFAIL|XPASS):' build/log/beside-tests.log 2>/dev/null
 	collect build "$all"
@@ -393,18 +409,35 @@ stage_asan()
 	check_tree build/asan 26 "$(choose build/asan "$asan_tests")"
 }
 
-# Nothing here needs verbs, so this is also the tree that is built without.
-stage_tsan()
+# All that can run there: half an hour and more.
+stage_asan_all()
 {
-	await tsan
+	sanitizer_tree asan address,undefined || return
+	check_tree build/asan 120 "$(choose build/asan "$asan_all_tests")"
+}
+
+# tsan_some TESTS: nothing here needs verbs, so this is also the tree that is built without.
+tsan_some()
+{
 	sanitizer_tree tsan thread --without-verbs || return
 	# ThreadSanitizer can't place its shadow where addresses are random over too wide a range.
 	! setarch -R true 2>/dev/null || wrap="setarch -R"
-	check_tree build/tsan 9 "$(choose build/tsan "$tsan_tests")"
+	check_tree build/tsan 20 "$(choose build/tsan "$1")"
 	wrap=
 	grep -q 'libibverbs\.so' build/tsan/.libs/libtutti.so || return 0
 	echo "---- build/tsan: libibverbs is used, in spite of --without-verbs"
 	add 0 1 0
+}
+
+stage_tsan()
+{
+	await tsan
+	tsan_some "$tsan_tests"
+}
+
+stage_tsan_all()
+{
+	tsan_some "$tsan_all_tests"
 }
 
 stage_valgrind()
@@ -424,7 +457,7 @@ stage_valgrind()
 	done
 }
 
-# The fuzzers with libFuzzer, half a minute each; make soak runs them for 10^7 inputs.
+# The fuzzers with libFuzzer, a quarter of a minute each; make soak runs them for 10^7 inputs.
 stage_fuzz()
 {
 	await fuzz || { rm -f build/log/fuzz.log; beside=fuzz stage_beside; }
@@ -478,7 +511,7 @@ if [ "$*" = beside ]; then
 	exit
 fi
 rm -f build/log/failures
-stages=${*:-check asan tsan valgrind fuzz distcheck arm64}
+stages=${*:-check asan tsan valgrind fuzz distcheck}
 stage_names
 for stage in $stages; do
 	say "$stage"

@@ -25,7 +25,7 @@ endif
 soak:
 	$(MAKE) check TESTS=
 	TT_TIMES=$${TT_TIMES:-30} tests/mp/coll/test_random
-	tests/mp/coll/test_big
+	timeout 900 tests/mp/coll/test_big
 	TT_TIMES=$${TT_TIMES:-50} tests/fault/test_strangers
 	TT_TIMES=$${TT_TIMES:-10} tests/diag/test_mismatch
 	TT_TIMES=$${TT_TIMES:-10} tests/diag/test_integrity
@@ -43,6 +43,8 @@ soak:
 	TT_POINTS=$${TT_POINTS:-1000} tests/fault/test_points
 	TT_ONLY=verbs TT_POINTS=$${TT_VERBS_POINTS:-1000} sh $(srcdir)/tests/vm/guest.sh \
 		-t 3500 -- tests/fault/test_points || [ $$? = 77 ]
+	TT_MORE=1 TT_SRC=$(abs_top_srcdir) TT_BUILD=$(abs_top_builddir) \
+		sh $(srcdir)/tests/vm/verbs.sh || [ $$? = 77 ]
 	TT_TIMES=2 sh $(srcdir)/tests/vm/guest.sh -t 3500 -- \
 		tests/fault/test_nth verbs verbs_cm verbs_files || [ $$? = 77 ]
 	TT_GROWS=$${TT_GROWS:-300} tests/fault/test_grow storm

@@ -95,9 +95,8 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/coll/test_own_counts tests/mp/coll/test_root_counts \
 	tests/mp/coll/test_rings \
 	tests/mp/coll/test_hier \
-	tests/mp/coll/test_scale \
-	tests/mp/coll/test_big
-check_PROGRAMS += $(TT_MP_TESTS)
+	tests/mp/coll/test_scale
+check_PROGRAMS += $(TT_MP_TESTS) tests/mp/coll/test_big
 TESTS += $(TT_MP_TESTS)
 tests_mp_coll_test_coll_SOURCES = tests/mp/coll/test_coll.c
 tests_mp_coll_test_coll_LDADD = libttmp.la

@@ -461,17 +461,19 @@ gossip() {
 parameter_server() {
 	program tests/mp/ps/test_ps verbs
 	program tests/mp/ps/test_ps_hammer verbs
+	program tests/mp/ps/test_ps_copies one_verbs
+	program tests/mp/ps/test_ps_codec conserve_verbs
+	program tests/mp/ps/test_ps_essp verbs
+	program tests/mp/ps/test_ps_deaths worker_dies_verbs
+}
+parameter_server_modes() {
 	program tests/mp/ps/test_ps_hammer idle_verbs
 	program tests/mp/ps/test_ps_save verbs
-	program tests/mp/ps/test_ps_codec conserve_verbs
 	program tests/mp/ps/test_ps_codec_copies values_verbs
 	program tests/mp/ps/test_ps_codec_rows conserve_verbs
-	program tests/mp/ps/test_ps_copies one_verbs
-	program tests/mp/ps/test_ps_essp verbs
 	program tests/mp/ps/test_ps_relay verbs
 	program tests/mp/ps/test_ps_modes verbs
 	program tests/mp/ps/test_ps_softsync verbs
-	program tests/mp/ps/test_ps_deaths worker_dies_verbs
 	program tests/mp/ps/test_ps_steady steady_verbs
 }
 messages()
@@ -500,6 +502,12 @@ atomics_mask()
 	program tests/mp/rma/test_atomics verbs
 }
 
+# In make soak, or when named.
+more()
+{
+	[ -z "${TT_MORE:-}$only" ] || run "$@"
+}
+
 run info test_info
 run chosen test_chosen
 run slower test_slower
@@ -509,15 +517,15 @@ run no_such_mask test_no_such_mask
 run memlock test_memlock
 run limits test_limits
 run conform conform
-run conform_one_rail conform_one_rail
+more conform_one_rail conform_one_rail
 run conform_qps conform_qps
 run conform_fault conform_fault
-run conform_ofi conform_ofi
+more conform_ofi conform_ofi
 run conform_rdmacm conform_rdmacm
 run conform_mask conform_mask
 run conform_fault_ofi conform_fault_ofi
 run collectives collectives
-run factors factors
+more factors factors
 run collectives_tiny collectives_tiny
 run random_programs random_programs
 run zero_copy zero_copy
@@ -525,26 +533,27 @@ run cache cache
 run one_sided one_sided
 run gossip gossip
 run parameter_server parameter_server
+more parameter_server_modes parameter_server_modes
 run messages messages
 run death death
 run survive survive
 run nth nth
-run listen listen
+more listen listen
 run rdmacm test_rdmacm
 run rdmacm_no_address test_rdmacm_no_address
 run subnets test_subnets
-run death_rdmacm death_rdmacm
+more death_rdmacm death_rdmacm
 run turned_away turned_away
 run mask test_mask
-run atomics_mask atomics_mask
+more atomics_mask atomics_mask
 run inline test_inline
-run conform_inline conform_inline
+more conform_inline conform_inline
 run queues test_queues
 run flood flood
 run rails test_rails
 run rail_down test_rail_down
-run unequal_rails with_faster unequal_rails
-run perf test_perf
-run train test_train
+more unequal_rails with_faster unequal_rails
+more perf test_perf
+more train test_train
 run failures failures
 finish
