@@ -20,6 +20,7 @@
 #include <unistd.h>
 
 #define MAGIC 0x3174706769747475ull
+#define NO_STEP UINT64_MAX
 
 struct header {
 	uint64_t magic, elements, step;
@@ -110,8 +111,8 @@ static int move_shards(struct gpt *g, const char *path, int write)
 		     : tutti_sharded_restore(g->sharded, name);
 }
 
-/* The step of the checkpoint there; the present one if there is none. */
-static uint64_t step_of(const struct gpt *g, const char *path)
+/* The step of the checkpoint there; NO_STEP if there is none. */
+static uint64_t step_of(const char *path)
 {
 	struct header h = {0};
 	int fd = open(path, O_RDONLY);
@@ -119,7 +120,7 @@ static uint64_t step_of(const struct gpt *g, const char *path)
 
 	if (fd >= 0)
 		close(fd);
-	return n == sizeof(h) && h.magic == MAGIC ? h.step : (uint64_t)g->step;
+	return n == sizeof(h) && h.magic == MAGIC ? h.step : NO_STEP;
 }
 
 /* Removes the optimizer's states of step `old`, unless they are those of step `kept`. */
@@ -127,7 +128,7 @@ static void drop_shards(const struct gpt *g, const char *path, uint64_t old, uin
 {
 	char name[4096 + 96];
 
-	if (!g->sharded || g->at[DATA] || old == kept)
+	if (!g->sharded || g->at[DATA] || old == kept || old == NO_STEP)
 		return;
 	name_shard(g, path, old, name, sizeof(name));
 	unlink(name);
@@ -174,7 +175,7 @@ int checkpoint_save(struct gpt *g, const char *path)
 	err = agree(g, first ? check_place(g, path) : 0, path);
 	if (err)
 		return err;
-	old = step_of(g, path);
+	old = step_of(path);
 	err = move_shards(g, path, 1);
 	if (!err)
 		err = agree(g, write_part(g, part), part);

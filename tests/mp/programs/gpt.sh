@@ -116,6 +116,13 @@ test_zero()
 		die "it was saved without a model"
 	fi
 	rmdir "$tmp/saved.part"
+	# and the first save leaves no states without a model
+	mkdir "$tmp/first.part"
+	(losses gpt_double 2 --pipeline 2 --zero 1 --steps 2 --save "$tmp/first") >/dev/null 2>&1 &&
+		die "it was saved without a model"
+	rmdir "$tmp/first.part"
+	set -- "$tmp"/first*
+	[ "$*" = "$tmp/first*" ] || die "left behind: $*"
 	losses gpt_double 2 --pipeline 2 --zero 1 --steps 20 --load "$tmp/saved" \
 		>"$tmp/grid" || exit 1
 	same "$tmp/late" "$tmp/grid" 1e-10 10 || die "model and moments are of two steps"
