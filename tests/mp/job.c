@@ -302,6 +302,19 @@ int mp_leave_failed(struct mp_job *job)
 	return 1;
 }
 
+int mp_await_death(struct mp_job *job)
+{
+	struct tutti_failed dead;
+	double end = mp_now() + 20;
+	int n = 0;
+
+	while (!n && mp_now() < end) {
+		MP_OK(tutti_comm_failed(job->world, &dead, 1, &n));
+		mp_sleep_ms(1);
+	}
+	return !n;
+}
+
 int mp_ps_open(struct mp_job *job, int servers, int staleness, struct tutti_ps **ps)
 {
 	struct tutti_ps_config config = {.size = sizeof(config), .staleness = staleness};

@@ -76,6 +76,8 @@ int mp_leave(struct mp_job *job);
  * the process would end as a dead rank in the eyes of the others.
  */
 int mp_leave_failed(struct mp_job *job);
+/* Waits until a death is known, at most 20 s; 0, or nonzero if none is. */
+int mp_await_death(struct mp_job *job);
 /* A barrier that uses nothing of the library; gives up (and ends the process) after 30 s. */
 void mp_meet(struct mp_job *job);
 /* Wait until *word >= value, at most ms; false: it never was. */

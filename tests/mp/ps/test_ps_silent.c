@@ -36,20 +36,6 @@ static int call_of(enum which call, struct tutti_ps_table *t)
 	return 0;
 }
 
-/* Waits until a death is known. */
-static int await_death(struct mp_job *job)
-{
-	struct tutti_failed dead;
-	double end = mp_now() + 20;
-	int n = 0;
-
-	while (!n && mp_now() < end) {
-		MP_OK(tutti_comm_failed(job->world, &dead, 1, &n));
-		mp_sleep_ms(1);
-	}
-	return !n;
-}
-
 static int names_server(struct mp_job *job)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};
@@ -65,7 +51,7 @@ static int work(struct mp_job *job, const struct plan *p, struct tutti_ps_table 
 {
 	int server = atomic_load(&job->shared->pid[1]), err;
 
-	TT_EXPECT(!await_death(job));
+	TT_EXPECT(!mp_await_death(job));
 	if (p->signal == SIGSTOP)
 		TT_EXPECT(!mp_stop(server));
 	else

@@ -276,20 +276,6 @@ static void *die(void *arg)
 	return NULL;
 }
 
-/* Waits until a death is known. */
-static int await_death(struct mp_job *job)
-{
-	struct tutti_failed dead;
-	double end = mp_now() + 20;
-	int n = 0;
-
-	while (!n && mp_now() < end) {
-		MP_OK(tutti_comm_failed(job->world, &dead, 1, &n));
-		mp_sleep_ms(1);
-	}
-	return !n;
-}
-
 /* Rank 2 writes until it is killed, rank 3 reads, and then writes. */
 static int killed_body(struct mp_job *job)
 {
@@ -314,7 +300,7 @@ static int killed_body(struct mp_job *job)
 		MP_OK(tutti_ps_push_version(t, v, COUNT, TUTTI_UINT64, NULL));
 	}
 	if (job->rank == 3) {
-		TT_EXPECT(!await_death(job));
+		TT_EXPECT(!mp_await_death(job));
 		MP_OK(tutti_ps_pull_version(t, v, COUNT, TUTTI_UINT64, &have));
 		TT_EXPECT(have && filled(v, COUNT, have));
 		for (k = have + 1; k < have + 5; k++) {
