@@ -298,7 +298,8 @@ unused() {
 		-b 8 | barrier wakeup threads amo_lat power_sgd
 		-c 1 | barrier wakeup threads checksum
 		-d int8 | barrier overlap forms wakeup threads put send_lat ps checksum codec
-		-o max | neighbor_allreduce bcast allgather gather alltoall barrier put send rules
+		-o max | bcast allgather gather alltoall barrier overlap put send ps codec rules
+		-o max | neighbor_allreduce neighbor_alltoall
 		-r 0 | allreduce allgather alltoall scan barrier forms put send_bi ps kernel
 		-a 2 | overlap forms wakeup threads put get_lat send_pairs amo_lat ps kernel codec
 		--stat | overlap forms wakeup threads put_lat send ps kernel checksum rules
