@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Calls that need a server which is stopped, or has died: the error names the call, the table and
- * the server. tutti_ps_close then reports the server, not a worker whose death was tolerated.
+ * the server; that of a pull from a dead one names only the server. tutti_ps_close then reports the
+ * server, not a worker whose death was tolerated.
  */
 #include "config.h"
 
