@@ -171,14 +171,14 @@ swapped() {
 	done
 }
 
-# times DEGREE: in the table before, busbw is so many times algbw
-times() {
+# busbw_is DEGREE: in the table before, busbw is so many times algbw
+busbw_is() {
 	awk -F, -v degree="$1" 'NR > 1 && ($8 <= 0 || ($8 / $7 - degree) ^ 2 > 1e-6) { bad = 1 }
 		END { exit bad || NR != 4 }' "$tmp/c" || { cat "$tmp/c"; return 1; }
 }
 
 run neighbor_allreduce clean 3 neighbor_allreduce -b 8 -e 32K -f 64 -n 2 -w 1
-run neighbor_busbw times 1
+run neighbor_busbw busbw_is 1
 run neighbor_stat clean 1 neighbor_allreduce -b 64K -e 64K -n 2 --stat --rotate 2 -T ofi
 run neighbor_allgather clean 3 neighbor_allgather -b 8 -e 32K -f 64 -n 2 -w 1
 run neighbor_alltoall clean 3 neighbor_alltoall -b 8 -e 32K -f 64 -n 2 -w 1
@@ -187,7 +187,7 @@ run neighbor_torus averaged 6 torus
 run neighbor_blocks swapped 5 ring star complete exponential one_peer
 run neighbor_complete sh -c 'timeout 60 ./tutti_run -n 4 ./tutti_perf neighbor_allreduce -n 2 \
 	--graph complete -b 8 -e 32K -f 64 --csv "$1"' sh "$tmp/c"
-run neighbor_degree times 3
+run neighbor_degree busbw_is 3
 run neighbor_types says "not for int8" perf 2 neighbor_allreduce -d int8
 run unknown_graph says "did you mean 'one_peer'" perf 2 neighbor_allreduce --graph one-peer
 run neighbor_alone says "needs 2 ranks" perf 1 neighbor_alltoall
