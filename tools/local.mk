@@ -24,7 +24,7 @@ tutti_doctor_LDADD = libtt.la $(TT_LIBS) $(JANSSON_LIBS)
 bin_PROGRAMS += tutti_sim
 tutti_sim_SOURCES = \
 	tools/sim/main.c tools/sim/sim.h tools/sim/counts.c tools/sim/options.c tools/sim/run.c \
-	tools/sim/steps.c tools/sim/table.c \
+	tools/sim/model_options.c tools/sim/model_options.h tools/sim/steps.c tools/sim/table.c \
 	tools/sim/output.c tools/sim/plot.c tools/plot.c tools/plot.h tools/cli.c tools/cli.h \
 	tools/values.c tools/values.h
 tutti_sim_LDADD = libtt_verify.la libtt.la $(TT_LIBS) $(JANSSON_LIBS)

@@ -7,11 +7,9 @@
 #include "lib/base/error.h"
 #include "lib/codec/codec.h"
 #include "tools/cli.h"
+#include "tools/sim/model_options.h"
 #include "tools/sim/sim.h"
 #include "tools/values.h"
-
-#define MAX_RANKS (1 << 20)
-#define MAX_BYTES ((size_t)1 << 46)
 
 enum {
 	OPT_CHUNK = 256,
@@ -24,65 +22,41 @@ enum {
 	OPT_CSV,
 	OPT_JSON,
 	OPT_PLOT,
-	OPT_ALPHA,
-	OPT_BW,
-	OPT_GAMMA,
-	OPT_OVERHEAD,
-	OPT_EAGER,
-	OPT_BUFFER,
-	OPT_RANKS_PER_HOST,
-	OPT_HOSTS_PER_LEAF,
-	OPT_RAILS,
-	OPT_CORES,
-	OPT_OVERSUB,
-	OPT_STRAGGLER,
-	OPT_JITTER,
-	OPT_SEED,
 	OPT_SKEW,
 	OPT_CODEC,
-	OPT_CODING,
 	OPT_DENSITY
 };
 
-static const struct option long_options[] = {
-	{"ranks", required_argument, NULL, 'n'},
-	{"minbytes", required_argument, NULL, 'b'},
-	{"maxbytes", required_argument, NULL, 'e'},
-	{"stepfactor", required_argument, NULL, 'f'},
-	{"algorithm", required_argument, NULL, 'a'},
-	{"root", required_argument, NULL, 'r'},
-	{"chunk", required_argument, NULL, OPT_CHUNK},
-	{"lanes", required_argument, NULL, OPT_LANES},
-	{"check", no_argument, NULL, 'c'},
-	{"table", no_argument, NULL, OPT_TABLE},
-	{"servers", required_argument, NULL, OPT_SERVERS},
-	{"steps", required_argument, NULL, OPT_STEPS},
-	{"without", required_argument, NULL, OPT_WITHOUT},
-	{"full", no_argument, NULL, OPT_FULL},
-	{"csv", required_argument, NULL, OPT_CSV},
-	{"json", required_argument, NULL, OPT_JSON},
-	{"plot", required_argument, NULL, OPT_PLOT},
-	{"alpha", required_argument, NULL, OPT_ALPHA},
-	{"bw", required_argument, NULL, OPT_BW},
-	{"gamma", required_argument, NULL, OPT_GAMMA},
-	{"overhead", required_argument, NULL, OPT_OVERHEAD},
-	{"eager", required_argument, NULL, OPT_EAGER},
-	{"buffer", required_argument, NULL, OPT_BUFFER},
-	{"ranks-per-host", required_argument, NULL, OPT_RANKS_PER_HOST},
-	{"hosts-per-leaf", required_argument, NULL, OPT_HOSTS_PER_LEAF},
-	{"rails", required_argument, NULL, OPT_RAILS},
-	{"cores", required_argument, NULL, OPT_CORES},
-	{"oversub", required_argument, NULL, OPT_OVERSUB},
-	{"straggler", required_argument, NULL, OPT_STRAGGLER},
-	{"jitter", required_argument, NULL, OPT_JITTER},
-	{"seed", required_argument, NULL, OPT_SEED},
-	{"skew", required_argument, NULL, OPT_SKEW},
-	{"codec", required_argument, NULL, OPT_CODEC},
-	{"coding", required_argument, NULL, OPT_CODING},
-	{"density", required_argument, NULL, OPT_DENSITY},
-	{"help", no_argument, NULL, 'h'},
-	{"version", no_argument, NULL, 'V'},
-	{0}};
+static const struct option long_options[] = {{"ranks", required_argument, NULL, 'n'},
+					     {"minbytes", required_argument, NULL, 'b'},
+					     {"maxbytes", required_argument, NULL, 'e'},
+					     {"stepfactor", required_argument, NULL, 'f'},
+					     {"algorithm", required_argument, NULL, 'a'},
+					     {"root", required_argument, NULL, 'r'},
+					     {"chunk", required_argument, NULL, OPT_CHUNK},
+					     {"lanes", required_argument, NULL, OPT_LANES},
+					     {"check", no_argument, NULL, 'c'},
+					     {"table", no_argument, NULL, OPT_TABLE},
+					     {"servers", required_argument, NULL, OPT_SERVERS},
+					     {"steps", required_argument, NULL, OPT_STEPS},
+					     {"without", required_argument, NULL, OPT_WITHOUT},
+					     {"full", no_argument, NULL, OPT_FULL},
+					     {"csv", required_argument, NULL, OPT_CSV},
+					     {"json", required_argument, NULL, OPT_JSON},
+					     {"plot", required_argument, NULL, OPT_PLOT},
+					     {"gamma", required_argument, NULL, OPT_GAMMA},
+					     {"buffer", required_argument, NULL, OPT_BUFFER},
+					     {"rails", required_argument, NULL, OPT_RAILS},
+					     {"cores", required_argument, NULL, OPT_CORES},
+					     {"oversub", required_argument, NULL, OPT_OVERSUB},
+					     {"skew", required_argument, NULL, OPT_SKEW},
+					     {"codec", required_argument, NULL, OPT_CODEC},
+					     {"coding", required_argument, NULL, OPT_CODING},
+					     {"density", required_argument, NULL, OPT_DENSITY},
+					     SIM_LINK_OPTIONS,
+					     {"help", no_argument, NULL, 'h'},
+					     {"version", no_argument, NULL, 'V'},
+					     {0}};
 
 static const char usage[] =
 	"usage: tutti_sim [COLLECTIVE] [options]\n"
@@ -150,52 +124,6 @@ static int parse_ranks(struct options *opt, char *text)
 	return 0;
 }
 
-/* LEAF[,FAR[,HOST]] */
-static int parse_alpha(struct options *opt, char *text)
-{
-	double v[3];
-	int n;
-
-	if (cli_numbers("--alpha", text, ",", 0, 1e9, v, 3, &n))
-		return -1;
-	opt->model.link[TT_LEVEL_LEAF].alpha = v[0] * 1e3;
-	opt->model.link[TT_LEVEL_FAR].alpha = (n > 1 ? v[1] : 1.5 * v[0]) * 1e3;
-	if (n > 2)
-		opt->model.link[TT_LEVEL_HOST].alpha = v[2] * 1e3;
-	return 0;
-}
-
-static int parse_bw(struct options *opt, char *text)
-{
-	double v[3];
-	int n;
-
-	if (cli_numbers("--bw", text, ",", 1e-6, 1e6, v, 3, &n))
-		return -1;
-	opt->model.link[TT_LEVEL_LEAF].beta = 1 / v[0];
-	opt->model.link[TT_LEVEL_FAR].beta = 1 / (n > 1 ? v[1] : v[0]);
-	if (n > 2)
-		opt->model.link[TT_LEVEL_HOST].beta = 1 / v[2];
-	return 0;
-}
-
-static int parse_straggler(struct options *opt, char *text)
-{
-	double v[3] = {0, 0, 1};
-	int n;
-
-	if (cli_numbers("--straggler", text, ":", 0, 1e9, v, 3, &n))
-		return -1;
-	if (n < 2 || v[2] < 1)
-		return cli_fail("--straggler: RANK:DELAY_US[:FACTOR], the factor at least 1");
-	if (v[0] != floor(v[0]))
-		return cli_fail("--straggler: a rank is a whole number, not %g", v[0]);
-	opt->model.straggler = (int)v[0];
-	opt->model.straggler_delay = v[1] * 1e3;
-	opt->model.straggler_factor = v[2];
-	return 0;
-}
-
 static int parse_servers(struct options *opt, char *text)
 {
 	int i;
@@ -224,69 +152,6 @@ static int parse_steps(struct options *opt, char *text)
 	opt->steps.delay = v[1];
 	opt->steps.compute = v[2];
 	return 0;
-}
-
-/* One speed, or those of encoding and decoding. */
-static int parse_coding(struct tt_model *m, char *text)
-{
-	double v[2] = {0, 0};
-	int n;
-
-	if (cli_numbers("--coding", text, ",", 1e-6, 1e6, v, 2, &n))
-		return -1;
-	m->encode = 1 / v[0];
-	m->decode = 1 / (n > 1 ? v[1] : v[0]);
-	return 0;
-}
-
-static int parse_model(struct options *opt, int c, char *arg)
-{
-	struct tt_model *m = &opt->model;
-	double v = 0;
-	int err;
-
-	switch (c) {
-	case OPT_ALPHA:
-		return parse_alpha(opt, arg);
-	case OPT_BW:
-		return parse_bw(opt, arg);
-	case OPT_GAMMA:
-		err = cli_number("--gamma", arg, 1e-6, 1e6, &v);
-		m->gamma = 1 / v;
-		return err;
-	case OPT_CODING:
-		return parse_coding(m, arg);
-	case OPT_OVERHEAD:
-		err = cli_number("--overhead", arg, 0, 1e9, &v);
-		m->overhead = v * 1e3;
-		return err;
-	case OPT_EAGER:
-		m->eager = SIZE_MAX;
-		return strcmp(arg, "inf") ? cli_bytes("--eager", arg, 0, MAX_BYTES, &m->eager) : 0;
-	case OPT_BUFFER:
-		return cli_bytes("--buffer", arg, 0, MAX_BYTES, &m->buffer);
-	case OPT_RANKS_PER_HOST:
-		return cli_integer("--ranks-per-host", arg, 1, MAX_RANKS, &m->ranks_per_host);
-	case OPT_HOSTS_PER_LEAF:
-		return cli_integer("--hosts-per-leaf", arg, 1, MAX_RANKS, &m->hosts_per_leaf);
-	case OPT_RAILS:
-		return cli_integer("--rails", arg, 1, 64, &m->rails);
-	case OPT_CORES:
-		return cli_integer("--cores", arg, 1, 4096, &m->cores);
-	case OPT_OVERSUB:
-		return cli_number("--oversub", arg, 1, 1000, &m->oversub);
-	case OPT_STRAGGLER:
-		return parse_straggler(opt, arg);
-	case OPT_JITTER:
-		err = cli_number("--jitter", arg, 0, 1e9, &v);
-		m->jitter = v * 1e3;
-		return err;
-	default: /* OPT_SEED */
-		err = cli_number("--seed", arg, 0, 9e15, &v);
-		m->seed = (uint64_t)v;
-		return err || v == floor(v) ? err
-					    : cli_fail("--seed: a whole number, not '%s'", arg);
-	}
 }
 
 static int parse_codec(struct options *opt, const char *name)
@@ -357,7 +222,7 @@ static int parse_one(void *into, int c, char *arg)
 		opt->plot = arg;
 		return 0;
 	default:
-		return parse_model(opt, c, arg);
+		return sim_model_option(&opt->model, c, arg);
 	}
 }
 
