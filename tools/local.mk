@@ -25,9 +25,12 @@ bin_PROGRAMS += tutti_sim
 tutti_sim_SOURCES = \
 	tools/sim/main.c tools/sim/sim.h tools/sim/counts.c tools/sim/options.c tools/sim/run.c \
 	tools/sim/model_options.c tools/sim/model_options.h tools/sim/steps.c tools/sim/table.c \
+	tools/sim/pipeline.c tools/sim/pipeline.h tools/sim/pipeline_options.c \
+	tools/sim/pipeline_table.c tools/sim/pipeline_time.c tools/sim/pipeline_draw.c \
+	tools/sim/pipeline_files.c \
 	tools/sim/output.c tools/sim/plot.c tools/plot.c tools/plot.h tools/cli.c tools/cli.h \
 	tools/values.c tools/values.h
-tutti_sim_LDADD = libtt_verify.la libtt.la $(TT_LIBS) $(JANSSON_LIBS)
+tutti_sim_LDADD = libtt_train.la libtt_verify.la libtt.la $(TT_LIBS) $(JANSSON_LIBS)
 
 bin_PROGRAMS += tutti_ps_check
 tutti_ps_check_SOURCES = tools/tutti_ps_check.c tools/cli.c tools/cli.h

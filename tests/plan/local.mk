@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # test_plan: the all-reduces, proved; test_count: and counted; test_colls, test_colls_count: all
 # other collectives; test_check: the checker finds planted faults; test_choose: TUTTI_ALGO and the
-# defaults; test_huge: of terabytes; test_sim: the simulator, sim.sh: its program; explain.sh: of
-# parameter servers; test_cost: the costs against it; test_tune: tuning tables; test_hier: plans in
-# two levels; test_codec_plans, test_codec_costs: all-reduces with codecs; test_neighbors:
-# neighbours in graphs.
+# defaults; test_huge: of terabytes; test_sim: the simulator, sim.sh: its program, pipeline.sh: of
+# pipelines; explain.sh: of parameter servers; test_cost: the costs against it; test_tune: tuning
+# tables; test_hier: plans in two levels; test_codec_plans, test_codec_costs: all-reduces with
+# codecs; test_neighbors: neighbours in graphs.
 check_PROGRAMS += tests/plan/test_plan tests/plan/test_colls tests/plan/test_check \
 	tests/plan/test_choose \
 	tests/plan/test_count tests/plan/test_colls_count tests/plan/test_sim tests/plan/test_huge \
@@ -14,8 +14,8 @@ TESTS += tests/plan/test_plan tests/plan/test_colls tests/plan/test_check tests/
 	tests/plan/test_count tests/plan/test_colls_count tests/plan/test_sim tests/plan/test_huge \
 	tests/plan/test_cost tests/plan/test_tune tests/plan/test_hier tests/plan/test_codec_plans \
 	tests/plan/test_codec_costs tests/plan/test_neighbors
-dist_check_SCRIPTS += tests/plan/sim.sh tests/plan/explain.sh
-TESTS += tests/plan/sim.sh tests/plan/explain.sh
+dist_check_SCRIPTS += tests/plan/sim.sh tests/plan/pipeline.sh tests/plan/explain.sh
+TESTS += tests/plan/sim.sh tests/plan/pipeline.sh tests/plan/explain.sh
 tests_plan_test_plan_SOURCES = tests/plan/test_plan.c tests/plan/whole.h tests/plan/forms.h
 tests_plan_test_plan_LDADD = libtttest.la
 tests_plan_test_colls_SOURCES = tests/plan/test_colls.c tests/plan/whole.h

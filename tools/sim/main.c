@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* tutti_sim: runs the library's plans on simulated clusters. */
+/* tutti_sim: runs the library's plans and pipelines on simulated clusters. */
 #include <stdlib.h>
+#include <string.h>
 
 #include "tools/cli.h"
+#include "tools/sim/pipeline.h"
 #include "tools/sim/sim.h"
 #include "tools/values.h"
 
@@ -28,8 +30,11 @@ static int simulate(const struct options *opt)
 int main(int argc, char **argv)
 {
 	struct options opt;
-	int err = sim_parse(&opt, argc, argv);
+	int err;
 
+	if (argc > 1 && !strcmp(argv[1], "pipeline"))
+		return sim_pipeline(argc - 1, argv + 1);
+	err = sim_parse(&opt, argc, argv);
 	if (err)
 		return err < 0;
 	err = opt.table ? sim_table(&opt) : opt.steps.delay > 0 ? sim_steps(&opt) : simulate(&opt);

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <tutti/error.h>
 
+#include "lib/base/env.h"
 #include "lib/base/error.h"
 #include "lib/codec/codec.h"
 #include "tools/cli.h"
@@ -62,6 +63,7 @@ static const char usage[] =
 	"usage: tutti_sim [COLLECTIVE] [options]\n"
 	"       tutti_sim --table [-n RANKS] [-b SIZE] [--servers K[,K...]]\n"
 	"       tutti_sim --steps Q:DELAY_MS[:COMPUTE_MS] [-n RANKS] [-b SIZE]\n"
+	"       tutti_sim pipeline [options]   see tutti_sim pipeline --help\n"
 	"Simulate the plans of a collective (default allreduce) on a modelled cluster.\n"
 	"\n"
 	"  -n, --ranks MIN[:MAX[:FACTOR]]  numbers of ranks (default 16; factor 2)\n"
@@ -228,9 +230,24 @@ static int parse_one(void *into, int c, char *arg)
 
 /* ---- the whole ---- */
 
+/* A collective; the other word that may stand there comes first. */
+static int find_word(struct options *opt, const char *word)
+{
+	static const char pipeline[] = "pipeline";
+	const char *names[] = {pipeline, NULL};
+
+	if (!tt_coll_find(word, &opt->coll, &names[1]))
+		return 0;
+	if (!strcmp(word, pipeline))
+		return cli_fail("pipeline comes before the options");
+	if (tt_nearest(word, names, names[1] ? 2 : 1) == pipeline)
+		return cli_fail("no collective is called %s; did you mean pipeline?", word);
+	return cli_coll(word, &opt->coll);
+}
+
 static int check_whole(struct options *opt, int argc, char **argv)
 {
-	if (optind < argc && cli_coll(argv[optind], &opt->coll))
+	if (optind < argc && find_word(opt, argv[optind]))
 		return -1;
 	if (optind + 1 < argc)
 		return cli_fail("unexpected argument '%s'", argv[optind + 1]);

@@ -58,7 +58,7 @@ void sim_print_crossovers(const struct points *points)
 	}
 }
 
-static FILE *create(const char *path)
+FILE *sim_create(const char *path)
 {
 	FILE *f = fopen(path, "we");
 
@@ -67,7 +67,7 @@ static FILE *create(const char *path)
 	return f;
 }
 
-static int finish(FILE *f, const char *path)
+int sim_finish(FILE *f, const char *path)
 {
 	int bad = ferror(f);
 
@@ -78,7 +78,7 @@ static int finish(FILE *f, const char *path)
 
 int sim_write_csv(const struct points *points, const char *path)
 {
-	FILE *f = create(path);
+	FILE *f = sim_create(path);
 	const struct point *p;
 
 	if (!f)
@@ -91,10 +91,10 @@ int sim_write_csv(const struct points *points, const char *path)
 			p->busbw, (unsigned long long)p->result.messages,
 			(unsigned long long)p->result.bytes,
 			p->result.recurrence ? "recurrence" : "events");
-	return finish(f, path);
+	return sim_finish(f, path);
 }
 
-static json_t *json_model(const struct tt_model *m)
+json_t *sim_json_model(const struct tt_model *m)
 {
 	return json_pack("{s:[f,f,f],s:[f,f,f],s:f,s:f,s:i,s:i,s:i,s:f,s:i,s:f,s:f,s:f,s:I}",
 			 "alpha_us", m->link[TT_LEVEL_LEAF].alpha / 1e3,
@@ -108,12 +108,25 @@ static json_t *json_model(const struct tt_model *m)
 			 "seed", (json_int_t)m->seed);
 }
 
+int sim_write_json_to(const char *path, json_t *all)
+{
+	FILE *f = sim_create(path);
+	int err;
+
+	if (!f || !all) {
+		json_decref(all);
+		return f ? (fclose(f), cli_fail("no memory for %s", path)) : -1;
+	}
+	err = json_dumpf(all, f, JSON_INDENT(1));
+	fputc('\n', f);
+	json_decref(all);
+	return sim_finish(f, path) || err ? -1 : 0;
+}
+
 int sim_write_json(const struct options *opt, const struct points *points, const char *path)
 {
 	json_t *rows = json_array(), *all;
 	const struct point *p;
-	FILE *f;
-	int err;
 
 	for (p = points->p; p < points->p + points->n; p++)
 		json_array_append_new(
@@ -125,14 +138,6 @@ int sim_write_json(const struct options *opt, const struct points *points, const
 					(json_int_t)p->result.bytes, "method",
 					p->result.recurrence ? "recurrence" : "events"));
 	all = json_pack("{s:s,s:o,s:o}", "collective", tt_coll_name(opt->coll), "model",
-			json_model(&opt->model), "results", rows);
-	f = create(path);
-	if (!f || !all) {
-		json_decref(all);
-		return f ? (fclose(f), cli_fail("no memory for %s", path)) : -1;
-	}
-	err = json_dumpf(all, f, JSON_INDENT(1));
-	fputc('\n', f);
-	json_decref(all);
-	return finish(f, path) || err ? -1 : 0;
+			sim_json_model(&opt->model), "results", rows);
+	return sim_write_json_to(path, all);
 }

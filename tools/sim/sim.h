@@ -3,6 +3,7 @@
 #ifndef TUTTI_SIM_TOOL_H
 #define TUTTI_SIM_TOOL_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -87,6 +88,13 @@ void sim_print_row(const struct point *p);
 void sim_print_crossovers(const struct points *points);
 int sim_write_csv(const struct points *points, const char *path);
 int sim_write_json(const struct options *opt, const struct points *points, const char *path);
+
+/* A file to write, NULL after a complaint; its end. */
+FILE *sim_create(const char *path);
+int sim_finish(FILE *f, const char *path);
+json_t *sim_json_model(const struct tt_model *m);
+/* Frees all; NULL: there was no memory for it. */
+int sim_write_json_to(const char *path, json_t *all);
 
 /* plot.c */
 int sim_plot(const struct options *opt, const struct points *points);
