@@ -2,11 +2,14 @@
 /*
  * Gatherv and scatterv in the memory of a host: blocks of every length around what a slot holds,
  * with any root, in all forms of the call and both kinds of memory, and a rank and the root that
- * disagree about a length on either side of that.
+ * disagree about a length on either side of that. Deaths of the root and of another rank.
  */
 #include "tests/mp/job.h"
 
+#include <signal.h>
 #include <string.h>
+#include <sys/time.h>
+#include <unistd.h>
 
 #define MOST 8	   /* ranks */
 #define LONG 40000 /* bytes of a block, at most */
@@ -331,10 +334,115 @@ static void messages(void)
 	}
 }
 
+/* ---- deaths ---- */
+
+enum when { BETWEEN, INSIDE, ANYTIME, WHENS }; /* calls */
+
+struct dies {
+	bool gather, of_root;
+	enum when when;
+	size_t count;
+};
+
+#define DEAD 1
+
+/* A call whose blocks are of count bytes. */
+static struct call even_call(const struct dies *d, int n, unsigned char *all, unsigned char *own)
+{
+	struct call c = {.gather = d->gather, .packed = true, .elem = 1, .all = all, .own = own};
+	int i;
+
+	c.root = d->of_root ? DEAD : 0;
+	for (i = 0; i < n; i++) {
+		c.count[i] = d->count;
+		c.displ[i] = (size_t)i * d->count;
+	}
+	return c;
+}
+
+/* Has begun a call, if it is to end inside one. */
+static int die(struct mp_job *job, struct call *c, enum when when)
+{
+	static const struct itimerval soon = {.it_value = {.tv_usec = 2000}};
+	struct tutti_request *req = NULL;
+
+	if (when == ANYTIME) { /* by SIGALRM */
+		MP_OK(setitimer(ITIMER_REAL, &soon, NULL));
+		return 0;
+	}
+	c->form = NONBLOCKING;
+	if (when == INSIDE)
+		MP_OK((c->gather ? gather : scatter)(job, c, &req));
+	return kill(getpid(), SIGKILL);
+}
+
+static int until_death(struct mp_job *job, struct call *c, const struct dies *d)
+{
+	int t, err = 0;
+
+	for (t = 0; !err; t++) {
+		if (job->rank == DEAD && t == 20)
+			MP_OK(die(job, c, d->when));
+		err = (c->gather ? gather : scatter)(job, c, NULL);
+	}
+	return err;
+}
+
+/* The error names the dead rank; the living go on in what tutti_comm_shrink makes. */
+static int death_body(struct mp_job *job)
+{
+	const struct dies *d = job->arg;
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct mp_job rest = *job;
+	unsigned char *all = calloc(N, AT), *own = calloc(1, AT);
+	struct call c = even_call(d, job->n, all, own);
+
+	TT_EXPECT(all && own);
+	MP_ERR(until_death(job, &c, d), -TUTTI_EPEER);
+	TT_EXPECT(!tutti_last_error(&info));
+	TT_EXPECT(info.rank == DEAD && strstr(info.text, "rank 1"));
+	MP_OK(tutti_comm_shrink(job->world, &rest.world));
+	rest.rank = tutti_comm_rank(rest.world);
+	rest.n = tutti_comm_size(rest.world);
+	TT_EXPECT(rest.n == N - 1);
+	c = even_call(d, rest.n, all, own);
+	TT_EXPECT(!one_call(&rest, &c));
+	MP_OK(tutti_comm_free(rest.world));
+	free(all);
+	free(own);
+	return mp_leave_failed(job);
+}
+
+static void deaths(void)
+{
+	static const char *const env[] = {"TUTTI_NODE=on TUTTI_LOG=none",
+					  "TUTTI_NODE=on TUTTI_LOG=none TUTTI_TOLERANT=1"};
+	struct dies d;
+	int i;
+
+	for (i = 0; i < 16 * WHENS; i++) {
+		d = (struct dies){.gather = i & 1,
+				  .of_root = i & 2,
+				  .when = (enum when)(i / 16),
+				  .count = i & 4 ? 50000 : 100};
+		if (MP_RUN(.n = N, .env = env[i / 8 % 2], .fn = death_body, .arg = &d,
+			   .killed = 1u << DEAD)) {
+			fprintf(stderr, "%s of %zu bytes, %s, %s, when %d\n",
+				d.gather ? "gatherv" : "scatterv", d.count,
+				d.of_root ? "the root dies" : "another rank dies", env[i / 8 % 2],
+				(int)d.when);
+			TT_CHECK(false);
+		}
+	}
+}
+
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {
-		{"rounds", rounds}, {"differ", differ}, {"messages", messages}, {0}};
+	static const struct tt_test tests[] = {{"rounds", rounds},
+					       {"differ", differ},
+					       {"messages", messages},
+					       {"deaths", deaths},
+					       {0}};
 
 	return tt_test_main("root_counts", tests, argc, argv);
 }
