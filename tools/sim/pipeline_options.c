@@ -26,8 +26,7 @@ enum { OPT_READ = 256, OPT_WIDTH, OPT_CSV, OPT_JSON, OPT_PLOT };
 
 static const char usage[] =
 	"usage: tutti_sim pipeline [options]\n"
-	"Draw the schedule of a pipeline and count its bubble, the activations that stages hold, "
-	"and its messages.\n"
+	"Draw the schedule of a pipeline, and count its bubble, messages and held activations.\n"
 	"\n"
 	"  -S, --schedule NAME        gpipe, 1f1b (default) or interleaved\n"
 	"      --read FILE            or the steps of FILE: a line for each stage, such as F0 F1 "
