@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "lib/base/hash.h"
 #include "lib/engine/node/node_ops.h"
@@ -184,6 +185,22 @@ static int take_parts(struct split *s)
 	return err ? err : begin_comm(s);
 }
 
+/*
+ * A rank that has the communicator already called on it, and the call failed: the next call on this
+ * rank reports that. Deaths, aborts and lost connections name no call, and tt_comm_unmade names the
+ * call that makes the communicator, without a number.
+ */
+static bool later_call_failed(const struct tutti_comm *made)
+{
+	const struct tutti_error_info *why = &made->failure;
+
+	if (!atomic_load(&made->failed))
+		return false;
+	if (!why->call[0])
+		return why->code == -TUTTI_EREVOKED;
+	return why->sequence || strncmp(why->call, "comm_", strlen("comm_")) != 0;
+}
+
 static void step(struct tt_stalled *stalled)
 {
 	struct split *s = tt_container(stalled, struct split, stalled);
@@ -200,8 +217,7 @@ static void step(struct tt_stalled *stalled)
 	if (!err && s->made) {
 		if (!tt_comm_ready(s->made, s->call))
 			return;
-		/* calls that differ already belong to the next call on it */
-		if (atomic_load(&s->made->failed) != -TUTTI_EMISMATCH)
+		if (!later_call_failed(s->made))
 			err = tt_comm_check(s->made);
 	}
 	if (err)

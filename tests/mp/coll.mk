@@ -37,6 +37,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/coll/test_counters \
 	tests/mp/comm/test_comm \
 	tests/mp/comm/test_idup \
+	tests/mp/comm/test_later_failure \
 	tests/mp/comm/test_grid \
 	tests/mp/p2p/test_p2p \
 	tests/mp/p2p/test_p2p_errors \
@@ -161,6 +162,8 @@ tests_mp_comm_test_comm_SOURCES = tests/mp/comm/test_comm.c
 tests_mp_comm_test_comm_LDADD = libttmp.la
 tests_mp_comm_test_idup_SOURCES = tests/mp/comm/test_idup.c
 tests_mp_comm_test_idup_LDADD = libttmp.la
+tests_mp_comm_test_later_failure_SOURCES = tests/mp/comm/test_later_failure.c
+tests_mp_comm_test_later_failure_LDADD = libttmp.la
 tests_mp_comm_test_grid_SOURCES = tests/mp/comm/test_grid.c
 tests_mp_comm_test_grid_LDADD = libttmp.la
 tests_mp_p2p_test_p2p_SOURCES = tests/mp/p2p/test_p2p.c
