@@ -14,5 +14,5 @@ dist_man_MANS += man/tutti_decentralized.7 \
 	man/tutti_push_sum_create.3 man/tutti_push_sum_free.3 man/tutti_push_sum_add.3 \
 	man/tutti_push_sum_step.3 man/tutti_push_sum_drain.3 man/tutti_push_sum_get.3 \
 	man/tutti_push_sum_missed.3 \
-	man/tutti_neighbor_hier_create.3 man/tutti_neighbor_hier_free.3 \
-	man/tutti_neighbor_hier_allreduce.3
+	man/tutti_neighbor_hier_allreduce.3 man/tutti_ineighbor_hier_allreduce.3 \
+	man/tutti_neighbor_hier_allreduce_init.3

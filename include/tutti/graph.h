@@ -148,24 +148,23 @@ int tutti_neighbor_alltoall_init(const void *sendbuf, void *recvbuf, size_t coun
 				 uint64_t step, struct tutti_comm *comm,
 				 struct tutti_request **request);
 
-/* Neighbour all-reduce in two levels: within hosts, and along a graph of hosts. */
-struct tutti_neighbor_hier;
-
-/**
- * tutti_neighbor_hier_create - the communicators for it. Collective. All hosts have the same number
- * of ranks.
- */
-int tutti_neighbor_hier_create(struct tutti_comm *comm, struct tutti_neighbor_hier **hier);
-/** tutti_neighbor_hier_free - free them. Local. NULL is no error. */
-int tutti_neighbor_hier_free(struct tutti_neighbor_hier *hier);
 /**
  * tutti_neighbor_hier_allreduce - the mean over each host, then the weighted sum over neighbouring
- * hosts, on all ranks. graph has a rank for each host, in order of their lowest ranks. A host sends
- * out-degree * N bytes. Blocks.
+ * hosts, on all ranks. graph has a rank for each host of comm, in order of their lowest ranks. Each
+ * host counts as one, however many ranks it has. A host sends out-degree * N bytes. After a death
+ * it fails as tutti_allreduce does, also in a tolerant communicator.
  */
 int tutti_neighbor_hier_allreduce(const void *sendbuf, void *recvbuf, size_t count,
 				  enum tutti_datatype datatype, const struct tutti_graph *graph,
-				  uint64_t step, struct tutti_neighbor_hier *hier);
+				  uint64_t step, struct tutti_comm *comm);
+int tutti_ineighbor_hier_allreduce(const void *sendbuf, void *recvbuf, size_t count,
+				   enum tutti_datatype datatype, const struct tutti_graph *graph,
+				   uint64_t step, struct tutti_comm *comm,
+				   struct tutti_request **request);
+int tutti_neighbor_hier_allreduce_init(const void *sendbuf, void *recvbuf, size_t count,
+				       enum tutti_datatype datatype,
+				       const struct tutti_graph *graph, uint64_t step,
+				       struct tutti_comm *comm, struct tutti_request **request);
 
 /*
  * Push-sum: averages along directed graphs that change, in which no rank waits for another one. A

@@ -32,8 +32,9 @@ static int launch_checked(struct tutti_comm *comm, const struct tt_call *call, b
 	if (!out)
 		return tt_fail(-EINVAL, "%s: request is NULL", tt_coll_name(call->coll));
 	tt_wire_lock(comm->ctx->wire);
-	err = tt_comm_check_call(comm, call->edges ? TT_ACTIVE_NEIGHBORS : TT_ACTIVE_COLL,
-				 tt_coll_name(call->coll));
+	err = tt_comm_check_call(
+		comm, tt_coll_outlives(call->coll) ? TT_ACTIVE_NEIGHBORS : TT_ACTIVE_COLL,
+		tt_coll_name(call->coll));
 	if (!err)
 		err = tt_request_new(comm, call, persistent, &req);
 	if (!err && options)

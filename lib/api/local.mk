@@ -7,7 +7,7 @@ libtt_la_SOURCES += \
 	lib/api/graph_calls.c lib/api/grid_calls.c lib/api/group_calls.c lib/api/lowrank_calls.c \
 	lib/api/partial_calls.c \
 	lib/api/job_calls.c lib/api/layout_calls.c lib/api/mem_calls.c lib/api/notify_calls.c \
-	lib/api/neighbor_calls.c lib/api/neighbor_hier_calls.c lib/api/push_sum_calls.c \
+	lib/api/neighbor_calls.c lib/api/push_sum_calls.c \
 	lib/api/op_calls.c lib/api/p2p_calls.c lib/api/ps_calls.c lib/api/ps_setup_calls.c \
 	lib/api/reduce_calls.c lib/api/request_calls.c lib/api/request_set_calls.c \
 	lib/api/rma_calls.c lib/api/rule_calls.c lib/api/strided_calls.c lib/api/struct_call.c

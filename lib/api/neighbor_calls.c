@@ -18,7 +18,7 @@ struct neighbor_call {
 
 static bool reduces(const struct neighbor_call *n)
 {
-	return n->coll == TT_COLL_NEIGHBOR_ALLREDUCE;
+	return n->coll == TT_COLL_NEIGHBOR_ALLREDUCE || n->coll == TT_COLL_NEIGHBOR_HIER_ALLREDUCE;
 }
 
 static int check_vectors(const struct neighbor_call *n, const struct tt_plan_args *a)
@@ -63,6 +63,27 @@ static int check_type(const struct neighbor_call *n)
 	return 0;
 }
 
+static int check_size(const struct neighbor_call *n, struct tutti_comm *comm)
+{
+	const char *name = tt_coll_name(n->coll);
+	int err;
+
+	if (n->coll != TT_COLL_NEIGHBOR_HIER_ALLREDUCE)
+		return n->graph->n == comm->size
+			       ? 0
+			       : tt_fail(-EINVAL,
+					 "%s: the graph has %d ranks, but the communicator has %d; "
+					 "make a graph of its size",
+					 name, n->graph->n, comm->size);
+	err = tt_comm_find_hosts(comm);
+	if (err || n->graph->n == comm->all_hosts->hosts)
+		return err;
+	return tt_fail(-EINVAL,
+		       "%s: the graph has %d ranks, but the communicator's ranks are on %d hosts; "
+		       "make a graph with a rank for each host",
+		       name, n->graph->n, comm->all_hosts->hosts);
+}
+
 static int check(const struct neighbor_call *n, struct tutti_comm *comm, struct tt_call *call)
 {
 	const char *name = tt_coll_name(n->coll);
@@ -73,12 +94,9 @@ static int check(const struct neighbor_call *n, struct tutti_comm *comm, struct 
 		err = tt_check_graph(name, n->graph);
 	if (err)
 		return err;
-	if (n->graph->n != comm->size)
-		return tt_fail(-EINVAL,
-			       "%s: the graph has %d ranks, but the communicator has %d; make a "
-			       "graph of its size",
-			       name, n->graph->n, comm->size);
-	err = check_type(n);
+	err = check_size(n, comm);
+	if (!err)
+		err = check_type(n);
 	if (err)
 		return err;
 	*call = (struct tt_call){.coll = n->coll,
@@ -143,6 +161,29 @@ int tutti_neighbor_allreduce_init(const void *sendbuf, void *recvbuf, size_t cou
 				  struct tutti_request **request)
 {
 	return start(comm, CALL(ALLREDUCE), true, request);
+}
+
+int tutti_neighbor_hier_allreduce(const void *sendbuf, void *recvbuf, size_t count,
+				  enum tutti_datatype datatype, const struct tutti_graph *graph,
+				  uint64_t step, struct tutti_comm *comm)
+{
+	return run(comm, CALL(HIER_ALLREDUCE));
+}
+
+int tutti_ineighbor_hier_allreduce(const void *sendbuf, void *recvbuf, size_t count,
+				   enum tutti_datatype datatype, const struct tutti_graph *graph,
+				   uint64_t step, struct tutti_comm *comm,
+				   struct tutti_request **request)
+{
+	return start(comm, CALL(HIER_ALLREDUCE), false, request);
+}
+
+int tutti_neighbor_hier_allreduce_init(const void *sendbuf, void *recvbuf, size_t count,
+				       enum tutti_datatype datatype,
+				       const struct tutti_graph *graph, uint64_t step,
+				       struct tutti_comm *comm, struct tutti_request **request)
+{
+	return start(comm, CALL(HIER_ALLREDUCE), true, request);
 }
 
 int tutti_neighbor_allgather(const void *sendbuf, void *recvbuf, size_t count,

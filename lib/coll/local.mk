@@ -4,7 +4,7 @@ libtt_la_SOURCES += \
 	lib/coll/coll.h lib/coll/costs/costs.c lib/coll/costs/costs.h \
 	lib/coll/costs/costs_allreduce.c lib/coll/costs/costs_hier.c lib/coll/costs/costs_node.c \
 	lib/coll/hier/allgather_hier.c lib/coll/hier/allreduce_hier.c \
-	lib/coll/hier/allreduce_hier_codec.c \
+	lib/coll/hier/allreduce_hier_codec.c lib/coll/hier/neighbor_allreduce_hier.c \
 	lib/coll/hier/alltoall_hier.c lib/coll/hier/barrier_hier.c lib/coll/hier/bcast_hier.c \
 	lib/coll/hier/gather_scatter_hier.c lib/coll/hier/hier.c lib/coll/hier/hier.h \
 	lib/coll/hier/reduce_hier.c lib/coll/hier/reduce_scatter_hier.c lib/coll/hier/scan_hier.c \
@@ -26,7 +26,9 @@ libtt_la_SOURCES += \
 	lib/coll/p2p/allreduce_single_master.c lib/coll/p2p/alltoall_bruck.c \
 	lib/coll/p2p/alltoall_pairwise.c lib/coll/p2p/barrier_dissemination.c \
 	lib/coll/p2p/bcast_binomial.c lib/coll/p2p/bcast_chain.c lib/coll/p2p/bcast_dbt.c \
-	lib/coll/p2p/neighbors.c lib/coll/p2p/bcast_scatter_allgather.c lib/coll/p2p/binary_tree.c \
+	lib/coll/p2p/neighbors.c lib/coll/p2p/neighbors.h \
+	lib/coll/p2p/neighbors_hier.c lib/coll/p2p/bcast_scatter_allgather.c \
+	lib/coll/p2p/binary_tree.c \
 	lib/coll/p2p/binary_tree.h lib/coll/p2p/gather_scatter_linear.c \
 	lib/coll/p2p/gather_scatter_binomial.c lib/coll/p2p/reduce_binomial.c \
 	lib/coll/p2p/reduce_chain.c lib/coll/p2p/reduce_dbt.c lib/coll/p2p/reduce_halving_gather.c \

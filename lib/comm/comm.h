@@ -233,6 +233,7 @@ struct tutti_comm {
 	struct tt_node_comm *node;    /* NULL: the ranks of a host do not share its memory */
 	struct tt_hosts
 		*hosts; /* NULL: all ranks are on one host, or there are no two-level plans */
+	struct tt_hosts *all_hosts;    /* of neighbours in two levels; NULL: no such call yet */
 	struct tt_hosts *numa;	       /* the NUMA nodes of that one host; NULL: one or unknown */
 	struct tt_node_comm *near;     /* with numa: the ranks of this rank's NUMA node */
 	uint32_t votes;		       /* agreements reached so far */

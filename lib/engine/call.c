@@ -369,9 +369,9 @@ int tt_request_new(struct tutti_comm *comm, const struct tt_call *call, bool per
 	if (req->feedback)
 		atomic_fetch_add(&req->feedback->refs, 1);
 	tt_request_init(&req->r,
-			call->edges  ? &neighbor_ops
-			: persistent ? &persistent_ops
-				     : &plan_ops,
+			tt_coll_outlives(call->coll) ? &neighbor_ops
+			: persistent		     ? &persistent_ops
+						     : &plan_ops,
 			comm, persistent);
 	*out = &req->r;
 	return 0;

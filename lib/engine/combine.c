@@ -50,26 +50,43 @@ void tt_combine(struct tt_plan_req *req, void *dst, const void *a, const void *b
 		tt_reduce_multi(&dst, 1, src, 2, count, req->datatype, req->op, divide_by, 0);
 }
 
+/* The weight of operand i; this rank's own is operand own. */
+static double weight_of(const struct tt_plan_args *a, const struct tt_op *op, int i, int own)
+{
+	const struct tt_edges *edges = a->edges;
+	int rank = tt_edges_rank(a);
+
+	if (op->flags & TT_OPF_HOST)
+		return 1.0 / (op->peer + 1);
+	return i == own ? edges->own[rank]
+			: edges->weight[edges->in_at[rank] + (size_t)(i - (i > own))];
+}
+
+/* How many of the other operands come before this rank's own. */
+static int own_turn(const struct tt_plan_args *a, const struct tt_op *op)
+{
+	int rank = tt_edges_rank(a), own = 0;
+
+	if (op->flags & TT_OPF_HOST)
+		return a->hosts->local[a->rank];
+	while (own < op->peer && a->edges->in[a->edges->in_at[rank] + (size_t)own] < rank)
+		own++;
+	return own;
+}
+
 void tt_combine_weigh(struct tt_plan_req *req, const struct tt_op *op)
 {
-	const struct tt_edges *edges = req->plan->args.edges;
-	int rank = req->plan->args.rank, in = tt_edges_in(edges, rank), own = 0, i, k;
-	const int *from = edges->in + edges->in_at[rank];
+	const struct tt_plan_args *a = &req->plan->args;
+	int own = own_turn(a, op), i, k;
 
-	while (own < in && from[own] < rank)
-		own++;
-	for (i = 0; i <= in; i++) {
+	for (i = 0; i <= op->peer; i++) {
 		k = i - (i > own);
-		if (i == own) {
-			req->src[i] = req->base[op->a.buf] + op->a.off;
-			req->weight[i] = edges->own[rank];
-		} else {
-			req->src[i] = req->base[op->b.buf] + op->b.off +
-				      (size_t)k * op->index * req->elem;
-			req->weight[i] = edges->weight[edges->in_at[rank] + (size_t)k];
-		}
+		req->weight[i] = weight_of(a, op, i, own);
+		req->src[i] = i == own ? req->base[op->a.buf] + op->a.off
+				       : req->base[op->b.buf] + op->b.off +
+						 (size_t)k * op->index * req->elem;
 	}
-	tt_reduce_weigh(req->base[op->dst.buf] + op->dst.off, req->src, req->weight, in + 1,
+	tt_reduce_weigh(req->base[op->dst.buf] + op->dst.off, req->src, req->weight, op->peer + 1,
 			op->len / req->elem, req->datatype);
 	tt_wire_stats(req->r.comm->ctx->wire)->reduced_bytes += op->len;
 }

@@ -260,6 +260,7 @@ struct tt_call {
 
 /* Where the ranks are, for a plan. */
 void tt_comm_place(const struct tutti_comm *comm, struct tt_plan_args *args);
+int tt_comm_find_hosts(struct tutti_comm *comm); /* for neighbours in two levels: all_hosts */
 /* The input of a call's plan. ordered and in_place may depend on the operator, see request.c. */
 struct tt_plan_args tt_call_args(const struct tutti_comm *comm, const struct tt_call *call);
 /* The fields of a call that ranks compare; user: its operator, or NULL. */

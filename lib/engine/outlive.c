@@ -27,7 +27,7 @@ bool tt_outlive_op(struct tt_op_run *run)
 {
 	const struct tt_plan_req *req = run->lane->req;
 
-	if (!req->plan->args.edges)
+	if (req->r.ops->list != TT_ACTIVE_NEIGHBORS)
 		return false;
 	run->live = !req->r.comm->tolerant || tt_comm_dead(req->r.comm, run->op->peer) < 0;
 	if (!run->live)

@@ -177,8 +177,11 @@ static const struct tt_alg *choose(struct tutti_comm *comm, struct tt_plan_args 
 	if (tt_coll_neighbors(args->coll)) {
 		tt_chooser_most(comm->chooser, args->elem, &agreed.chunk, &agreed.lanes);
 		agreed.node = false;
-		agreed.hosts = NULL;
-		alg = tt_alg_neighbors(args->coll);
+		if (args->coll != TT_COLL_NEIGHBOR_HIER_ALLREDUCE)
+			agreed.hosts = NULL;
+		alg = args->coll == TT_COLL_NEIGHBOR_HIER_ALLREDUCE && comm->node
+			      ? tt_alg_neighbors_hier()
+			      : tt_alg_neighbors(args->coll);
 	} else {
 		alg = tt_choose(comm->chooser, &agreed);
 	}
@@ -235,14 +238,26 @@ static int new_entry(struct tutti_comm *comm, const struct tt_plan_args *key,
 	return 0;
 }
 
+/* Most vectors that a weighted sum adds up. */
+static size_t num_operands(const struct tt_plan_args *a)
+{
+	int most, ranks = 1;
+
+	if (!a->edges)
+		return 0;
+	most = tt_edges_in(a->edges, tt_edges_rank(a)) + 1;
+	if (a->coll == TT_COLL_NEIGHBOR_HIER_ALLREDUCE)
+		ranks = a->hosts->size[a->hosts->host[a->rank]];
+	return (size_t)(ranks > most ? ranks : most);
+}
+
 /* A request for a plan: one block with its lanes and the ops of a round of each. */
 static int new_request(struct tutti_comm *comm, struct tt_plan_entry *entry,
 		       struct tt_plan_req **out)
 {
 	const struct tt_plan *plan = entry->plan;
 	size_t nops = (size_t)plan->nlanes * (size_t)plan->max_ops;
-	const struct tt_edges *edges = plan->args.edges;
-	size_t k, operands = edges ? (size_t)tt_edges_in(edges, plan->args.rank) + 1 : 0;
+	size_t k, operands = num_operands(&plan->args);
 	struct tt_plan_req *req;
 	struct tt_op_run *ops;
 	struct tt_op *tmp;
@@ -261,7 +276,7 @@ static int new_request(struct tutti_comm *comm, struct tt_plan_entry *entry,
 	req->r.comm = comm;
 	req->entry = entry;
 	req->plan = plan;
-	req->node = comm->numa && plan->args.hosts ? comm->near : comm->node;
+	req->node = comm->numa && plan->args.hosts == comm->numa ? comm->near : comm->node;
 	req->counts = tt_coll_own_counts(plan->args.coll) ? entry->counts : NULL;
 	tt_list_init(&req->r.link);
 	for (k = 0; k < nops; k++)
@@ -295,6 +310,30 @@ void tt_comm_place(const struct tutti_comm *comm, struct tt_plan_args *args)
 	args->hosts = comm->numa ? comm->numa : comm->hosts;
 }
 
+static int find_hosts(struct tutti_comm *comm)
+{
+	uint64_t *key = malloc((size_t)comm->size * sizeof(*key));
+	int i, err;
+
+	if (!key)
+		return tt_fail(-ENOMEM, "no memory for the hosts of %d ranks", comm->size);
+	for (i = 0; i < comm->size; i++)
+		key[i] = tt_wire_host_key(comm->ctx->wire, comm->world[i]);
+	err = tt_hosts_any(key, comm->size, &comm->all_hosts);
+	free(key);
+	return err;
+}
+
+int tt_comm_find_hosts(struct tutti_comm *comm)
+{
+	int err;
+
+	tt_wire_lock(comm->ctx->wire);
+	err = comm->all_hosts ? 0 : find_hosts(comm);
+	tt_wire_unlock(comm->ctx->wire);
+	return err;
+}
+
 struct tt_plan_args tt_call_args(const struct tutti_comm *comm, const struct tt_call *call)
 {
 	struct tt_plan_args args = {.coll = call->coll,
@@ -313,7 +352,10 @@ struct tt_plan_args tt_call_args(const struct tutti_comm *comm, const struct tt_
 				    .feedback = call->codec && call->feedback,
 				    .codec = call->codec};
 
-	tt_comm_place(comm, &args);
+	if (call->coll == TT_COLL_NEIGHBOR_HIER_ALLREDUCE)
+		args.hosts = comm->all_hosts;
+	else
+		tt_comm_place(comm, &args);
 	return args;
 }
 

@@ -76,6 +76,8 @@ void tt_comm_strip(struct tutti_comm *comm)
 	tt_plans_free(comm->plans);
 	comm->plans = NULL;
 	tt_node_comm_free(comm);
+	free(comm->all_hosts);
+	comm->all_hosts = NULL;
 	tt_p2p_free(comm->p2p);
 	comm->p2p = NULL;
 	tt_alltoallw_free(comm);

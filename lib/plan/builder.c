@@ -143,7 +143,7 @@ void tt_add(struct tt_builder *b, const struct tt_op *op)
 	if (!op->len && op->kind < TT_OP_SIGNAL)
 		return;
 	b->plan.node |= op->kind >= TT_OP_PULL_REDUCE;
-	b->messages |= op->kind <= TT_OP_RECV_REDUCE;
+	b->messages |= op->kind <= TT_OP_RECV_REDUCE || op->kind == TT_OP_WEIGH;
 	if (b->lane >= b->nlanes)
 		tt_lane(b, b->lane);
 	if (b->err)

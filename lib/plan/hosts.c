@@ -68,7 +68,8 @@ static struct tt_hosts *new_hosts(const int *host, const int *local, int n, int 
 	return h;
 }
 
-int tt_hosts_new(const uint64_t *by, int n, struct tt_hosts **out)
+/* any: one host, or one rank on each, will do. */
+static int sort_hosts(const uint64_t *by, int n, bool any, struct tt_hosts **out)
 {
 	struct member *m = malloc((size_t)n * sizeof(*m));
 	int *host = malloc(2 * (size_t)n * sizeof(int)), *local = host + n, r, hosts, places = 0;
@@ -81,7 +82,7 @@ int tt_hosts_new(const uint64_t *by, int n, struct tt_hosts **out)
 		hosts = number(m, n, host, local);
 		for (r = 0; r < n; r++)
 			places = local[r] >= places ? local[r] + 1 : places;
-		none = hosts < 2 || places < 2;
+		none = !any && (hosts < 2 || places < 2);
 		h = none ? NULL : new_hosts(host, local, n, hosts, places);
 	}
 	free(m);
@@ -90,6 +91,16 @@ int tt_hosts_new(const uint64_t *by, int n, struct tt_hosts **out)
 		return tt_fail(-ENOMEM, "no memory for the hosts of %d ranks", n);
 	*out = h;
 	return 0;
+}
+
+int tt_hosts_new(const uint64_t *by, int n, struct tt_hosts **hosts)
+{
+	return sort_hosts(by, n, false, hosts);
+}
+
+int tt_hosts_any(const uint64_t *by, int n, struct tt_hosts **hosts)
+{
+	return sort_hosts(by, n, true, hosts);
 }
 
 int tt_hosts_sized(int nranks, const int *sizes, int n, struct tt_hosts **hosts)

@@ -114,6 +114,7 @@ size_t tt_send_bytes(const struct tt_plan_args *a)
 	case TT_COLL_ALLTOALLV:
 		return a->in_place ? tt_recv_bytes(a) : extent(a, a->scounts, a->sdispls);
 	case TT_COLL_NEIGHBOR_ALLREDUCE:
+	case TT_COLL_NEIGHBOR_HIER_ALLREDUCE:
 	case TT_COLL_NEIGHBOR_ALLGATHER:
 		return vector;
 	case TT_COLL_NEIGHBOR_ALLTOALL:

@@ -31,6 +31,7 @@ static const char *const coll_names[TT_ALL_COLLS] = {
 	[TT_COLL_NEIGHBOR_ALLREDUCE] = "neighbor_allreduce",
 	[TT_COLL_NEIGHBOR_ALLGATHER] = "neighbor_allgather",
 	[TT_COLL_NEIGHBOR_ALLTOALL] = "neighbor_alltoall",
+	[TT_COLL_NEIGHBOR_HIER_ALLREDUCE] = "neighbor_hier_allreduce",
 };
 
 const char *tt_coll_name(enum tt_coll coll)
@@ -189,8 +190,21 @@ static bool has_blocks(enum tt_coll coll)
 	       tt_coll_neighbors(coll);
 }
 
+static int check_graph(const struct tt_plan_args *a)
+{
+	bool hier = a->coll == TT_COLL_NEIGHBOR_HIER_ALLREDUCE;
+	int n = !hier ? a->nranks : a->hosts ? a->hosts->hosts : 0;
+
+	if (a->edges && n && a->edges->n == n)
+		return 0;
+	return tt_fail(-EINVAL, "%s needs a graph of %d %s", tt_coll_name(a->coll), n,
+		       hier ? "hosts" : "ranks");
+}
+
 static int check_args(const struct tt_plan_args *a)
 {
+	int err;
+
 	if (a->nranks < 1 || a->rank < 0 || a->rank >= a->nranks)
 		return tt_fail(-EINVAL, "rank %d is not in 0..%d", a->rank, a->nranks - 1);
 	if (tt_coll_rooted(a->coll) && (a->root < 0 || a->root >= a->nranks))
@@ -206,10 +220,8 @@ static int check_args(const struct tt_plan_args *a)
 		return tt_fail(-EINVAL, "a plan needs at least one lane, not %d", a->lanes);
 	if (a->divide && (a->coll == TT_COLL_SCAN || a->coll == TT_COLL_EXSCAN))
 		return tt_fail(-EINVAL, "%s has no average", tt_coll_name(a->coll));
-	if (tt_coll_neighbors(a->coll) && (!a->edges || a->edges->n != a->nranks))
-		return tt_fail(-EINVAL, "%s needs a graph of %d ranks", tt_coll_name(a->coll),
-			       a->nranks);
-	return check_v(a);
+	err = tt_coll_neighbors(a->coll) ? check_graph(a) : 0;
+	return err ? err : check_v(a);
 }
 
 /* Fields that are optional or redundant. */

@@ -25,6 +25,7 @@ enum tt_op_kind {
 	/*
 	 * By args->edges: dst = own weight * a + weight * each in-neighbour's vector, in order of
 	 * rank. peer: how many in-neighbours; their vectors are at b, index elements apart.
+	 * TT_OPF_HOST: the mean of a and the vectors of the other ranks of this host.
 	 */
 	TT_OP_WEIGH,
 	/*
@@ -91,8 +92,10 @@ enum tt_op_flags {
 	 * round, and the encoding follows its head.
 	 */
 	TT_OPF_VARIES = 2,
-	TT_OPF_SUM = 4, /* ENCODE, DECODE: the encoding is a sum of lists, at first of one */
-	TT_OPF_MORE = 8 /* VARIES: another piece follows */
+	TT_OPF_SUM = 4,	 /* ENCODE, DECODE: the encoding is a sum of lists, at first of one */
+	TT_OPF_MORE = 8, /* VARIES: another piece follows */
+	TT_OPF_HOST = 16 /* WEIGH: the ranks of a host, not the neighbours; PULL_REDUCE: divide
+			    by the ranks of the host */
 };
 
 struct tt_op {
@@ -126,16 +129,26 @@ enum tt_coll {
 	TT_COLL_EXSCAN,
 	TT_NUM_COLLS,
 	TT_COLL_ALLTOALLW = TT_NUM_COLLS, /* no plan: lib/engine/alltoallw.c */
-	/* On args->edges; each has one algorithm: lib/coll/p2p/neighbors.c. */
+	/* On args->edges; each has one algorithm: lib/coll/p2p/neighbors.c, neighbors_hier.c. */
 	TT_COLL_NEIGHBOR_ALLREDUCE,
 	TT_COLL_NEIGHBOR_ALLGATHER,
 	TT_COLL_NEIGHBOR_ALLTOALL,
+	TT_COLL_NEIGHBOR_HIER_ALLREDUCE, /* the graph is one of args->hosts */
 	TT_ALL_COLLS
 };
 
 static inline bool tt_coll_neighbors(enum tt_coll coll)
 {
 	return coll >= TT_COLL_NEIGHBOR_ALLREDUCE && coll < TT_ALL_COLLS;
+}
+
+/*
+ * Whether it goes on in a tolerant communicator after a death. The ranks of a host that is a
+ * neighbour depend on each other: their call fails as other collectives do.
+ */
+static inline bool tt_coll_outlives(enum tt_coll coll)
+{
+	return tt_coll_neighbors(coll) && coll != TT_COLL_NEIGHBOR_HIER_ALLREDUCE;
 }
 
 /*
@@ -156,6 +169,8 @@ struct tt_hosts {
  * hosts.c. by: a number for each rank's host. *hosts is NULL if they are not like that. free() it.
  */
 int tt_hosts_new(const uint64_t *by, int nranks, struct tt_hosts **hosts);
+/* The same of ranks on any hosts: on one, or each on its own, too. */
+int tt_hosts_any(const uint64_t *by, int nranks, struct tt_hosts **hosts);
 /* A layout that repeats: ranks fill one host after the other, size[i] on each of n hosts. */
 int tt_hosts_sized(int nranks, const int *sizes, int n, struct tt_hosts **hosts);
 int tt_hosts_blocks(int nranks, int each, struct tt_hosts **hosts);
@@ -229,8 +244,15 @@ struct tt_plan_args {
 	size_t chunk; /* longest message in bytes, a multiple of elem (at least one element) */
 	int lanes;    /* maximum number of lanes */
 	const size_t *scounts, *sdispls, *rcounts, *rdispls;
-	const struct tt_edges *edges; /* of neighbours; else NULL */
+	const struct tt_edges *edges; /* of neighbours, or neighbouring hosts; else NULL */
 };
+
+/* Which rank of args->edges this rank is: in two levels, its host. */
+static inline int tt_edges_rank(const struct tt_plan_args *args)
+{
+	return args->coll == TT_COLL_NEIGHBOR_HIER_ALLREDUCE ? args->hosts->host[args->rank]
+							     : args->rank;
+}
 
 static inline size_t tt_slot_bytes(const struct tt_plan_args *args)
 {
@@ -340,7 +362,7 @@ struct tt_plan {
 	size_t gen_state[8];	 /* what gen wants to remember */
 	struct tt_sliced sliced; /* of a sliced algorithm */
 	bool node;		 /* has node ops */
-	bool mixed;		 /* and messages */
+	bool mixed;		 /* and messages, or weighted sums, of the same buffers */
 	/*
 	 * Of a plan that goes on by the lengths of lists: after that many rounds of lane 0, the
 	 * only one, the rounds of one of the ways; else nways is 0. first: a way's first round in
@@ -467,6 +489,8 @@ bool tt_alg_can(const struct tt_alg *alg, const struct tt_plan_args *args);
 const struct tt_alg *tt_alg_find(enum tt_coll coll, const char *name);
 /* lib/coll/p2p/neighbors.c: the algorithm of a collective of neighbours, not in tt_algs. */
 const struct tt_alg *tt_alg_neighbors(enum tt_coll coll);
+/* In two levels, where the ranks of each host share its memory. */
+const struct tt_alg *tt_alg_neighbors_hier(void);
 const char *tt_coll_name(enum tt_coll coll); /* "allreduce" */
 /*
  * The one of that name; -ENOENT: there is none, and *near, if it is asked for, is the nearest

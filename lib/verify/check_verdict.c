@@ -168,7 +168,8 @@ static int judge(struct verdict *v, int rank, const struct want *w)
 			err = tt_fail(-EINVAL,
 				      "rank %d: element %zu of the result is never written", rank,
 				      e);
-		else if (v->c->args.coll == TT_COLL_NEIGHBOR_ALLREDUCE)
+		else if (v->c->args.coll == TT_COLL_NEIGHBOR_ALLREDUCE ||
+			 v->c->args.coll == TT_COLL_NEIGHBOR_HIER_ALLREDUCE)
 			err = judge_weighed(v, rank, e, &val[e]);
 		else if (w->rank < 0)
 			err = judge_reduced(v, rank, e, from, &val[e]);

@@ -25,7 +25,7 @@ from .errors import (
     MismatchError, PeerError, RevokedError, TimeoutError, TransportError, VersionError,
 )
 from .gossip import Divide, Gossip, Late, Pair, Partial, Rounds, elastic_average
-from .graph import Graph, NeighborHier, PushSum, Weights
+from .graph import Graph, PushSum, Weights
 from .grid import Grid
 from .layout import Layout
 from .messages import Message

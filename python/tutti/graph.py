@@ -133,11 +133,11 @@ class Neighbors:
                   step: int) -> tuple[Callable, tuple, list]:
         comm: Any = self
         send, recv = memory(sendbuf, False), memory(recvbuf, True)
-        blocks_in = len(graph.in_neighbors(comm.rank, step))
-        sends, receives = {
-            "allreduce": (1, 1), "allgather": (1, blocks_in),
-            "alltoall": (len(graph.out_neighbors(comm.rank, step)), blocks_in)}[
-                name.replace("_init", "").rpartition("_")[2]]
+        sends = receives = 1
+        if "allreduce" not in name:
+            receives = len(graph.in_neighbors(comm.rank, step))
+        if "alltoall" in name:
+            sends = len(graph.out_neighbors(comm.rank, step))
         count = _blocks(send, recv, sends, receives)
         return getattr(lib, name), (send.address, recv.address, count, recv.datatype,
                                     graph._pointer(), step, comm._pointer()), [send, recv]
@@ -165,6 +165,22 @@ class Neighbors:
                                 step: int = 0) -> Request:
         """As Neighbor_allreduce, persistent."""
         return self._neighbor_request("neighbor_allreduce_init", sendbuf, recvbuf, graph, step)
+
+    def Neighbor_hier_allreduce(self, sendbuf: Spec, recvbuf: Spec, graph: Graph,
+                                step: int = 0) -> None:
+        """The mean over each host, then the weighted sum over neighbouring hosts."""
+        self._neighbor_now("neighbor_hier_allreduce", sendbuf, recvbuf, graph, step)
+
+    def Ineighbor_hier_allreduce(self, sendbuf: Spec, recvbuf: Spec, graph: Graph,
+                                 step: int = 0) -> Request:
+        """As Neighbor_hier_allreduce, nonblocking."""
+        return self._neighbor_request("ineighbor_hier_allreduce", sendbuf, recvbuf, graph, step)
+
+    def Neighbor_hier_allreduce_init(self, sendbuf: Spec, recvbuf: Spec, graph: Graph,
+                                     step: int = 0) -> Request:
+        """As Neighbor_hier_allreduce, persistent."""
+        return self._neighbor_request("neighbor_hier_allreduce_init", sendbuf, recvbuf, graph,
+                                      step)
 
     def Neighbor_allgather(self, sendbuf: Spec, recvbuf: Spec, graph: Graph, step: int = 0) -> None:
         """sendbuf goes to each out-neighbour; recvbuf: a block of each in-neighbour, by rank."""
@@ -198,24 +214,6 @@ class Neighbors:
 for _name, _method in list(vars(Neighbors).items()):
     if not _name.startswith("__"):
         setattr(Comm, _name, _method)
-
-
-class NeighborHier(_Handle):
-    """Neighbour all-reduce in two levels: within hosts, and along a graph of hosts. Collective."""
-
-    def __init__(self, comm: Comm) -> None:
-        handle = C.c_void_p()
-        check(lib.neighbor_hier_create(comm._pointer(), C.addressof(handle)), comm._pointer())
-        super().__init__(handle, lib.neighbor_hier_free)
-        self.comm = comm
-
-    def Allreduce(self, sendbuf: Spec, recvbuf: Spec, graph: Graph, step: int = 0) -> None:
-        """The mean over each host, then the weighted sum over neighbouring hosts."""
-        send, recv = memory(sendbuf, False), memory(recvbuf, True)
-        count = _blocks(send, recv, 1, 1)
-        check(lib.neighbor_hier_allreduce(send.address, recv.address, count, recv.datatype,
-                                          graph._pointer(), step, self._pointer()),
-              self.comm._pointer())
 
 
 class PushSum(_Handle):
@@ -260,4 +258,4 @@ class PushSum(_Handle):
         return lib.push_sum_missed(self._pointer())
 
 
-__all__ = ["Graph", "NeighborHier", "Neighbors", "PushSum", "Weights"]
+__all__ = ["Graph", "Neighbors", "PushSum", "Weights"]

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Plans of neighbours in graphs: proved by the checker over graphs, counts, chunks, lanes and
- * channel limits; counted: out-degree x N bytes; simulated; and planted faults are found.
+ * channel limits; counted: out-degree x N bytes; simulated; and planted faults are found. Also
+ * those of hosts as neighbours.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -263,6 +264,90 @@ static void test_faults(void)
 	tutti_graph_free(g);
 }
 
+/* ---- hosts ---- */
+
+static bool hier_proved(const struct tt_plan_args *whole, uint64_t *dice)
+{
+	static const size_t counts[] = {0, 1, 3, 16, 41}, chunks[] = {ELEM, 5 * ELEM, 1 << 20};
+	static const int limits[] = {1, 2, 0};
+	static const size_t eager[] = {0, 2 * ELEM, SIZE_MAX};
+	int c, in_place;
+
+	for (c = 0; c < 5; c++)
+		for (in_place = 0; in_place <= (counts[c] > 0); in_place++) {
+			struct tt_check_opts o = {.seed = tt_random(dice) % 1000};
+			struct tt_plan_args a = *whole;
+
+			a.count = counts[c];
+			a.in_place = in_place;
+			a.chunk = chunks[tt_random(dice) % 3];
+			a.lanes = 1 + (int)(tt_random(dice) % 4);
+			o.credits = limits[tt_random(dice) % 3];
+			o.offers = limits[tt_random(dice) % 3];
+			o.eager = eager[tt_random(dice) % 3];
+			if (tt_plan_check(tt_alg_neighbors(a.coll), &a, &o) ||
+			    tt_plan_check(tt_alg_neighbors_hier(), &a, &o)) {
+				printf("  %d ranks on %d hosts, count %zu: %s\n", a.nranks,
+				       a.hosts->hosts, a.count, tt_fail_text(-EINVAL));
+				return false;
+			}
+		}
+	return true;
+}
+
+/* Every graph of the hosts of random layouts, in one of its steps. */
+static void test_hier_proved(void)
+{
+	struct tt_plan_args a;
+	struct tt_hosts *hosts;
+	struct tutti_graph *g;
+	uint64_t dice = 2, by[12];
+	int n, kind, r, most, t;
+
+	for (n = 1; n <= 12; n++)
+		for (kind = 0; kind < GRAPHS; kind++)
+			for (t = 0; t < 4; t++) {
+				most = t ? 1 + (int)(tt_random(&dice) % (uint64_t)n) : n;
+				for (r = 0; r < n; r++)
+					by[r] = tt_random(&dice) % (uint64_t)most;
+				TT_REQUIRE(!tt_hosts_any(by, n, &hosts));
+				g = graph_of(kind, hosts->hosts);
+				if (g) {
+					a = args_of(TT_COLL_NEIGHBOR_HIER_ALLREDUCE,
+						    g->step[t % g->period], 0);
+					a.nranks = n;
+					a.hosts = hosts;
+					TT_CHECK(hier_proved(&a, &dice));
+					tutti_graph_free(g);
+				}
+				free(hosts);
+			}
+}
+
+/* Hosts of 4: a quarter of the vector to both neighbours, three quarters to the host and back. */
+static void test_hier_counted(void)
+{
+	const size_t count = 1 << 17, len = count * ELEM;
+	struct tutti_graph *g = graph_of(0, 3);
+	struct tt_hosts *hosts = NULL;
+	struct tt_plan_args a;
+	struct tt_plan_cost c;
+	int r;
+
+	TT_REQUIRE(g != NULL && !tt_hosts_blocks(12, 4, &hosts));
+	a = args_of(TT_COLL_NEIGHBOR_HIER_ALLREDUCE, g->step[0], count);
+	a.nranks = 12;
+	a.hosts = hosts;
+	for (r = 0; r < 12; r++) {
+		c = cost_of(&a, r);
+		TT_CHECK(c.bytes_sent == 2 * len / 4 + 2 * (3 * len / 4));
+		TT_CHECK(c.bytes_received == c.bytes_sent);
+		TT_CHECK(c.bytes_reduced == 2 * len / 4);
+	}
+	free(hosts);
+	tutti_graph_free(g);
+}
+
 /* ---- simulated ---- */
 
 /* alpha + N beta, and the sum's share, in each step of a graph with one peer. */
@@ -303,6 +388,8 @@ static const struct tt_test tests[] = {{"proved", test_proved},
 				       {"scratch", test_scratch},
 				       {"refused", test_refused},
 				       {"faults", test_faults},
+				       {"hier_proved", test_hier_proved},
+				       {"hier_counted", test_hier_counted},
 				       {"simulated", test_simulated},
 				       {NULL, NULL}};
 

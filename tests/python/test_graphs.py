@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tutti
-from tutti import Graph, Grid, NeighborHier, PushSum
+from tutti import Graph, Grid, PushSum
 
 
 def test_grid(world):
@@ -96,8 +96,11 @@ def test_neighbors(world, step):
         if size > 1:
             with pytest.raises(tutti.ArgumentError, match="blocks of one size"):
                 world.Neighbor_allgather(mine, np.empty(7), graph, step)
-    with NeighborHier(world) as hier, Graph.ring(1) as hosts:
-        hier.Allreduce(np.full(4, float(rank)), got[:4], hosts)
+    with Graph.ring(1) as hosts:
+        world.Neighbor_hier_allreduce(np.full(4, float(rank)), got[:4], hosts)
+        assert np.allclose(got[:4], (size - 1) / 2)
+        got[:4] = rank
+        world.Ineighbor_hier_allreduce(tutti.IN_PLACE, got[:4], hosts).Wait()
         assert np.allclose(got[:4], (size - 1) / 2)
 
 

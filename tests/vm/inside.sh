@@ -431,6 +431,7 @@ collectives()
 	program tests/mp/coll/test_coll verbs
 	program tests/mp/coll/test_alltoallw verbs
 	program tests/mp/coll/test_neighbors verbs
+	program tests/mp/coll/test_neighbor_hier verbs
 	program tests/mp/coll/test_push_sum verbs
 	program tests/mp/coll/test_codec_allreduce verbs
 	program tests/mp/coll/test_codec_failures death_verbs

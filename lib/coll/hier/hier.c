@@ -27,7 +27,9 @@ bool tt_hier_plan(struct tt_builder *b, const char *name, const struct tt_plan_a
 		return true;
 	tt_plan_free(*plan);
 	*plan = NULL;
-	err = tt_plan_build(tt_alg_find(across->coll, name), across, plan);
+	err = tt_plan_build(across->edges ? tt_alg_neighbors(across->coll)
+					  : tt_alg_find(across->coll, name),
+			    across, plan);
 	if (err)
 		tt_builder_broken(b, err);
 	return !err;
@@ -61,7 +63,7 @@ void tt_hier_add(struct tt_builder *b, const struct tt_across *w, const struct t
 		n = tt_plan_ops(plan, 0, round, tmp, &ops);
 		for (i = 0; i < n; i++) {
 			op = ops[i];
-			if (op.peer >= 0)
+			if (op.peer >= 0 && op.kind != TT_OP_WEIGH)
 				op.peer = tt_hier_rank(a, op.peer, w->place);
 			op.a = moved(w, op.a);
 			op.b = moved(w, op.b);

@@ -15,10 +15,7 @@
  *
  * Cost, N bytes: out-degree x N sent, in-degree x N received; 1 step a slice, fan-in the in-degree.
  */
-#include "lib/coll/coll.h"
-
-#define SLOTS_MOST ((size_t)8 << 20) /* bytes of the slots of a rank */
-#define SLICE_LEAST ((size_t)16 << 10)
+#include "lib/coll/p2p/neighbors.h"
 
 static const int *in_of(const struct tt_plan_args *a)
 {
@@ -28,20 +25,6 @@ static const int *in_of(const struct tt_plan_args *a)
 static const int *out_of(const struct tt_plan_args *a)
 {
 	return a->edges->out + a->edges->out_at[a->rank];
-}
-
-/* The longest slice, in bytes: the same on all ranks. */
-static size_t longest_slice(const struct tt_plan_args *a)
-{
-	size_t most, degree = 1;
-	int r;
-
-	for (r = 0; r < a->nranks; r++)
-		if ((size_t)tt_edges_in(a->edges, r) > degree)
-			degree = (size_t)tt_edges_in(a->edges, r);
-	most = SLOTS_MOST / degree / (size_t)a->lanes;
-	most = most < SLICE_LEAST ? SLICE_LEAST : most;
-	return most < a->chunk ? most : a->chunk;
 }
 
 static void exchange_and_weigh(struct tt_builder *b, struct tt_span s, size_t slots, size_t stride)
@@ -71,7 +54,7 @@ static void exchange_and_weigh(struct tt_builder *b, struct tt_span s, size_t sl
 static void neighbor_allreduce(struct tt_builder *b)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
-	size_t slices = tt_num_pieces(tt_vector(a).len, a->elem, longest_slice(a)), i;
+	size_t slices = tt_num_pieces(tt_vector(a).len, a->elem, tt_neighbor_slice(a, 1, 1)), i;
 	size_t in = (size_t)tt_edges_in(a->edges, a->rank), lanes, stride = 0, base = 0;
 
 	lanes = (size_t)tt_num_lanes(a, slices);
@@ -121,6 +104,7 @@ const struct tt_alg *tt_alg_neighbors(enum tt_coll coll)
 		{TT_COLL_NEIGHBOR_ALLREDUCE, "direct", neighbor_allreduce, NULL, NULL},
 		{TT_COLL_NEIGHBOR_ALLGATHER, "direct", neighbor_allgather, NULL, NULL},
 		{TT_COLL_NEIGHBOR_ALLTOALL, "direct", neighbor_alltoall, NULL, NULL},
+		{TT_COLL_NEIGHBOR_HIER_ALLREDUCE, "direct", tt_neighbor_hier_allreduce, NULL, NULL},
 	};
 
 	return &algs[coll - TT_COLL_NEIGHBOR_ALLREDUCE];

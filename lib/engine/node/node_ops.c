@@ -363,8 +363,9 @@ struct tt_node_reduce tt_node_reduction(struct tt_plan_req *req, const struct tt
 	return (struct tt_node_reduce){.datatype = req->datatype,
 				       .op = req->op,
 				       .elem = req->elem,
-				       .divide_by =
-					       op->flags & TT_OPF_DIVIDE ? req->r.comm->size : 0,
+				       .divide_by = op->flags & TT_OPF_HOST	? req->node->n
+						    : op->flags & TT_OPF_DIVIDE ? req->r.comm->size
+										: 0,
 				       .flags = req->stores,
 				       .fn = own ? pair : NULL,
 				       .ranks = (int)op->index,

@@ -266,7 +266,6 @@ static int grid(struct mp_job *job)
 
 static int graph(struct mp_job *job)
 {
-	struct tutti_neighbor_hier *h;
 	struct tutti_push_sum *p;
 	struct tutti_graph *g, *ring;
 	double z[N] = {0}, weight;
@@ -281,12 +280,8 @@ static int graph(struct mp_job *job)
 	DEAD(tutti_graph_in(g, 0, 0, ranks, 4, &n));
 	DEAD(tutti_graph_out(g, 0, 0, ranks, 4, &n));
 	DEAD(tutti_neighbor_allreduce(values, more, N, TUTTI_FLOAT32, g, 0, job->world));
+	DEAD(tutti_neighbor_hier_allreduce(values, more, N, TUTTI_FLOAT32, g, 0, job->world));
 	DEAD(tutti_graph_free(g));
-
-	MP_OK(tutti_neighbor_hier_create(job->world, &h));
-	MP_OK(tutti_neighbor_hier_free(h));
-	DEAD(tutti_neighbor_hier_allreduce(values, more, N, TUTTI_FLOAT32, ring, 0, h));
-	DEAD(tutti_neighbor_hier_free(h));
 
 	MP_OK(tutti_push_sum_create(job->world, N, &p));
 	MP_OK(tutti_push_sum_free(p));
