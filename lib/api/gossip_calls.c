@@ -292,12 +292,14 @@ int tutti_pair_state(struct tutti_pair *pair, struct tutti_pair_state *state)
 int tutti_pair_free(struct tutti_pair *pair)
 {
 	static const char call[] = "tutti_pair_free";
-	int err = pair ? check_pair(call, pair) : 0;
+	int err = pair ? check_pair(call, pair) : 0, held;
 
-	if (!err && pair && tt_pair_holds(pair))
+	held = pair && !err ? tt_pair_held(pair) : -1;
+	if (held >= 0)
 		err = tt_fail(-EBUSY,
-			      "%s: the lock of rank %d's vector is held; call tutti_pair_unlock",
-			      call, pair->held);
+			      "%s: %s thread has the lock of rank %d's vector; call "
+			      "tutti_pair_unlock there first",
+			      call, tt_pair_holds(pair) ? "this" : "another", held);
 	return err || !pair ? err : tt_pair_free(pair);
 }
 

@@ -127,6 +127,8 @@ int tt_pair_hold(struct tutti_pair *pair, int rank);
 int tt_pair_release(struct tutti_pair *pair);
 /* Whether this thread has a lock. */
 bool tt_pair_holds(struct tutti_pair *pair);
+/* The rank whose lock any thread of this rank has; -1: none. */
+int tt_pair_held(struct tutti_pair *pair);
 /* average.c: both become the average; low is the lower rank's. */
 void tt_gossip_average(void *low, void *high, size_t count, enum tutti_datatype datatype);
 

@@ -171,6 +171,16 @@ bool tt_pair_holds(struct tutti_pair *pair)
 	return holds;
 }
 
+int tt_pair_held(struct tutti_pair *pair)
+{
+	int rank;
+
+	pthread_mutex_lock(&pair->hold);
+	rank = pair->held;
+	pthread_mutex_unlock(&pair->hold);
+	return rank;
+}
+
 int tt_pair_hold(struct tutti_pair *pair, int rank)
 {
 	int err = tt_pair_take(pair, rank, "tutti_pair_lock");

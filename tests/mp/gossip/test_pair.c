@@ -326,6 +326,17 @@ static void *lock_two(void *arg)
 	return strstr(info.text, "another thread of this rank has a lock") ? NULL : arg;
 }
 
+/* Of a pair that another thread has locked. */
+static void *free_it(void *arg)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+
+	if (tutti_pair_free(arg) != -EBUSY)
+		return arg;
+	tutti_last_error(&info);
+	return strstr(info.text, "another thread has the lock of rank 1") ? NULL : arg;
+}
+
 /* A rank has one lock at a time: that of the second thread is given back. */
 static int one_lock_body(struct mp_job *job)
 {
@@ -338,6 +349,9 @@ static int one_lock_body(struct mp_job *job)
 	if (job->rank == 0) {
 		MP_OK(tutti_pair_lock(pair, 1));
 		TT_EXPECT(!pthread_create(&thread, NULL, lock_two, pair));
+		pthread_join(thread, &failed);
+		TT_EXPECT(!failed);
+		TT_EXPECT(!pthread_create(&thread, NULL, free_it, pair));
 		pthread_join(thread, &failed);
 		TT_EXPECT(!failed);
 		MP_OK(tutti_pair_unlock(pair));
