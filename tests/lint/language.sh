@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # The form and the language of the tree: columns, clang-format, base names, openings, pronouns,
-# terms, error texts.
+# terms, error texts, the length of the map.
 only=$*
 . "${TT_SRC:-$(dirname "$0")/../..}/tests/sh.inc"
 suite language
@@ -123,7 +123,15 @@ test_errors()
 		found "error texts that start upper case or end in a full stop"
 }
 
-for t in columns format basenames openings pronouns comments terms errors; do
+# The map must stay one that is read in one go; doc/INTERNALS.md has the depth.
+test_map()
+{
+	lines=$(wc -l <doc/ARCHITECTURE.md)
+	[ "$lines" -le 250 ] ||
+		die "doc/ARCHITECTURE.md has $lines lines, more than 250: move details to doc/INTERNALS.md"
+}
+
+for t in columns format basenames openings pronouns comments terms errors map; do
 	run $t test_$t
 done
 finish
