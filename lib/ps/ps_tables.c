@@ -200,11 +200,17 @@ static int check_codec_table(const struct tutti_ps_table *t, const char *what)
 			       "does not",
 			       what);
 	if (o->budget > 0)
-		return tt_fail(-EOPNOTSUPP,
-			       "a table's options: %s is not possible with a budget yet", what);
+		return tt_fail(
+			-EOPNOTSUPP,
+			"a table's options: %s is not possible with a budget yet; set one of "
+			"the two",
+			what);
 	if (o->codec && o->significance > 0 && tt_codec_states(o->codec) > 1)
-		return tt_fail(-EOPNOTSUPP,
-			       "a table's options: significance is not possible with %s yet", what);
+		return tt_fail(
+			-EOPNOTSUPP,
+			"a table's options: significance is not possible with %s yet; set one "
+			"of the two",
+			what);
 	return 0;
 }
 

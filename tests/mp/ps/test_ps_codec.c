@@ -559,7 +559,7 @@ static int refused_body(struct mp_job *job)
 	bad = opt;
 	bad.budget = 1000;
 	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT32, &bad, &t), -EOPNOTSUPP);
-	MP_SAID("budget");
+	MP_SAID("codec int8:block=256 is not possible with a budget yet; set one of the two");
 	bad = opt;
 	bad.rule = TUTTI_PS_ASSIGN;
 	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT32, &bad, &t), -EINVAL);
@@ -580,12 +580,16 @@ static int refused_body(struct mp_job *job)
 	MP_SAID("significance is -1");
 	bad.significance = 1;
 	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_INT32, &bad, &t), -EINVAL);
+	bad.budget = 1000;
+	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT32, &bad, &t), -EOPNOTSUPP);
+	MP_SAID("significance is not possible with a budget yet; set one of the two");
+	bad.budget = 0;
 	bad.significance = 1 + job->rank;
 	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT32, &bad, &t), -TUTTI_EMISMATCH);
 	MP_OK(tutti_codec_create("dgc:1%", &bad.codec));
 	bad.significance = 1;
 	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT32, &bad, &t), -EOPNOTSUPP);
-	MP_SAID("not possible with codec dgc");
+	MP_SAID("significance is not possible with codec dgc");
 	MP_OK(tutti_codec_free(bad.codec));
 	bad = opt;
 	MP_OK(tutti_codec_create("auto", &bad.codec));
