@@ -58,6 +58,8 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/ps/test_ps_codec \
 	tests/mp/ps/test_ps_codec_leave \
 	tests/mp/ps/test_ps_codec_copies \
+	tests/mp/ps/test_ps_codec_killed \
+	tests/mp/ps/test_ps_codec_modes \
 	tests/mp/ps/test_ps_codec_rows \
 	tests/mp/ps/test_ps_deaths \
 	tests/mp/ps/test_ps_versions \
@@ -227,6 +229,12 @@ tests_mp_ps_test_ps_codec_leave_SOURCES = tests/mp/ps/test_ps_codec_leave.c \
 tests_mp_ps_test_ps_codec_leave_LDADD = libttmp.la -lm
 tests_mp_ps_test_ps_codec_copies_SOURCES = tests/mp/ps/test_ps_codec_copies.c
 tests_mp_ps_test_ps_codec_copies_LDADD = libttmp.la
+tests_mp_ps_test_ps_codec_killed_SOURCES = tests/mp/ps/test_ps_codec_killed.c \
+	tests/mp/ps/ps_codec_table.h
+tests_mp_ps_test_ps_codec_killed_LDADD = libttmp.la
+tests_mp_ps_test_ps_codec_modes_SOURCES = tests/mp/ps/test_ps_codec_modes.c \
+	tests/mp/ps/ps_codec_table.h
+tests_mp_ps_test_ps_codec_modes_LDADD = libttmp.la
 tests_mp_ps_test_ps_codec_rows_SOURCES = tests/mp/ps/test_ps_codec_rows.c
 tests_mp_ps_test_ps_codec_rows_LDADD = libttmp.la
 tests_mp_ps_test_ps_hammer_SOURCES = tests/mp/ps/test_ps_hammer.c

@@ -9,7 +9,9 @@
 #include "tests/mp/job.h"
 
 #define SHM "TUTTI_TRANSPORT=shm "
+#ifndef COUNT
 #define COUNT 3000
+#endif
 #define BLOCK 1024 /* elements */
 #define EXACT 8	   /* from this codec on: values themselves, so sums of integers are exact */
 
