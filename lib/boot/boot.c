@@ -43,6 +43,7 @@ static void free_boot(struct tt_boot *b)
 	int r;
 
 	tt_list_each(pos, tmp, &b->outbox) free(tt_container(pos, struct tt_outmsg, node));
+	free(b->spare);
 	for (r = 0; b->ranks && r < b->nranks; r++) {
 		free(b->ranks[r].host);
 		free(b->ranks[r].card);
@@ -104,7 +105,8 @@ static struct tt_boot *new_boot(const struct tt_boot_params *params)
 		snprintf(b->host, sizeof(b->host), "unknown");
 	b->ranks = calloc((size_t)params->nranks, sizeof(*b->ranks));
 	b->child = calloc((size_t)b->nchildren + 1, sizeof(*b->child));
-	if (!b->ranks || !b->child || tt_tree_entry(b, b->rank, b->host, "", 0)) {
+	b->spare = malloc(sizeof(struct tt_outmsg) + TT_CTL_MSG_MAX);
+	if (!b->ranks || !b->child || !b->spare || tt_tree_entry(b, b->rank, b->host, "", 0)) {
 		free_boot(b);
 		return NULL;
 	}

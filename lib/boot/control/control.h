@@ -118,7 +118,8 @@ struct tt_boot {
 	uint64_t stop_deadline;
 	struct tt_list outbox;
 	size_t outbox_bytes;
-	bool delivering; /* solo */
+	_Atomic(struct tt_outmsg *) spare; /* of the largest size; or NULL */
+	bool delivering;		   /* solo */
 	struct tutti_error_info error;
 	struct tutti_error_info unfit; /* why this rank cannot take part */
 

@@ -4,6 +4,7 @@
  * them.
  */
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -81,12 +82,29 @@ static void deliver_solo(struct tt_boot *b)
 	pthread_mutex_unlock(&b->lock);
 }
 
+/*
+ * A message that is lost leaves its receivers waiting: there is a spare one for when there is no
+ * memory, so that a rank can always tell that.
+ */
+static struct tt_outmsg *new_message(struct tt_boot *b, size_t len)
+{
+	struct tt_outmsg *msg = malloc(sizeof(*msg) + len), *spare = NULL;
+
+	if (!msg && len <= TT_CTL_MSG_MAX)
+		return atomic_exchange(&b->spare, NULL);
+	if (!atomic_load_explicit(&b->spare, memory_order_relaxed))
+		spare = malloc(sizeof(*spare) + TT_CTL_MSG_MAX);
+	if (spare)
+		free(atomic_exchange(&b->spare, spare));
+	return msg;
+}
+
 static int post(struct tt_boot *boot, int to, enum tt_ctl_type type, const void *data, size_t len)
 {
 	struct tt_outmsg *msg;
 	bool full, first;
 
-	msg = malloc(sizeof(*msg) + len);
+	msg = new_message(boot, len);
 	if (!msg)
 		return tt_fail(-ENOMEM, "no memory for a control message");
 	msg->to = to;
