@@ -9,6 +9,7 @@
  * offer is open, it sends GO {epoch}. The epoch identifies a GO that was overtaken by the next
  * STOP; the sender ignores it. No step relies on message order.
  */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "lib/wire/wire_internal.h"
@@ -115,8 +116,10 @@ void tt_flow_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl)
 	struct tt_flow *flow = tt_flow_get(chan, ctrl->key.comm);
 	uint32_t epoch = (uint32_t)ctrl->addr;
 
-	if (!flow)
+	if (!flow) {
+		tt_chan_fail(chan, -ENOMEM, "no memory to receive a control message");
 		return;
+	}
 	switch (ctrl->kind) {
 	case TT_CTRL_STOP:
 		flow->stopped = true;

@@ -242,8 +242,10 @@ void tt_chan_slot_note(struct tt_chan *chan, int slot)
 			tt_chan_busy(chan);
 	}
 	flow = tt_flow_get(chan, head->key.comm);
-	if (!flow)
+	if (!flow) {
+		tt_chan_fail(chan, -ENOMEM, "no memory to receive a message");
 		return;
+	}
 	ported = tt_key_ported(&head->key);
 	port = ported ? tt_port_find(chan->wire, head->key.comm) : NULL;
 	x = ported ? NULL : posted_find(chan, &head->key);
