@@ -3,19 +3,34 @@
  * Shared by the collective calls that create objects: ranks exchange their parts, and agree whether
  * all ranks succeeded.
  */
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "lib/engine/vote.h"
 #include "lib/base/clock.h"
 
+int tt_tell_unable(struct tutti_comm *comm, const char *call, int err)
+{
+	int rank = comm->world[comm->rank];
+
+	if (!err || err == -EINVAL || atomic_load(&comm->coll_failed))
+		return err;
+	tt_wire_lock(comm->ctx->wire);
+	tt_comm_fail(comm, err, rank, call, 0, "", "%s: rank %d cannot take part: %.300s", call,
+		     rank, tt_fail_text(err));
+	tt_wire_unlock(comm->ctx->wire);
+	return err;
+}
+
 int tt_exchange(struct tutti_comm *comm, const void *mine, void *all, size_t words)
 {
 	memset(all, 0, words * sizeof(uint64_t) * (size_t)comm->size);
 	memcpy((char *)all + words * sizeof(uint64_t) * (size_t)comm->rank, mine,
 	       words * sizeof(uint64_t));
-	return tutti_allreduce(TUTTI_IN_PLACE, all, words * (size_t)comm->size, TUTTI_UINT64,
-			       TUTTI_SUM, comm);
+	return tt_tell_unable(comm, "exchange",
+			      tutti_allreduce(TUTTI_IN_PLACE, all, words * (size_t)comm->size,
+					      TUTTI_UINT64, TUTTI_SUM, comm));
 }
 
 /* This rank does not ask for stragglers either. */
@@ -43,7 +58,7 @@ static int tell_why(struct tutti_comm *comm, const char *call, int mine, int cod
 	tutti_last_error(&own);
 	if (comm->rank == root)
 		snprintf(text, sizeof(text), "%s", tt_fail_text(mine));
-	err = tutti_bcast(text, sizeof(text), TUTTI_UINT8, root, comm);
+	err = tt_tell_unable(comm, call, tutti_bcast(text, sizeof(text), TUTTI_UINT8, root, comm));
 	if (mine)
 		return own.code == mine ? tt_fail_info(&own) : mine;
 	text[sizeof(text) - 1] = 0;
@@ -53,11 +68,19 @@ static int tell_why(struct tutti_comm *comm, const char *call, int mine, int cod
 
 static int agree(struct tutti_comm *comm, const char *call, int mine, bool patient)
 {
+	struct tutti_error_info own = {.size = sizeof(own)};
 	uint64_t worst = mine ? (uint64_t)(comm->size - comm->rank) << 32 | (uint32_t)-mine : 0;
-	int err =
-		patient ? max_without_deadline(&worst, comm)
-			: tutti_allreduce(TUTTI_IN_PLACE, &worst, 1, TUTTI_UINT64, TUTTI_MAX, comm);
+	int err;
 
+	if (mine)
+		tutti_last_error(&own);
+	own.code = own.code == mine ? mine : 0;
+	err = patient ? max_without_deadline(&worst, comm)
+		      : tutti_allreduce(TUTTI_IN_PLACE, &worst, 1, TUTTI_UINT64, TUTTI_MAX, comm);
+
+	tt_tell_unable(comm, call, err);
+	if (err && own.code) /* the first reason, not why the others cannot be told */
+		return tt_fail_info(&own);
 	if (err || !worst)
 		return mine ? mine : err;
 	return tell_why(comm, call, mine, -(int)(uint32_t)worst, comm->size - (int)(worst >> 32));

@@ -5,6 +5,11 @@
 
 #include "lib/engine/engine.h"
 
+/*
+ * Returns err, of a collective on comm. If this rank could not begin it, comm fails on all ranks,
+ * which would wait for this rank until their deadline.
+ */
+int tt_tell_unable(struct tutti_comm *comm, const char *call, int err);
 /* Every rank's `mine`, of so many 64-bit words, into `all`, by rank. */
 int tt_exchange(struct tutti_comm *comm, const void *mine, void *all, size_t words);
 /*

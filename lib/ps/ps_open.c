@@ -283,6 +283,20 @@ struct tutti_ps *tt_ps_new(int n, struct tt_ps_card **all)
 	return NULL;
 }
 
+/*
+ * All ranks have it, or none. A rank that cannot make its part of it, which others can, fails the
+ * new communicator only.
+ */
+static int new_comm(struct tutti_comm *comm, struct tutti_comm **out)
+{
+	uint64_t calls = comm->seq;
+	int err = tutti_comm_create(comm, NULL, out);
+
+	if (err && comm->seq == calls) /* not begun: others wait in it */
+		return tt_tell_unable(comm, "tutti_ps_open", err);
+	return tt_agree(comm, "tutti_ps_open", err);
+}
+
 int tt_ps_open(struct tutti_comm *comm, const struct tutti_ps_config *config, struct tutti_ps **out)
 {
 	struct tutti_ps *ps = NULL;
@@ -298,9 +312,9 @@ int tt_ps_open(struct tutti_comm *comm, const struct tutti_ps_config *config, st
 	}
 	err = tt_agree(comm, "tutti_ps_open", err);
 	if (!err)
-		err = tutti_comm_create(comm, NULL, &ps->comm);
+		err = new_comm(comm, &ps->comm);
 	if (!err)
-		err = tutti_comm_create(comm, NULL, &ps->coll);
+		err = new_comm(comm, &ps->coll);
 	if (!err)
 		err = tt_ps_open_on("tutti_ps_open", ps, &c, all);
 	if (!err)

@@ -392,7 +392,8 @@ int tt_ps_make_table(struct tutti_ps *ps, const struct tutti_ps_table *like,
 	ps->table[ps->ntables] = t;
 	atomic_fetch_add(&ps->ntables, 1);
 	tt_wire_unlock(ps->comm->ctx->wire);
-	err = tutti_barrier(ps->coll); /* servers know the table before workers use it */
+	/* servers know the table before workers use it */
+	err = tt_tell_unable(ps->coll, "making a table", tutti_barrier(ps->coll));
 	if (!err)
 		*out = t;
 	return err;
@@ -434,7 +435,7 @@ static int take_over(struct tutti_ps *ps, const struct tutti_ps_table *like,
 	t->moved = false;
 	tt_wire_unlock(ps->comm->ctx->wire);
 	*out = t;
-	return tutti_barrier(ps->coll);
+	return tt_tell_unable(ps->coll, "making a table", tutti_barrier(ps->coll));
 }
 
 int tt_ps_table(struct tutti_ps *ps, const char *name, struct tutti_ps_table *like,

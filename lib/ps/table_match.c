@@ -142,6 +142,7 @@ int tt_ps_agree_table(struct tutti_ps *ps, const struct tutti_ps_table *like)
 	struct word word[WORDS];
 	int i, err = tutti_allreduce(TUTTI_IN_PLACE, both, 2, TUTTI_UINT64, TUTTI_MAX, ps->coll);
 
+	tt_tell_unable(ps->coll, "making a table", err);
 	if (err || both[0] == ~both[1])
 		return err;
 	describe(like, word);
