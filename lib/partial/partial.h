@@ -35,6 +35,10 @@
  *   STATE of all living members, so no two deciders are at work.
  * - The decider dies after some ranks got DRAINED: STATE and OPEN carry the number of drains.
  *
+ * A member that takes no messages, as when it is stopped, holds nobody up: once as many results are
+ * on their way to it as are kept, the decider sends it none until they have come. Those that are
+ * not kept by then are missing, as if its caller had been too far behind.
+ *
  * A member acts on a death when its receive from the dead rank ends. Messages that came before are
  * taken first, so no RESULT of an earlier decider follows a member's STATE.
  *
@@ -86,6 +90,8 @@ struct tt_partial_send {
 	struct tt_list link; /* in sent, when it is over */
 	struct tutti_partial *p;
 	struct tutti_request *req;
+	int rank;
+	bool result;		     /* the vector of one */
 	struct tt_partial_vec *vec;  /* NULL: the head */
 	struct tt_partial_head head; /* longer; nothing of it if there is a vector */
 };
@@ -107,6 +113,8 @@ struct tt_partial_peer {
 	bool draining, complete;
 	bool state_in;
 	uint64_t state_round, state_drains;
+	int results;   /* on their way to it */
+	uint64_t told; /* the last round of them, or passed over */
 };
 
 /* A contribution, or the sum of several, that is in no result yet. */
@@ -253,6 +261,8 @@ int tt_partial_quorum(const struct tutti_partial *p);
 
 /* partial_takeover.c */
 void tt_partial_gone(struct tt_partial_peer *peer);
+/* Sends rank the kept results after round. */
+void tt_partial_pass(struct tutti_partial *p, int rank, uint64_t round);
 void tt_partial_fetched(struct tt_partial_peer *peer, const struct tt_partial_head *head);
 /* The lowest living rank has changed, or a STATE or a RESULT has come. */
 void tt_partial_takeover(struct tutti_partial *p);

@@ -71,10 +71,33 @@ void tt_partial_draining(struct tt_partial_peer *peer, const struct tt_partial_h
 	peer->p->stirred = true;
 }
 
-/* Results that are still on their way hold up the next ones. */
-static bool too_much_under_way(const struct tutti_partial *p)
+/* As many results are on their way to it as are kept. */
+static bool is_full(const struct tt_partial_peer *peer)
 {
-	return p->sends >= 2 * TUTTI_PARTIAL_WINDOW * p->comm->size;
+	return peer->results >= TUTTI_PARTIAL_WINDOW;
+}
+
+/* A drain gets all results: those that it lacks must still be kept. */
+static bool too_far_ahead(const struct tutti_partial *p)
+{
+	int r;
+
+	for (r = 0; r < p->comm->size; r++)
+		if (!p->peer[r].gone && p->peer[r].draining && is_full(&p->peer[r]) &&
+		    p->round - p->peer[r].told >= TUTTI_PARTIAL_WINDOW)
+			return true;
+	return false;
+}
+
+/* Sends all ranks the results that they lack; unless it is the end, not more than is_full. */
+static void pass_on(struct tutti_partial *p, bool end)
+{
+	int r;
+
+	for (r = 0; r < p->comm->size; r++)
+		if (r != p->comm->rank && !p->peer[r].gone && p->peer[r].told < p->round &&
+		    (end || !is_full(&p->peer[r])))
+			tt_partial_pass(p, r, p->peer[r].told);
 }
 
 static bool can_decide(const struct tutti_partial *p)
@@ -82,7 +105,7 @@ static bool can_decide(const struct tutti_partial *p)
 	int r, offers = 0, draining = 0, ready = 0;
 	bool called = false;
 
-	if (!p->deciding || p->failed || too_much_under_way(p))
+	if (!p->deciding || p->failed || too_far_ahead(p))
 		return false;
 	for (r = 0; r < p->comm->size; r++) {
 		const struct tt_partial_peer *peer = &p->peer[r];
@@ -158,9 +181,9 @@ static void decide_one(struct tutti_partial *p)
 	vec = combine(p, head);
 	if (vec) {
 		forget_offers(p);
-		tt_partial_send_all(p, head, vec);
-		tt_partial_result(p, head, vec); /* this rank may then offer at once */
+		tt_partial_result(p, head, vec);
 		tt_partial_vec_put(p, vec);
+		pass_on(p, false);
 	}
 	free(head);
 }
@@ -180,10 +203,13 @@ void tt_partial_decide(struct tutti_partial *p)
 	struct tt_partial_head head = {.kind = TT_PARTIAL_DRAINED};
 	int r;
 
+	if (p->deciding && !p->failed)
+		pass_on(p, false);
 	while (can_decide(p))
 		decide_one(p);
 	if (!all_drained(p))
 		return;
+	pass_on(p, true);
 	for (r = 0; r < p->comm->size; r++)
 		p->peer[r].draining = p->peer[r].complete = false;
 	head.drains = p->drains + 1;

@@ -58,6 +58,7 @@ static void send_part(struct tutti_partial *p, int rank, struct tt_partial_send 
 	int err = tt_p2p_new(p->comm, &call, false, &s->req);
 
 	s->p = p;
+	s->rank = rank;
 	tt_list_init(&s->link);
 	p->sends++;
 	if (err) {
@@ -67,6 +68,8 @@ static void send_part(struct tutti_partial *p, int rank, struct tt_partial_send 
 		s->req->ended = send_over;
 		s->req->ended_arg = s;
 		err = tt_request_start(s->req);
+		if (!err)
+			tt_request_set_timeout(s->req, -1); /* a slow rank may take long */
 	}
 	if (!err)
 		return;
@@ -94,6 +97,8 @@ void tt_partial_send(struct tutti_partial *p, int rank, const struct tt_partial_
 		return;
 	vec->refs++;
 	data->vec = vec;
+	data->result = head->kind == TT_PARTIAL_RESULT;
+	p->peer[rank].results += data->result;
 	send_part(p, rank, data, vec->data, p->bytes, TAG_VECTOR);
 }
 
@@ -116,6 +121,7 @@ static void sent(struct tutti_partial *p)
 		s = tt_container(p->sent.next, struct tt_partial_send, link);
 		tt_list_del(&s->link);
 		p->sends--;
+		p->peer[s->rank].results -= s->result;
 		tt_partial_vec_put(p, s->vec);
 		if (s->req)
 			tt_request_free(s->req);

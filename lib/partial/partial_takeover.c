@@ -46,8 +46,7 @@ void tt_partial_gone(struct tt_partial_peer *peer)
 	p->stirred = true;
 }
 
-/* Sends rank the kept results after round. */
-static void pass_results(struct tutti_partial *p, int rank, uint64_t round)
+void tt_partial_pass(struct tutti_partial *p, int rank, uint64_t round)
 {
 	struct tt_partial_slot *slot;
 	uint64_t t =
@@ -58,11 +57,12 @@ static void pass_results(struct tutti_partial *p, int rank, uint64_t round)
 		if (slot)
 			tt_partial_send(p, rank, slot->head, slot->vec);
 	}
+	p->peer[rank].told = p->round;
 }
 
 void tt_partial_fetched(struct tt_partial_peer *peer, const struct tt_partial_head *head)
 {
-	pass_results(peer->p, peer->rank, head->round);
+	tt_partial_pass(peer->p, peer->rank, head->round);
 }
 
 /* The living rank with the most results, unless this rank has as many: -1; -2: not known yet. */
@@ -104,7 +104,7 @@ static void open_for_all(struct tutti_partial *p)
 	for (r = 0; r < p->comm->size; r++) {
 		if (r == p->comm->rank || p->peer[r].gone)
 			continue;
-		pass_results(p, r, p->peer[r].state_round);
+		tt_partial_pass(p, r, p->peer[r].state_round);
 		tt_partial_send(p, r, head, NULL);
 	}
 	p->taking = false;

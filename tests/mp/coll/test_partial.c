@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/mman.h>
@@ -399,6 +400,66 @@ static void resync(void)
 		TT_CHECK(!MP_RUN(.n = 3, .env = OFI, .fn = resync_body));
 }
 
+/* More rounds than may be on their way to a rank that is stopped. */
+static int stopped_body(struct mp_job *job)
+{
+	enum { ROUNDS = 100 };
+	struct tutti_partial_config config = config_of(job->n - 1, 0, TUTTI_PARTIAL_CARRY);
+	size_t count = *(const size_t *)job->arg;
+	int64_t *v = calloc(count, sizeof(*v)), total = 0;
+	bool victim = job->rank == job->n - 1;
+	atomic_int *word = job->shared->word;
+	uint64_t first, last, round;
+	struct tutti_partial *p;
+	int i, err;
+
+	MP_OK(tutti_partial_create(job->world, count, TUTTI_INT64, TUTTI_SUM, &config, &p));
+	v[0] = v[count - 1] = 1;
+	MP_OK(tutti_partial_allreduce(p, TUTTI_IN_PLACE, v, NULL, NULL, NULL));
+	total = v[count - 1]; /* the decider has heard of all */
+	mp_meet(job);
+	if (job->rank == 0) {
+		TT_EXPECT(!mp_stop(job->shared->pid[job->n - 1]));
+		atomic_store(&word[0], 1);
+	}
+	TT_EXPECT(mp_await(&word[victim], 1, 30000));
+	for (i = 0; i < ROUNDS && !victim; i++, total += v[count - 1]) {
+		v[0] = v[count - 1] = 1;
+		MP_OK(tutti_partial_allreduce(p, TUTTI_IN_PLACE, v, NULL, NULL, NULL));
+	}
+	atomic_fetch_add(&word[2], 1);
+	if (job->rank == 0) {
+		TT_EXPECT(mp_await(&word[2], job->n - 1, 30000));
+		atomic_store(&word[1], 1);
+		TT_EXPECT(!kill(job->shared->pid[job->n - 1], SIGCONT));
+	}
+	v[0] = v[count - 1] = 1;
+	err = victim ? tutti_partial_allreduce(p, TUTTI_IN_PLACE, v, NULL, NULL, NULL) : 0;
+	TT_EXPECT(!err || err == -ESTALE); /* and is offered in both cases */
+	for (i = 0; i < 20 && (err = tutti_partial_drain(p, v, NULL, &first, &last)) == -ESTALE;
+	     i++)
+		MP_OK(tutti_partial_resync(p, &round));
+	TT_EXPECT(!err);
+	total += last >= first ? v[count - 1] : 0;
+	TT_EXPECT(victim || total == (int64_t)(ROUNDS + 1) * (job->n - 1) + 2);
+	MP_OK(tutti_partial_free(p));
+	free(v);
+	return 0;
+}
+
+static void stopped(void)
+{
+	static const size_t counts[] = {1, 20000};
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		TT_CHECK(!MP_RUN(.n = 4, .fn = stopped_body, .arg = (void *)(uintptr_t)&counts[i]));
+		if (!mp_no_ofi())
+			TT_CHECK(!MP_RUN(.n = 3, .env = OFI, .fn = stopped_body,
+					 .arg = (void *)(uintptr_t)&counts[i]));
+	}
+}
+
 /* Backup workers: of 3, 2 count. The third is late by a round, and in time for the next. */
 static int drop_body(struct mp_job *job)
 {
@@ -777,6 +838,7 @@ static const struct tt_test tests[] = {{"conserve_shm", conserve_shm},
 				       {"conserve_long", conserve_long},
 				       {"carry", carry},
 				       {"resync", resync},
+				       {"stopped", stopped},
 				       {"drop", drop},
 				       {"average", average},
 				       {"limits", limits},
