@@ -17,6 +17,7 @@
 #include "lib/graph/push_sum.h"
 
 #include <errno.h>
+#include <math.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,6 +136,23 @@ static double part_of(const struct tt_edges *edges, int from, int to)
 	return edges->weight[i];
 }
 
+/* A sender that gave away more than it has would have a negative weight. */
+static int check_column(const struct tutti_push_sum *p, const struct tt_edges *edges)
+{
+	double sum = edges->own[p->rank];
+	size_t i;
+
+	for (i = edges->out_at[p->rank]; i < edges->out_at[p->rank + 1]; i++)
+		sum += part_of(edges, p->rank, edges->out[i]);
+	if (fabs(sum - 1) <= 1e-9)
+		return 0;
+	return tt_fail(
+		-EINVAL,
+		"tutti_push_sum_step: the weights of what rank %d sends and keeps sum to %g, "
+		"not 1; make a graph with TUTTI_GRAPH_COLUMNS, as TUTTI_WEIGHTS_OUT does",
+		p->rank, sum);
+}
+
 /* before: w, then x, as they were, of which all shares are parts. */
 static int push_all(struct tutti_push_sum *p, const struct tt_edges *edges, const double *before)
 {
@@ -155,9 +173,12 @@ static int push_all(struct tutti_push_sum *p, const struct tt_edges *edges, cons
 
 int tt_push_sum_step(struct tutti_push_sum *p, const struct tt_edges *edges)
 {
-	double *before = malloc((1 + p->count) * sizeof(*before));
-	int err;
+	int err = check_column(p, edges);
+	double *before;
 
+	if (err)
+		return err;
+	before = malloc((1 + p->count) * sizeof(*before));
 	if (!before)
 		return tt_fail(-ENOMEM, "tutti_push_sum_step: no memory for %zu elements",
 			       p->count);

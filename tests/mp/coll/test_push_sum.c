@@ -292,7 +292,7 @@ static int intolerant_body(struct mp_job *job)
 static int refused_body(struct mp_job *job)
 {
 	struct tutti_push_sum *p = NULL;
-	struct tutti_graph *g, *small;
+	struct tutti_graph *g, *small, *bad;
 	double x[2] = {1, 2}, w = 7;
 
 	MP_ERR(tutti_push_sum_create(NULL, 1, &p), -EINVAL);
@@ -308,6 +308,13 @@ static int refused_body(struct mp_job *job)
 	MP_ERR(tutti_push_sum_step(p, NULL, 0), -EINVAL);
 	MP_ERR(tutti_push_sum_step(p, small, 0), -EINVAL);
 	MP_SAID("make a graph of its size");
+	MP_OK(tutti_graph_edges(job->n, &(struct tutti_edge){0, 1, 2.5}, 1, TUTTI_WEIGHTS_GIVEN,
+				&bad));
+	if (job->rank == 0) {
+		MP_ERR(tutti_push_sum_step(p, bad, 0), -EINVAL);
+		MP_SAID("rank 0 sends and keeps sum to 2.5, not 1");
+	}
+	MP_OK(tutti_graph_free(bad));
 	MP_ERR(tutti_push_sum_get(p, NULL, &w), -EINVAL);
 	MP_ERR(tutti_push_sum_drain(NULL), -EINVAL);
 	TT_EXPECT(tutti_push_sum_missed(NULL) == 0 && w == 7);
