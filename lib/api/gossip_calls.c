@@ -119,6 +119,9 @@ static int check_gossip(const char *call, const struct tutti_gossip *g, const vo
 		return tt_fail(-EINVAL, "%s: gossip is no mailbox, or has been freed", call);
 	if (!x)
 		return tt_fail(-EINVAL, "%s: x is NULL", call);
+	if (x == TUTTI_IN_PLACE)
+		return tt_fail(-EINVAL, "%s: x is TUTTI_IN_PLACE, which this call does not take",
+			       call);
 	return tt_group_refuse(call);
 }
 
@@ -331,6 +334,10 @@ int tutti_elastic_average(void *x, void *center, void *work, size_t count,
 			       !x	 ? "x"
 			       : !center ? "center"
 					 : "work");
+	if (x == TUTTI_IN_PLACE || center == TUTTI_IN_PLACE || work == TUTTI_IN_PLACE)
+		return tt_fail(-EINVAL,
+			       "%s: a vector is TUTTI_IN_PLACE, which this call does not take",
+			       call);
 	if (!(alpha >= 0 && alpha <= 1))
 		return tt_fail(-EINVAL, "%s: alpha is %g; it must be 0 to 1", call, alpha);
 	if (too_long(count, datatype, 1))

@@ -51,9 +51,12 @@ int tutti_graph_torus(int rows, int cols, struct tutti_graph **graph)
 	struct tt_edge_list list = {0};
 	int n, r, c, err;
 
-	if (rows < 1 || cols < 1 || __builtin_mul_overflow(rows, cols, &n))
+	if (rows < 1 || cols < 1)
 		return tt_fail(-EINVAL, "%s: %d x %d ranks; both must be 1 at least", __func__,
 			       rows, cols);
+	if (__builtin_mul_overflow(rows, cols, &n) || n > TT_GRAPH_RANKS_MAX)
+		return tt_fail(-EINVAL, "%s: %d x %d ranks are more than %d", __func__, rows, cols,
+			       TT_GRAPH_RANKS_MAX);
 	err = check_new(__func__, n, graph);
 	if (err)
 		return err;
@@ -159,6 +162,11 @@ int tutti_graph_edges(int nranks, const struct tutti_edge *edges, size_t nedges,
 	if (weights < TUTTI_WEIGHTS_GIVEN || weights > TUTTI_WEIGHTS_OUT)
 		return tt_fail(-EINVAL, "%s: weights is %d, which is none of enum tutti_weights",
 			       __func__, (int)weights);
+	if (nedges > (size_t)nranks * (size_t)nranks)
+		return tt_fail(-EINVAL,
+			       "%s: nedges is %zu, but %d ranks have %zu edges at most; pass each "
+			       "once",
+			       __func__, nedges, nranks, (size_t)nranks * (size_t)nranks);
 	for (i = 0; i < nedges && !list.no_memory; i++)
 		tt_edge_list_add(&list, edges[i].from, edges[i].to, edges[i].weight);
 	return tt_graph_of_list(__func__, nranks, &list, weights, graph);

@@ -327,6 +327,9 @@ static void test_refused(void)
 	TT_CHECK(tutti_graph_ring(3, NULL) == -EINVAL && tutti_graph_complete(0, &g) == -EINVAL);
 	TT_CHECK(tutti_graph_torus(0, 3, &g) == -EINVAL &&
 		 tutti_graph_torus(1 << 16, 1 << 16, &g) == -EINVAL);
+	TT_CHECK(said("are more than 16777216"));
+	TT_CHECK(tutti_graph_edges(3, twice, SIZE_MAX, TUTTI_WEIGHTS_GIVEN, &g) == -EINVAL);
+	TT_CHECK(said("3 ranks have 9 edges at most"));
 	TT_CHECK(tutti_graph_regular(5, 5, 1, &g) == -EINVAL);
 	TT_CHECK(tutti_graph_regular(4, 1, 1, &g) == -EINVAL);
 	TT_CHECK(tutti_graph_edges(3, twice, 3, TUTTI_WEIGHTS_GIVEN, &g) == -EINVAL);

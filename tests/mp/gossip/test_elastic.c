@@ -130,6 +130,10 @@ static int refuse_body(struct mp_job *job)
 	       -EINVAL);
 	MP_SAID("work is NULL");
 	MP_ERR(tutti_elastic_average(&x, &center, &work, 1, TUTTI_INT64, 0.1, job->world), -EINVAL);
+	MP_ERR(tutti_elastic_average(&x, &center, (void *)(uintptr_t)TUTTI_IN_PLACE, 1,
+				     TUTTI_FLOAT64, 0.1, job->world),
+	       -EINVAL);
+	MP_SAID("a vector is TUTTI_IN_PLACE");
 	MP_ERR(tutti_elastic_average(&x, &center, &work, 1, TUTTI_FLOAT64, -0.1, job->world),
 	       -EINVAL);
 	MP_ERR(tutti_elastic_average(&x, &center, &work, 1, TUTTI_FLOAT64, 1.1, job->world),

@@ -463,6 +463,8 @@ static int refuse_body(struct mp_job *job)
 	MP_OK(tutti_gossip_create(job->world, &config, &g));
 	MP_ERR(tutti_gossip_post(NULL, x), -EINVAL);
 	MP_ERR(tutti_gossip_post(g, NULL), -EINVAL);
+	MP_ERR(tutti_gossip_post(g, TUTTI_IN_PLACE), -EINVAL);
+	MP_SAID("x is TUTTI_IN_PLACE");
 	MP_ERR(tutti_gossip_mix(NULL, x), -EINVAL);
 	MP_ERR(tutti_gossip_mix(g, NULL), -EINVAL);
 	MP_ERR(tutti_gossip_flush(NULL), -EINVAL);
