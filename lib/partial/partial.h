@@ -36,7 +36,7 @@
  * - The decider dies after some ranks got DRAINED: STATE and OPEN carry the number of drains.
  *
  * A member that takes no messages, as when it is stopped, holds nobody up: once as many results are
- * on their way to it as are kept, the decider sends it none until they have come. Those that are
+ * on their way to it as are kept, the decider sends it none until they have come. Results that are
  * not kept by then are missing, as if its caller had been too far behind.
  *
  * A member acts on a death when its receive from the dead rank ends. Messages that came before are
