@@ -30,7 +30,7 @@ asan_tests="tests/unit/* tests/plan/test_check tests/plan/test_choose tests/plan
 	tests/diag/test_flight tests/fault/test_nth tests/fault/test_strangers
 	tests/mp/comm/test_comm tests/mp/coll/test_random tests/mp/coll/test_alltoallw
 	tests/mp/coll/test_own_counts tests/mp/coll/test_root_counts tests/mp/coll/test_node
-	tests/mp/coll/test_rings tests/mp/coll/test_neighbors tests/mp/coll/test_partial
+	tests/mp/coll/test_rings tests/mp/coll/test_neighbors tests/mp/coll/test_partial*
 	tests/mp/coll/test_codec_failures tests/mp/coll/test_factors
 	tests/mp/coll/test_persistent_random
 	tests/mp/p2p/test_p2p tests/mp/p2p/test_layout tests/mp/p2p/test_flow
@@ -54,7 +54,7 @@ tsan_tests="tests/unit/test_lock tests/unit/test_boot_[!f]* tests/unit/test_mem 
 	tests/mp/ps/test_ps_codec tests/mp/ps/test_ps_end
 	tests/mp/ps/test_ps_soak tests/mp/ps/test_ps_stale tests/mp/ps/test_ps_traffic"
 tsan_all_tests="$tsan_tests
-	tests/mp/coll/test_partial tests/mp/coll/test_random
+	tests/mp/coll/test_partial* tests/mp/coll/test_random
 	tests/mp/ps/test_ps_chain tests/mp/ps/test_ps_codec_*
 	tests/mp/ps/test_ps_modes tests/mp/ps/test_ps_softsync"
 valgrind_tests="tests/unit/test_env tests/unit/test_mem

@@ -22,7 +22,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/coll/test_auto_codec \
 	tests/mp/coll/test_power_sgd \
 	tests/mp/coll/test_power_sgd_failures \
-	tests/mp/coll/test_partial \
+	tests/mp/coll/test_partial tests/mp/coll/test_partial_conserve \
 	tests/mp/coll/test_concurrent \
 	tests/mp/coll/test_options \
 	tests/mp/coll/test_priority \
@@ -114,8 +114,11 @@ tests_mp_coll_test_codec_steps_LDADD = libttmp.la -lm
 tests_mp_coll_test_codec_failures_SOURCES = tests/mp/coll/test_codec_failures.c \
 	tests/mp/coll/codec_calls.h
 tests_mp_coll_test_codec_failures_LDADD = libttmp.la
-tests_mp_coll_test_partial_SOURCES = tests/mp/coll/test_partial.c
+tests_mp_coll_test_partial_SOURCES = tests/mp/coll/test_partial.c tests/mp/coll/partial.h
 tests_mp_coll_test_partial_LDADD = libttmp.la
+tests_mp_coll_test_partial_conserve_SOURCES = tests/mp/coll/test_partial_conserve.c \
+	tests/mp/coll/partial.h
+tests_mp_coll_test_partial_conserve_LDADD = libttmp.la
 tests_mp_coll_test_power_sgd_SOURCES = tests/mp/coll/test_power_sgd.c \
 	tests/mp/coll/power_sgd.h
 tests_mp_coll_test_power_sgd_LDADD = libttmp.la -lm
