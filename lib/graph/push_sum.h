@@ -29,6 +29,7 @@ struct tutti_push_sum {
 	bool tolerant;
 	uint64_t *received; /* by rank */
 	uint64_t missed;
+	uint64_t checked;   /* hash of the edges whose column is known to sum to 1 */
 	struct tt_push *to; /* by rank */
 };
 
