@@ -30,6 +30,19 @@ static inline bool tt_passed(uint64_t deadline)
 	return deadline != TT_NEVER && tt_now_ns() >= deadline;
 }
 
+/* Nanoseconds left, 0 when passed, at most cap. */
+static inline uint64_t tt_left_ns(uint64_t deadline, uint64_t cap)
+{
+	uint64_t now;
+
+	if (deadline == TT_NEVER)
+		return cap;
+	now = tt_now_ns();
+	if (now >= deadline)
+		return 0;
+	return deadline - now < cap ? deadline - now : cap;
+}
+
 /* Milliseconds left, rounded up, 0 when passed, at most cap: what poll(2) takes. */
 static inline int tt_left_ms(uint64_t deadline, int cap)
 {

@@ -15,8 +15,8 @@
 #define BUSY_SPIN_NS 50000ull	  /* of this without yielding: another program may need the core */
 #define YIELD_NS (200 * 1000ull)  /* oversubscribed: so long, yielding costs peers nothing */
 #define SLOW_YIELD_NS (1 * TT_MS) /* the same where a look takes a system call */
-#define SLEEP_MS 50		  /* then timers run */
-#define STALLED_MS 1		  /* then operations without room are retried */
+#define SLEEP_NS (50 * TT_MS)	  /* then timers run */
+#define STALLED_NS TT_MS	  /* then operations without room are retried */
 #define TIMER_STEPS 64		  /* timers run every so many steps */
 #define CLOCK_STEPS 16		  /* between reads of the clock where a look is as cheap */
 #define YIELD_STEPS 8		  /* between yields: one costs as much as several polls */
@@ -381,7 +381,7 @@ static bool pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t
 		sched_yield();
 	} else {
 		soon = w->stalled || w->kin || ctx->unfenced;
-		how = tt_wire_sleep(ctx->wire, tt_left_ms(deadline, soon ? STALLED_MS : SLEEP_MS),
+		how = tt_wire_sleep(ctx->wire, tt_left_ns(deadline, soon ? STALLED_NS : SLEEP_NS),
 				    ready_to_go, w);
 		w->slept = how == TT_SLEPT_OUT;
 		w->stirred = how == TT_SLEPT_STIRRED;

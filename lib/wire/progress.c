@@ -9,7 +9,8 @@
 #include "lib/wire/wire_internal.h"
 
 #define EVENTS 32
-#define BUSY_MS 1 /* longest sleep while items wait for room: not every transport reports room */
+#define BUSY_NS                                                                                    \
+	TT_MS /* longest sleep while items wait for room: not every transport reports room */
 #define DRAIN_QUIET 64 /* looks without events, which may still move a message closer */
 #define DRAIN_LOOKS 1024
 #define TT_EV_DROPPED ((enum tt_event_kind)(-1))
@@ -273,12 +274,13 @@ static bool stirred(const struct tt_wire *wire, const struct pollfd *fds, unsign
  * could take the signal from another that has not seen it yet. Until that thread has left, others
  * cannot sleep: they give way to it.
  */
-enum tt_slept tt_wire_sleep(struct tt_wire *wire, int timeout_ms, bool (*ready)(void *), void *arg)
+enum tt_slept tt_wire_sleep(struct tt_wire *wire, uint64_t for_ns, bool (*ready)(void *), void *arg)
 {
 	struct pollfd fds[TT_TP_MAX + 2] = {{.fd = wire->wake_fd, .events = POLLIN}};
 	struct tt_wire_sleeper *other = &wire->params.sleeper;
 	struct sleeper me = {.ready = ready, .arg = arg};
 	int nfds = 1, found = -1, own;
+	struct timespec limit;
 	enum tt_slept how;
 	uint64_t count;
 	bool armed, first;
@@ -305,11 +307,12 @@ enum tt_slept tt_wire_sleep(struct tt_wire *wire, int timeout_ms, bool (*ready)(
 		wire->stats.sleeps++;
 		tt_list_add(&wire->sleeping, &me.link);
 	}
-	if (!tt_list_empty(&wire->busy) && timeout_ms > BUSY_MS)
-		timeout_ms = BUSY_MS;
+	if (!tt_list_empty(&wire->busy) && for_ns > BUSY_NS)
+		for_ns = BUSY_NS;
 	tt_wire_unlock(wire);
+	limit = (struct timespec){(time_t)(for_ns / TT_SEC), (long)(for_ns % TT_SEC)};
 	if (armed)
-		found = poll(fds, (nfds_t)nfds, timeout_ms);
+		found = ppoll(fds, (nfds_t)nfds, &limit, NULL);
 	tt_wire_lock(wire);
 	tt_list_del(&me.link);
 	if (atomic_fetch_sub(&wire->sleepers, 1) == 1 && other->get_up)

@@ -434,7 +434,7 @@ void tt_wire_enter(struct tt_wire *wire);
 void tt_wire_quit(struct tt_wire *wire);
 
 /*
- * Sleeps until something may have happened, at most timeout_ms. Called without the lock, by a
+ * Sleeps until something may have happened, at most for_ns. Called without the lock, by a
  * thread that has entered. Calls ready under the lock before sleeping and from tt_wire_wake_ready.
  * Other threads make ready true, then call tt_wire_wake.
  */
@@ -443,7 +443,8 @@ enum tt_slept {
 	TT_SLEPT_WOKEN,
 	TT_SLEPT_STIRRED /* by a transport that may have to work for a peer without any event */
 };
-enum tt_slept tt_wire_sleep(struct tt_wire *wire, int timeout_ms, bool (*ready)(void *), void *arg);
+enum tt_slept tt_wire_sleep(struct tt_wire *wire, uint64_t for_ns, bool (*ready)(void *),
+			    void *arg);
 void tt_wire_wake(struct tt_wire *wire);
 /*
  * Under the lock. Polling disarms the descriptors of sleepers. After progress, wake_ready wakes the

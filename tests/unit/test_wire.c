@@ -185,7 +185,7 @@ static void *sleeps(void *arg)
 	tt_wire_enter(s->wire);
 	tt_wire_unlock(s->wire);
 	while (!is_ready(s)) {
-		tt_wire_sleep(s->wire, 20000, is_ready, s);
+		tt_wire_sleep(s->wire, 20 * TT_SEC, is_ready, s);
 		atomic_fetch_add(&s->rounds, 1);
 	}
 	tt_wire_lock(s->wire);
