@@ -145,8 +145,9 @@ struct tutti_partial {
 	pthread_t thread;
 	bool runs;
 	bool stop;
-	bool stirred;	/* something for tt_partial_step */
-	bool new_clock; /* cutoff_at has changed */
+	bool stirred;	   /* something for tt_partial_step */
+	bool attended;	   /* a caller waits, and does alone what the thread would do */
+	uint64_t wakes_at; /* when the thread looks at the clock again */
 
 	struct tt_partial_peer *peer; /* by rank */
 	struct tt_list spare;	      /* vectors */
@@ -193,6 +194,8 @@ int tt_partial_new(struct tutti_comm *comm, const struct tutti_partial *like, in
 int tt_partial_free(struct tutti_partial *p);
 /* Under the lock: advances everything that can advance. */
 void tt_partial_step(struct tutti_partial *p);
+/* When to look at the clock again, for the cutoff. */
+uint64_t tt_partial_next_look(const struct tutti_partial *p);
 /* 0, or the failure, which becomes the thread's last error; with the lock. */
 int tt_partial_check(struct tutti_partial *p);
 

@@ -61,13 +61,23 @@ static int timed_out(const struct tutti_partial *p, const char *call, uint64_t t
 		       p->living);
 }
 
+/* Until the call is over, there is something to do, or the clock is to be looked at. */
+static void wait_a_while(struct tutti_partial *p, uint64_t deadline)
+{
+	uint64_t look = tt_partial_next_look(p);
+	struct tt_wire *wire = p->comm->ctx->wire;
+
+	tt_wire_unlock(wire);
+	tt_engine_wait(p->comm->ctx, over_or_stirred, p, look < deadline ? look : deadline);
+	tt_wire_lock(wire);
+}
+
 /* Under the lock, which it leaves meanwhile: until the call is over. */
 static int wait_for_call(struct tutti_partial *p, const char *call)
 {
-	struct tt_wire *wire = p->comm->ctx->wire;
 	uint64_t timeout = tt_comm_timeout(p->parent);
 	uint64_t deadline = timeout == TT_NEVER ? TT_NEVER : tt_now_ns() + timeout;
-	int late = 0;
+	bool late = false;
 
 	for (;;) {
 		tt_partial_step(p);
@@ -79,9 +89,8 @@ static int wait_for_call(struct tutti_partial *p, const char *call)
 			return no_quorum(p, call);
 		if (late)
 			return timed_out(p, call, timeout);
-		tt_wire_unlock(wire);
-		late = tt_engine_wait(p->comm->ctx, over_or_stirred, p, deadline);
-		tt_wire_lock(wire);
+		wait_a_while(p, deadline);
+		late = tt_passed(deadline);
 	}
 }
 
@@ -115,8 +124,12 @@ static void begin(struct tutti_partial *p, enum tt_partial_call call, void *recv
 /* Waits for the call. What it got before it failed, the next call gets again. */
 static int finish(struct tutti_partial *p, const char *call, uint64_t seen)
 {
-	int err = wait_for_call(p, call);
+	int err;
 
+	p->attended = !p->deciding && !tt_wire_slow_poll(p->comm->ctx->wire);
+	err = wait_for_call(p, call);
+	p->attended = false;
+	tt_wire_wake_ready(p->comm->ctx->wire);
 	if (!err && p->behind)
 		err = too_far_behind(p, call);
 	if (err)

@@ -34,7 +34,6 @@ static void caller(struct tt_partial_peer *peer, uint64_t round)
 	if (!p->config.cutoff_us || p->cutoff_at != TT_NEVER)
 		return;
 	p->cutoff_at = tt_now_ns() + (uint64_t)p->config.cutoff_us * 1000;
-	p->new_clock = true;
 }
 
 void tt_partial_offered(struct tt_partial_peer *peer, const struct tt_partial_head *head,
@@ -163,7 +162,6 @@ static void forget_offers(struct tutti_partial *p)
 		p->peer[r].calls = false;
 	}
 	p->cutoff_at = TT_NEVER;
-	p->new_clock = true;
 }
 
 static void decide_one(struct tutti_partial *p)

@@ -61,7 +61,16 @@ static bool thread_has_work(void *arg)
 {
 	const struct tutti_partial *p = arg;
 
-	return p->stop || p->new_clock || (p->stirred && !p->failed);
+	return p->stop ||
+	       (!p->attended && !p->failed && (p->stirred || p->cutoff_at < p->wakes_at));
+}
+
+uint64_t tt_partial_next_look(const struct tutti_partial *p)
+{
+	if (p->failed)
+		return TT_NEVER;
+	return tt_passed(p->cutoff_at) ? tt_now_ns() + TT_MS /* nothing can be decided yet */
+				       : p->cutoff_at;
 }
 
 static void *thread_main(void *arg)
@@ -75,11 +84,8 @@ static void *thread_main(void *arg)
 	while (!stop) {
 		tt_engine_wait(ctx, thread_has_work, p, until);
 		tt_wire_lock(ctx->wire);
-		p->new_clock = false;
 		tt_partial_step(p);
-		until = p->failed ? TT_NEVER : p->cutoff_at;
-		if (tt_passed(until)) /* nothing can be decided yet */
-			until = tt_now_ns() + TT_MS;
+		until = p->wakes_at = tt_partial_next_look(p);
 		stop = p->stop;
 		tt_wire_unlock(ctx->wire);
 	}
@@ -178,7 +184,7 @@ static struct tutti_partial *make(struct tutti_comm *comm, const struct tutti_pa
 	p->head_max = sizeof(struct tt_partial_head) + n * sizeof(uint64_t) + p->bitmap_len;
 	p->living = comm->size;
 	p->decider = p->fetches_from = -1;
-	p->cutoff_at = TT_NEVER;
+	p->cutoff_at = p->wakes_at = TT_NEVER;
 	p->stats.size = sizeof(p->stats);
 	tt_list_init(&p->spare);
 	tt_list_init(&p->sent);
