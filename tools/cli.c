@@ -12,7 +12,7 @@
 
 #include "lib/base/distance.h"
 
-#define MAX_WORD (TT_WORD_MAX + 1)
+#define MAX_WORD (TT_WORD_MAX + 3) /* with the dashes */
 
 static const char *nearest(const char *word, const struct option *options)
 {
@@ -29,9 +29,16 @@ static const char *nearest(const char *word, const struct option *options)
 	return name;
 }
 
-static int bad_option(const char *prog, const struct option *options, int what, char **argv)
+static int unknown_option(const struct cli *cli, const char *word)
 {
-	const char *arg = argv[optind - 1], *near;
+	fprintf(stderr, "%s: unknown option %s; %s%s%s --help lists them\n", cli->prog, word,
+		cli->prog, cli->command ? " " : "", cli->command ? cli->command : "");
+	return -1;
+}
+
+static int bad_option(const struct cli *cli, int what, char **argv)
+{
+	const char *arg = argv[optind - 1], *prog = cli->prog, *near;
 	const struct option *o;
 	char word[MAX_WORD];
 
@@ -40,22 +47,19 @@ static int bad_option(const char *prog, const struct option *options, int what, 
 		return -1;
 	}
 	if (optopt && !strchr(arg, '=')) {
-		fprintf(stderr, "%s: unknown option -%c; %s --help lists them\n", prog, optopt,
-			prog);
-		return -1;
+		snprintf(word, sizeof(word), "-%c", optopt);
+		return unknown_option(cli, word);
 	}
-	snprintf(word, sizeof(word), "%.*s", (int)strcspn(arg + 2, "="), arg + 2);
-	for (o = options; o->name; o++)
-		if (!strcmp(o->name, word)) {
-			fprintf(stderr, "%s: --%s takes no value\n", prog, word);
+	snprintf(word, sizeof(word), "%.*s", (int)strcspn(arg, "="), arg);
+	for (o = cli->options; o->name; o++)
+		if (!strcmp(o->name, word + 2)) {
+			fprintf(stderr, "%s: %s takes no value\n", prog, word);
 			return -1;
 		}
-	near = nearest(word, options);
-	if (near)
-		fprintf(stderr, "%s: unknown option --%s; did you mean --%s?\n", prog, word, near);
-	else
-		fprintf(stderr, "%s: unknown option --%s; %s --help lists them\n", prog, word,
-			prog);
+	near = nearest(word + 2, cli->options);
+	if (!near)
+		return unknown_option(cli, word);
+	fprintf(stderr, "%s: unknown option %s; did you mean --%s?\n", prog, word, near);
 	return -1;
 }
 
@@ -74,7 +78,7 @@ int cli_options(const struct cli *cli, int argc, char **argv, void *into)
 			return cli_flush(cli->prog) ? -1 : 1;
 		case '?':
 		case ':':
-			return bad_option(cli->prog, cli->options, c, argv);
+			return bad_option(cli, c, argv);
 		default:
 			if (cli->take(into, c, optarg))
 				return -1;

@@ -12,6 +12,7 @@ struct cli {
 	const struct option *options; /* --help is 'h' and --version 'V' */
 	/* An option of the tool's own: 0, or negative and why is said. */
 	int (*take)(void *into, int option, char *value);
+	const char *command; /* the word whose options these are, such as "ps"; NULL: none */
 };
 
 /*

@@ -158,7 +158,7 @@ static void print_all(const struct wish *w, const struct facts *facts)
 
 int main(int argc, char **argv)
 {
-	static const struct cli cli = {PROG, usage, ":h", options, take};
+	static const struct cli cli = {PROG, usage, ":h", options, take, NULL};
 	struct facts facts = {0};
 	struct wish w = {0};
 	int err = cli_options(&cli, argc, argv, &w);

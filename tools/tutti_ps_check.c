@@ -426,7 +426,7 @@ static int take(void *check, int option, char *value)
 
 int main(int argc, char **argv)
 {
-	static const struct cli cli = {"tutti_ps_check", usage, ":h", options, take};
+	static const struct cli cli = {"tutti_ps_check", usage, ":h", options, take, NULL};
 	struct check c = {.times = true};
 	int i, status = cli_options(&cli, argc, argv, &c);
 

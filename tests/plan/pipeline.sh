@@ -179,6 +179,9 @@ run plot test_plot
 pipeline="./tutti_sim pipeline"
 run unknown_schedule says "did you mean 1f1b?" $pipeline -S 1f2b
 run unknown_option says "did you mean --micro-batches?" $pipeline --microbatches 3
+run unknown_far says "unknown option --bogus; tutti_sim pipeline --help lists them" \
+	$pipeline --bogus
+run unknown_letter says "unknown option -Z; tutti_sim pipeline --help lists them" $pipeline -Z
 run unknown_word says "did you mean pipeline?" ./tutti_sim pipelin
 run late_word says "pipeline comes before the options" ./tutti_sim -n 4 pipeline
 run multiples says "the nearest are 8 and 12" $pipeline -S interleaved -m 10

@@ -81,7 +81,7 @@ static const char usage[] = "usage: tutti_blame FILE...\n"
 
 int main(int argc, char **argv)
 {
-	static const struct cli cli = {"tutti_blame", usage, ":h", options, NULL};
+	static const struct cli cli = {"tutti_blame", usage, ":h", options, NULL, NULL};
 	struct dumps all = {0};
 	int i, status = cli_options(&cli, argc, argv, NULL);
 

@@ -129,7 +129,7 @@ static int check(const struct wish *w)
 
 int main(int argc, char **argv)
 {
-	static const struct cli cli = {PROG, usage, ":hqH:", options, take};
+	static const struct cli cli = {PROG, usage, ":hqH:", options, take, NULL};
 	struct wish w = {.ssh = "ssh -o BatchMode=yes", .timeout = 30};
 	int status = cli_options(&cli, argc, argv, &w);
 

@@ -486,8 +486,8 @@ static int parse_one(void *into, int c, char *arg)
 /* 0, 1: done, or negative. */
 static int parse(struct asked *a, int argc, char **argv)
 {
-	static const struct cli cli = {cli_prog, usage, ":n:H:b:e:f:c:t:T:hV", long_options,
-				       parse_one};
+	static const struct cli cli = {cli_prog,     usage,	":n:H:b:e:f:c:t:T:hV",
+				       long_options, parse_one, "codec"};
 	int err, each;
 
 	*a = (struct asked){.n = 4,

@@ -131,8 +131,8 @@ static int parse_one(void *into, int c, char *arg)
 /* 0, 1: done, or negative. */
 static int parse(struct options *opt, int argc, char **argv)
 {
-	static const struct cli cli = {cli_prog, usage, ":n:H:N:b:e:f:t:c:r:T:ahV", long_options,
-				       parse_one};
+	static const struct cli cli = {cli_prog,     usage,	":n:H:N:b:e:f:t:c:r:T:ahV",
+				       long_options, parse_one, NULL};
 	int err;
 
 	*opt = (struct options){.min_bytes = 8, .factor = 2, .numa = 1, .cores = tt_topo_cpus()};

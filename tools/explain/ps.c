@@ -344,8 +344,8 @@ static int parse_one(void *into, int c, char *arg)
 /* 0, 1: done, or negative. */
 static int parse(struct asked *a, int argc, char **argv)
 {
-	static const struct cli cli = {cli_prog, usage, ":n:k:c:b:e:f:t:T:hV", long_options,
-				       parse_one};
+	static const struct cli cli = {cli_prog,     usage,	":n:k:c:b:e:f:t:T:hV",
+				       long_options, parse_one, "ps"};
 	int err;
 
 	*a = (struct asked){.n = 4, .k = 1, .c = -1, .min_bytes = 64 << 20, .factor = 2};

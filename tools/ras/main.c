@@ -193,7 +193,7 @@ static int complete(struct wish *w)
 
 int main(int argc, char **argv)
 {
-	static const struct cli cli = {cli_prog, usage, ":hli:fw:p:", options, take};
+	static const struct cli cli = {cli_prog, usage, ":hli:fw:p:", options, take, NULL};
 	struct wish w = {.job = "", .interval = -1};
 	int done = cli_options(&cli, argc, argv, &w);
 

@@ -185,7 +185,7 @@ static int parse_one(void *into, int c, char *arg)
 
 int options_parse(struct options *opt, int argc, char **argv)
 {
-	static const struct cli cli = {PROG, usage, "+:n:H:x:vh", long_options, parse_one};
+	static const struct cli cli = {PROG, usage, "+:n:H:x:vh", long_options, parse_one, NULL};
 	int err;
 
 	*opt = (struct options){.ssh = "ssh -T -o BatchMode=yes", .replace = -1};

@@ -277,8 +277,8 @@ static int check_whole(struct options *opt, int argc, char **argv)
 
 int sim_parse(struct options *opt, int argc, char **argv)
 {
-	static const struct cli cli = {cli_prog, usage, ":n:b:e:f:a:r:chV", long_options,
-				       parse_one};
+	static const struct cli cli = {cli_prog,     usage,	":n:b:e:f:a:r:chV",
+				       long_options, parse_one, NULL};
 	int err;
 
 	*opt = (struct options){.coll = TT_COLL_ALLREDUCE,

@@ -252,8 +252,8 @@ static int default_width(void)
 
 int pipe_parse(struct pipe_options *opt, int argc, char **argv)
 {
-	static const struct cli cli = {cli_prog, usage, ":S:n:m:c:F:B:b:hV", long_options,
-				       parse_one};
+	static const struct cli cli = {cli_prog,     usage,	":S:n:m:c:F:B:b:hV",
+				       long_options, parse_one, "pipeline"};
 	struct asked a = {.opt = opt};
 	int err;
 

@@ -88,7 +88,8 @@ static int parse_one(void *into, int c, char *arg)
 
 int tune_parse(struct options *opt, int argc, char **argv)
 {
-	static const struct cli cli = {cli_prog, usage, ":o:c:e:f:t:hV", long_options, parse_one};
+	static const struct cli cli = {cli_prog,     usage,	":o:c:e:f:t:hV",
+				       long_options, parse_one, NULL};
 	int err;
 
 	*opt = (struct options){.collectives = "allreduce,bcast,reduce,allgather,alltoall",
