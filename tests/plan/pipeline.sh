@@ -95,6 +95,12 @@ test_drawing()
 	[ "$(grep -c '^stage 3 |' "$tmp/out")" = 2 ] || die "$(cat "$tmp/out")"
 	[ "$(grep -o '[FB]7' "$tmp/out" | wc -l)" = 8 ] || die "$(cat "$tmp/out")"
 	! grep '^stage' "$tmp/out" | awk 'length > 60' | grep . || exit 1
+	# a band cuts no name, and no time
+	sim -S gpipe -n 3 -m 7 -B 2.7 --width 47
+	[ "$(grep -o 'B0=' "$tmp/out" | wc -l)" = 3 ] || die "$(cat "$tmp/out")"
+	sim -S gpipe -n 2 -m 9 -F 100 -B 230 --width 44
+	sed -n 's/^ *ms *|//p' "$tmp/out" | tr -s ' ' '\n' | grep . | sort -nc ||
+		die "$(cat "$tmp/out")"
 	# one that is too long, without names
 	sim -S gpipe -n 3 -m 1000 --width 100
 	grep -q "drawn short" "$tmp/out" || die "$(tail -n 5 "$tmp/out")"
@@ -115,6 +121,9 @@ test_read()
 	sim --read "$tmp/steps" -b 1M --csv "$tmp/b.csv" --width 0
 	cmp "$tmp/a.csv" "$tmp/b.csv" || exit 1
 	grep -v 'bubble\|^# /' "$tmp/out" | awk '{ print $1, $2, $3, $5, $7 }' | diff "$tmp/first" -
+	name=$tmp/$(printf '\377')
+	echo F0 B0 >"$name"
+	says "or not UTF-8" ./tutti_sim pipeline --read "$name" --json "$tmp/a.json"
 }
 
 test_deadlock()

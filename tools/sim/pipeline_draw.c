@@ -34,9 +34,10 @@ static void print_bytes(const struct pipe_options *opt)
 static void print_head(const struct pipe_options *opt, const struct pipe_table *t,
 		       const struct pipe_result *r)
 {
-	printf("# %s: %d stages, %d micro-batches, %d chunk%s; forward %g ms, backward %g ms; ",
-	       opt->read ? opt->read : pipe_schedule(opt), t->stages, t->micros, t->chunks,
-	       t->chunks > 1 ? "s" : "", opt->forward / 1e6, opt->backward / 1e6);
+	printf("# %s: %d stage%s, %d micro-batch%s, %d chunk%s; forward %g ms, backward %g ms; ",
+	       opt->read ? opt->read : pipe_schedule(opt), t->stages, t->stages > 1 ? "s" : "",
+	       t->micros, t->micros > 1 ? "es" : "", t->chunks, t->chunks > 1 ? "s" : "",
+	       opt->forward / 1e6, opt->backward / 1e6);
 	print_bytes(opt);
 	printf("# time %.6g ms, bubble %.2f %%", r->last / 1e6, 100 * r->bubble);
 	if (r->formula >= 0)
@@ -72,7 +73,7 @@ static void print_stages(const struct pipe_table *t, const struct pipe_result *r
 struct canvas {
 	double scale; /* characters per ns */
 	int cell;     /* characters of the shortest step */
-	size_t columns;
+	size_t columns, band;
 	char *cells; /* a row of columns for the times, then one for each stage */
 };
 
@@ -88,13 +89,21 @@ static size_t column(const struct canvas *c, double ns)
 	return at < c->columns ? at : c->columns;
 }
 
-/* Unless it is too long. */
-static void put(char *row, size_t from, size_t to, const char *text)
+static size_t next_band(const struct canvas *c, size_t at)
+{
+	return (at / c->band + 1) * c->band;
+}
+
+/* A text that the end of a band would cut moves to the next band; one that is too long is left out.
+ */
+static void put(const struct canvas *c, int row, size_t from, size_t to, const char *text)
 {
 	size_t len = strlen(text);
 
-	if (len <= to - from)
-		memcpy(row + from, text, len);
+	if (from + len > next_band(c, from))
+		from = next_band(c, from);
+	if (from + len <= to)
+		memcpy(row_of(c, row) + from, text, len);
 }
 
 static void choose_scale(const struct pipe_options *opt, const struct pipe_table *t,
@@ -122,7 +131,7 @@ static void draw_stage(const struct pipe_table *t, const struct pipe_result *r, 
 		to += to == from && to < c->columns; /* a step is never without a trace */
 		memset(row + from, t->steps[i].backward ? '=' : '-', to - from);
 		pipe_name(t, &t->steps[i], name);
-		put(row, from, to, name);
+		put(c, stage + 1, from, to, name);
 	}
 }
 
@@ -131,13 +140,15 @@ static void draw_times(struct canvas *c)
 {
 	double least = MARK / c->scale, tick = pow(10, floor(log10(least)));
 	char text[32];
+	size_t at, end;
 	int i;
 
 	tick *= tick * 2 >= least ? 2 : tick * 5 >= least ? 5 : 10;
 	memset(row_of(c, 0), ' ', c->columns);
-	for (i = 0; column(c, tick * i) < c->columns; i++) {
+	for (i = 0; (at = column(c, tick * i)) < c->columns; i++) {
 		snprintf(text, sizeof(text), "%g", tick * i / 1e6);
-		put(row_of(c, 0), column(c, tick * i), c->columns, text);
+		end = next_band(c, at);
+		put(c, 0, at, end < c->columns ? end : c->columns, text);
 	}
 }
 
@@ -149,14 +160,14 @@ static void print_row(const char *prefix, const char *row, size_t from, size_t n
 	printf("%s%.*s\n", prefix, (int)n, row + from);
 }
 
-static void print_bands(const struct pipe_table *t, const struct canvas *c, size_t band, int digits)
+static void print_bands(const struct pipe_table *t, const struct canvas *c, int digits)
 {
 	char prefix[PREFIX];
 	size_t from, n;
 	int stage;
 
-	for (from = 0; from < c->columns; from += band) {
-		n = c->columns - from < band ? c->columns - from : band;
+	for (from = 0; from < c->columns; from += c->band) {
+		n = c->columns - from < c->band ? c->columns - from : c->band;
 		snprintf(prefix, sizeof(prefix), "\n%5s %*s |", "ms", digits, "");
 		print_row(prefix, row_of(c, 0), from, n);
 		for (stage = 0; stage < t->stages; stage++) {
@@ -167,13 +178,14 @@ static void print_bands(const struct pipe_table *t, const struct canvas *c, size
 }
 
 /* A drawing that would be too long becomes one band, in which names have no room. */
-static size_t choose_columns(const struct pipe_table *t, double last, size_t band, struct canvas *c)
+static size_t choose_columns(const struct pipe_table *t, double last, struct canvas *c)
 {
-	double columns = ceil(last * c->scale), lines = ceil(columns / (double)band);
+	double band = (double)c->band, columns = ceil(last * c->scale);
+	double lines = ceil(columns / band);
 
 	if (lines > 1 && lines * (t->stages + 2) > LINES_MAX) {
-		c->scale = (double)band / last;
-		columns = (double)band;
+		c->scale = band / last;
+		columns = band;
 		printf("# drawn short: a character is %.3g ms\n", 1e-6 / c->scale);
 	}
 	return columns < 1 ? 1 : (size_t)columns;
@@ -184,23 +196,22 @@ int pipe_draw(const struct pipe_options *opt, const struct pipe_table *t,
 {
 	int digits = snprintf(NULL, 0, "%d", t->stages - 1), stage;
 	struct canvas c;
-	size_t band;
 
 	print_head(opt, t, r);
 	print_stages(t, r);
 	if (!opt->width)
 		return 0;
 	choose_scale(opt, t, &c);
-	band = (size_t)opt->width - 8 - (size_t)digits;
-	band -= band > (size_t)c.cell ? band % (size_t)c.cell : 0; /* bands end between names */
-	c.columns = choose_columns(t, r->last, band, &c);
+	c.band = (size_t)opt->width - 8 - (size_t)digits;
+	c.band -= c.band > (size_t)c.cell ? c.band % (size_t)c.cell : 0; /* of whole short steps */
+	c.columns = choose_columns(t, r->last, &c);
 	c.cells = malloc(c.columns * (size_t)(t->stages + 1));
 	if (!c.cells)
 		return cli_fail("no memory for a drawing of %zu columns", c.columns);
 	draw_times(&c);
 	for (stage = 0; stage < t->stages; stage++)
 		draw_stage(t, r, stage, &c);
-	print_bands(t, &c, band, digits);
+	print_bands(t, &c, digits);
 	free(c.cells);
 	return 0;
 }

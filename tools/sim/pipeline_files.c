@@ -75,7 +75,11 @@ static json_t *json_all(const struct pipe_options *opt, const struct pipe_table 
 int pipe_write_json(const struct pipe_options *opt, const struct pipe_table *t,
 		    const struct pipe_result *r)
 {
-	return sim_write_json_to(opt->json, json_all(opt, t, r));
+	json_t *json = json_all(opt, t, r);
+
+	if (!json && opt->read)
+		return cli_fail("--json: cannot name %s: no memory, or not UTF-8", opt->read);
+	return sim_write_json_to(opt->json, json);
 }
 
 /* ---- the figure ---- */
