@@ -26,7 +26,7 @@ static int make_torus(int n, struct tutti_graph **graph)
 	return tutti_graph_torus(rows, n / rows, graph);
 }
 
-static int make(int kind, int n, struct tutti_graph **graph)
+int perf_graph_make(int kind, int n, struct tutti_graph **graph)
 {
 	switch (kind) {
 	case RING:
@@ -64,7 +64,7 @@ int perf_neighbors_begin(struct perf_coll_job *job)
 	struct perf *perf = job->perf;
 	int rank, err;
 
-	err = make(perf->opt.graph, perf->nranks, &job->graph);
+	err = perf_graph_make(perf->opt.graph, perf->nranks, &job->graph);
 	if (err)
 		return perf_call_failed(perf, "making the graph", err);
 	job->in = calloc(2 * (size_t)perf->nranks, sizeof(*job->in));

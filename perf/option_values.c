@@ -201,6 +201,8 @@ int perf_option_take(struct perf_options *opt, int option)
 		return take_range("--rotate", optarg, 1, PERF_ROTATE, &opt->rotate);
 	case OPT_GRAPH:
 		return take_name("graph", optarg, perf_graph_names, &opt->graph);
+	case OPT_PARTNER:
+		return take_name("partner", optarg, perf_partner_names, &opt->partner);
 	case OPT_ROWS:
 		return take_range("--rows", optarg, 1, MOST_SIDE, &opt->rows);
 	case OPT_COLS:

@@ -42,6 +42,7 @@ static const struct option long_options[] = {
 	{"rank", required_argument, NULL, OPT_RANK},
 	{"coll", required_argument, NULL, OPT_COLL},
 	{"graph", required_argument, NULL, OPT_GRAPH},
+	{"partner", required_argument, NULL, OPT_PARTNER},
 	{"stat", no_argument, NULL, OPT_STAT},
 	{"malloc", no_argument, NULL, OPT_MALLOC},
 	{"json", required_argument, NULL, OPT_JSON},
@@ -158,6 +159,8 @@ static unsigned use_of(int option)
 		return PERF_USE_COLL;
 	case OPT_GRAPH:
 		return PERF_USE_GRAPH;
+	case OPT_PARTNER:
+		return PERF_USE_PARTNER;
 	case OPT_ROWS:
 	case OPT_COLS:
 		return PERF_USE_MATRIX;
@@ -205,6 +208,24 @@ static int complete_fill(struct perf_options *opt)
 	return 0;
 }
 
+/* gossip and pair, which take few types; mailboxes are made for one graph. */
+static int check_gossip(const struct perf_options *opt)
+{
+	bool pair = opt->cmd->run == perf_run_pair;
+	int type = opt->datatype;
+
+	if (!pair && opt->cmd->run != perf_run_gossip)
+		return 0;
+	if (type != PERF_ALL && type != TUTTI_FLOAT32 && type != TUTTI_FLOAT64 &&
+	    !(pair && (type == TUTTI_INT32 || type == TUTTI_INT64)))
+		return perf_bad("%s is for %sfloat and double, not for %s", opt->cmd->name,
+				pair ? "int32, int64, " : "", perf_type_name(type));
+	if (!pair && !strcmp(perf_graph_names[opt->graph], "one_peer"))
+		return perf_bad("gossip needs a graph that stays the same, and one_peer changes in "
+				"each step");
+	return 0;
+}
+
 /* Defaults that depend on the subcommand, and what only makes sense for some of them. */
 static int complete(struct perf_options *opt)
 {
@@ -245,7 +266,7 @@ static int complete(struct perf_options *opt)
 		return perf_bad("neighbor_allreduce is for half, bfloat16, float and double, not "
 				"for %s",
 				perf_type_name(opt->datatype));
-	return complete_fill(opt);
+	return check_gossip(opt) ? -EINVAL : complete_fill(opt);
 }
 
 int perf_options_parse(struct perf_options *opt, int argc, char **argv)

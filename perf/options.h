@@ -30,7 +30,8 @@ enum {
 	OPT_TABLES,
 	OPT_CALL,
 	OPT_SOFTSYNC,
-	OPT_GRAPH
+	OPT_GRAPH,
+	OPT_PARTNER
 };
 
 /* Collectives of --coll with a nonblocking form, as bits. */

@@ -38,7 +38,8 @@ enum {
 	PERF_USE_MATRIX = 1 << 15, /* --rows, --cols */
 	PERF_USE_PRODUCTS = 1 << 16,
 	PERF_USE_RANK = 1 << 17,
-	PERF_USE_GRAPH = 1 << 18
+	PERF_USE_GRAPH = 1 << 18,
+	PERF_USE_PARTNER = 1 << 19
 };
 
 /* Groups of subcommands in --help; those of a group stand together. */
@@ -46,6 +47,7 @@ enum perf_group {
 	PERF_COLLECTIVES,
 	PERF_COUNTS,
 	PERF_NEIGHBORS,
+	PERF_GOSSIP,
 	PERF_WAITING,
 	PERF_POINT,
 	PERF_ONE_SIDED,
@@ -100,6 +102,7 @@ struct perf_options {
 	unsigned colls;			/* of overlap and forms: bits by enum perf_coll */
 	int rotate;			/* pairs of buffers, in turn */
 	int graph;			/* of neighbours: by name */
+	int partner;			/* of pair: by name */
 	int rows, cols, products, rank; /* of allreduce_factors and power_sgd */
 	int average; /* nccl-tests' -a: 0 rank 0, 1 average, 2 minimum, 3 maximum */
 	bool stat, plain_buffers;
@@ -148,6 +151,8 @@ extern const char *const perf_op_names[];
 enum { PERF_FETCH_ADD, PERF_COMPARE_SWAP, PERF_ATOMICS };
 extern const char *const perf_atomic_names[];
 extern const char *const perf_graph_names[]; /* perf/coll_neighbors.c */
+int perf_graph_make(int kind, int n, struct tutti_graph **graph);
+extern const char *const perf_partner_names[]; /* perf/pair.c */
 int perf_name_find(const char *name, const char *const *names);
 
 /*
@@ -263,6 +268,8 @@ int perf_run_factors(struct perf *perf);  /* perf/lowrank.c */
 int perf_run_power_sgd(struct perf *perf);
 int perf_run_overlap(struct perf *perf); /* perf/overlap.c */
 int perf_run_forms(struct perf *perf);	 /* perf/forms.c */
+int perf_run_gossip(struct perf *perf);	 /* perf/gossip.c */
+int perf_run_pair(struct perf *perf);	 /* perf/pair.c */
 int perf_run_wakeup(struct perf *perf);	 /* perf/wakeup.c */
 int perf_run_threads(struct perf *perf); /* perf/threads.c */
 extern const char *const perf_level_names[], *const perf_store_names[];

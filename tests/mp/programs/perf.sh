@@ -177,6 +177,27 @@ busbw_is() {
 		END { exit bad || NR != 4 }' "$tmp/c" || { cat "$tmp/c"; return 1; }
 }
 
+# Each rank of a ring of 5 writes to 2 neighbours, and the center of a star to 4: a head of 64 bytes
+# before each vector.
+posted() {
+	for pair in ring:2 star:4 torus:2 exponential:3; do
+		perf 5 gossip --graph "${pair%:*}" -d double -b 4000 -e 4000 -n 3 -c 2 \
+			--csv "$tmp/c" >/dev/null || die "${pair%:*}: $(cat "$tmp/c")"
+		awk -F, -v most="${pair#*:}" 'NR == 2 && $7 > 0 && $7 <= 4064 * most { ok = 1 }
+			END { exit !ok }' "$tmp/c" || die "${pair%:*}: $(cat "$tmp/c")"
+	done
+}
+
+# All at once, and in turn, in integers without a rounding.
+paired() {
+	for partner in random one_peer; do
+		perf 5 pair --partner $partner -d int64 -b 4000 -e 4000 -n 50 -c 3 \
+			--csv "$tmp/c" >"$tmp/out" || die "$(cat "$tmp/out")"
+		awk -F, -v partner=$partner 'NR == 2 && $4 == partner && $8 == 0 { ok = 1 }
+			END { exit !ok }' "$tmp/c" || die "$(cat "$tmp/c")"
+	done
+}
+
 run neighbor_allreduce clean 3 neighbor_allreduce -b 8 -e 32K -f 64 -n 2 -w 1
 run neighbor_busbw busbw_is 1
 run neighbor_stat clean 1 neighbor_allreduce -b 64K -e 64K -n 2 --stat --rotate 2 -T ofi
@@ -190,6 +211,16 @@ run neighbor_complete sh -c 'timeout 60 ./tutti_run -n 4 ./tutti_perf neighbor_a
 run neighbor_degree busbw_is 3
 run neighbor_types says "not for int8" perf 2 neighbor_allreduce -d int8
 run unknown_graph says "did you mean 'one_peer'" perf 2 neighbor_allreduce --graph one-peer
+run gossip clean 3 gossip -b 8 -e 32K -f 64 -n 3 -w 1
+run gossip_header header "size,count,type,post_us,mix_us,flush_us,sent_bytes,wrong"
+run gossip_graphs posted
+run gossip_changes says "stays the same" perf 2 gossip --graph one_peer
+run gossip_type says "gossip is for float and double, not for int32" perf 2 gossip -d int32
+run pair clean 12 pair -d all -b 8 -e 32K -f 64 -n 3 -w 1
+run pair_header header "size,count,type,partner,time_us,waits,moved_bytes,wrong"
+run pair_partners paired
+run pair_type says "not for int8" perf 2 pair -d int8
+run unknown_partner says "did you mean 'random'" perf 2 pair --partner randm
 run neighbor_alone says "needs 2 ranks" perf 1 neighbor_alltoall
 run threads clean 9 threads -n 40 -w 3
 run threads_columns header \
@@ -318,12 +349,13 @@ unused() {
 		--fill zero | barrier overlap forms put ps kernel codec
 		--rotate 2 | overlap put codec
 		--coll all | allreduce ps power_sgd neighbor_allreduce
-		--graph ring | allreduce barrier forms ps
+		--graph ring | allreduce barrier forms ps pair
+		--partner random | gossip neighbor_allreduce
 		--rows 8 | allreduce codec
 		--cols 8 | put
 		--products 3 | power_sgd allreduce
 		--rank 2 | allreduce_factors bcast
-		--malloc | barrier threads
+		--malloc | barrier threads pair
 	END
 }
 
