@@ -214,6 +214,8 @@ static int list_ranks(const char *call, const int *of, int many, int *ranks, int
 
 	if (!n || (max > 0 && !ranks))
 		return tt_fail(-EINVAL, "%s: %s is NULL", call, n ? "ranks" : "n");
+	if (max < 0)
+		return tt_fail(-EINVAL, "%s: max is %d; it must be 0 or more", call, max);
 	for (i = 0; i < many && i < max; i++)
 		ranks[i] = of[i];
 	*n = many;

@@ -96,8 +96,8 @@ int tutti_push_sum_get(const struct tutti_push_sum *state, double *z, double *we
 		return err;
 	if (!(state->w >= DBL_MIN)) /* below it a quotient loses its digits */
 		return tt_fail(-EAGAIN,
-			       "%s: the weight is %g, as all of it is on its way to other ranks; "
-			       "make another step, or a drain",
+			       "%s: the weight is %g, as this rank has kept nothing and nothing "
+			       "has come yet; make another step",
 			       __func__, state->w);
 	for (i = 0; i < state->count; i++)
 		z[i] = state->x[i] / state->w;

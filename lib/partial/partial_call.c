@@ -281,12 +281,13 @@ int tt_partial_get_result(struct tutti_partial *p, uint64_t round, void *recv,
 	tt_wire_lock(wire);
 	slot = tt_partial_kept(p, round);
 	if (!slot) {
-		err = tt_fail(round > p->round || !round ? -EINVAL : -ESTALE,
-			      "partial_result: round %llu is %s: %llu rounds are decided and at "
-			      "most %d results kept",
-			      (unsigned long long)round,
-			      round > p->round || !round ? "not decided" : "not kept any more",
-			      (unsigned long long)p->round, TUTTI_PARTIAL_WINDOW);
+		err = tt_fail(
+			round > p->round || !round ? -EINVAL : -ESTALE,
+			"tutti_partial_result: round %llu is %s: %llu rounds are decided and at "
+			"most %d results kept",
+			(unsigned long long)round,
+			round > p->round || !round ? "not decided" : "not kept any more",
+			(unsigned long long)p->round, TUTTI_PARTIAL_WINDOW);
 	} else {
 		memcpy(recv, slot->vec->data, p->bytes);
 		if (bitmap)

@@ -346,10 +346,10 @@ static int vote(struct tutti_partial *p)
 	if (err || empty)
 		return err;
 	return bytes ? tt_fail(-EBUSY,
-			       "partial_free: %zu bytes of this rank's carry are in no result; "
-			       "call tutti_partial_drain first",
+			       "tutti_partial_free: %zu bytes of this rank's carry are in no "
+			       "result; call tutti_partial_drain first",
 			       bytes)
-		     : tt_fail(-EBUSY, "partial_free: another rank has a carry that is in no "
+		     : tt_fail(-EBUSY, "tutti_partial_free: another rank has a carry that is in no "
 				       "result; call tutti_partial_drain first");
 }
 

@@ -344,6 +344,9 @@ static void test_refused(void)
 	TT_CHECK(tutti_graph_lambda2(left, NULL) == -EINVAL);
 	TT_CHECK(tutti_graph_lambda2(left, &v) == -EINVAL && v == 5); /* rank 2 keeps nothing */
 	TT_CHECK(tutti_graph_in(left, 0, 3, NULL, 0, &n) == -EINVAL);
+	TT_CHECK(tutti_graph_in(left, 0, 0, NULL, -3, &n) == -EINVAL && n == -1);
+	TT_CHECK(said("max is -3"));
+	TT_CHECK(tutti_graph_out(left, 0, 0, NULL, -1, &n) == -EINVAL && n == -1);
 	TT_CHECK(tutti_graph_out(left, 0, 0, NULL, 1, &n) == -EINVAL && n == -1);
 	TT_CHECK(tutti_graph_weight(left, 0, 0, 3) == 0 && tutti_graph_weight(NULL, 0, 0, 0) == 0);
 	TT_CHECK(!tutti_graph_size(NULL) && !tutti_graph_period(NULL) && !tutti_graph_free(NULL));

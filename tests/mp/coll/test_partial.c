@@ -72,9 +72,9 @@ static int carry_body(struct mp_job *job)
 	mp_meet(job);
 	MP_ERR(tutti_partial_free(p), -EBUSY);
 	if (!job->rank) {
-		MP_SAID("another rank has a carry");
+		MP_SAID("tutti_partial_free: another rank has a carry");
 	} else {
-		MP_SAID("4 bytes of this rank's carry");
+		MP_SAID("tutti_partial_free: 4 bytes of this rank's carry");
 		MP_ERR(tutti_comm_free(dup), -EBUSY);
 		MP_SAID("tutti_comm_free: 4 bytes that a partial all-reduce carries");
 		MP_ERR(tutti_finalize(job->ctx), -EBUSY);
@@ -511,7 +511,7 @@ static int refusals_body(struct mp_job *job)
 	MP_ERR(tutti_partial_drain(p, NULL, NULL, NULL, NULL), -EINVAL);
 	MP_ERR(tutti_partial_result(p, 0, v, NULL), -EINVAL);
 	MP_ERR(tutti_partial_result(p, 1, v, NULL), -EINVAL);
-	MP_SAID("round 1 is not decided");
+	MP_SAID("tutti_partial_result: round 1 is not decided");
 	MP_ERR(tutti_partial_resync(p, NULL), -EINVAL);
 	MP_OK(tutti_partial_resync(p, &round));
 	TT_EXPECT(round == 0);

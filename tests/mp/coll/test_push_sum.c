@@ -334,6 +334,31 @@ static int refused_body(struct mp_job *job)
 	return 0;
 }
 
+/* Rank 0 gives all it has to rank 1, and a drain brings nothing back. */
+static int empty_body(struct mp_job *job)
+{
+	const struct tutti_edge to1[] = {{0, 1, 1}, {1, 1, 1}};
+	struct tutti_push_sum *p;
+	struct tutti_graph *g;
+	double x = 3, w;
+
+	MP_OK(tutti_push_sum_create(job->world, 1, &p));
+	MP_OK(tutti_push_sum_add(p, &x));
+	MP_OK(tutti_graph_edges(2, to1, 2, TUTTI_WEIGHTS_GIVEN, &g));
+	MP_OK(tutti_push_sum_step(p, g, 0));
+	MP_OK(tutti_push_sum_drain(p));
+	if (job->rank) {
+		MP_OK(tutti_push_sum_get(p, &x, &w));
+		TT_EXPECT(x == 3 && w == 2);
+	} else {
+		MP_ERR(tutti_push_sum_get(p, &x, &w), -EAGAIN);
+		MP_SAID("nothing has come yet; make another step");
+	}
+	MP_OK(tutti_push_sum_free(p));
+	MP_OK(tutti_graph_free(g));
+	return 0;
+}
+
 /* ---- the tests ---- */
 
 static void all(const char *env, int most)
@@ -396,6 +421,7 @@ static void deaths_in_drain(void)
 static void refused(void)
 {
 	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = refused_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = empty_body));
 }
 
 static const struct tt_test tests[] = {{"shm", shm},	     {"ofi", ofi},
