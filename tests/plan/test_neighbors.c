@@ -13,6 +13,7 @@
 #include "lib/base/error.h"
 #include "lib/base/hash.h"
 #include "lib/graph/graph.h"
+#include "lib/plan/stored.h"
 #include "lib/verify/check.h"
 #include "lib/verify/sim.h"
 #include "tests/test.h"
@@ -348,6 +349,37 @@ static void test_hier_counted(void)
 	tutti_graph_free(g);
 }
 
+static int waits_of(size_t count)
+{
+	struct tutti_graph *g = graph_of(0, 1);
+	struct tt_plan_args a = args_of(TT_COLL_NEIGHBOR_HIER_ALLREDUCE, g->step[0], count);
+	struct tt_plan *plan = NULL;
+	struct tt_hosts *host = NULL;
+	const struct tt_op *op, *end;
+	int waits = 0;
+
+	a.nranks = 4;
+	a.lanes = 1;
+	TT_CHECK(!tt_hosts_any((const uint64_t[4]){0}, 4, &host));
+	a.hosts = host;
+	TT_CHECK(!tt_plan_build(tt_alg_neighbors_hier(), &a, &plan));
+	end = plan->lane[0].ops + plan->lane[0].begin[plan->lane[0].nrounds];
+	for (op = plan->lane[0].ops; op < end; op++)
+		waits += op->kind == TT_OP_WAIT;
+	tt_plan_free(plan);
+	free(host);
+	tutti_graph_free(g);
+	return waits;
+}
+
+/* On one host the ranks wait for each other once in a short call, else twice. */
+static void test_hier_waits(void)
+{
+	TT_CHECK(waits_of(1) == 1);
+	TT_CHECK(waits_of(TT_SLOT_SMALL / ELEM) == 1);
+	TT_CHECK(waits_of(TT_SLOT_SMALL / ELEM + 1) == 2);
+}
+
 /* ---- simulated ---- */
 
 /* alpha + N beta, and the sum's share, in each step of a graph with one peer. */
@@ -390,6 +422,7 @@ static const struct tt_test tests[] = {{"proved", test_proved},
 				       {"faults", test_faults},
 				       {"hier_proved", test_hier_proved},
 				       {"hier_counted", test_hier_counted},
+				       {"hier_waits", test_hier_waits},
 				       {"simulated", test_simulated},
 				       {NULL, NULL}};
 
