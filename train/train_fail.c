@@ -23,6 +23,16 @@ int tt_train_fail(int code, const char *fmt, ...)
 	return tutti_set_last_error(code, text);
 }
 
+int tt_train_alive(const char *call, const char *kind, const struct tutti_comm *comm)
+{
+	if (tutti_comm_rank(comm) >= 0)
+		return 0;
+	return tt_train_fail(-EINVAL,
+			     "%s: %s belongs to a context that has been finalized; free it before "
+			     "tutti_finalize",
+			     call, kind);
+}
+
 int tt_train_read_config(const char *call, const void *user, size_t least, size_t known, void *own)
 {
 	size_t size, i;

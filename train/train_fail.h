@@ -17,10 +17,15 @@ int tt_train_read_config(const char *call, const void *user, size_t least, size_
 #define TT_TRAIN_TO(type, last) (offsetof(struct type, last) + sizeof(((struct type *)0)->last))
 /* Stores own in the caller's struct, whose size stays; fields that are not known become 0. */
 int tt_train_write_stats(const char *call, void *user, size_t least, size_t known, const void *own);
-/* -EINVAL if object, which has a magic word, is NULL or has been freed. */
+/* -EINVAL if the context of the object's own communicator has been finalized. */
+int tt_train_alive(const char *call, const char *kind, const struct tutti_comm *comm);
+/*
+ * -EINVAL if object, which has a magic word and a communicator, is NULL or has been freed, or if
+ * its context has been finalized.
+ */
 #define TT_TRAIN_CHECK(call, object, kind, word)                                                   \
 	((object) && (object)->magic == (word)                                                     \
-		 ? 0                                                                               \
+		 ? tt_train_alive(call, kind, (object)->comm)                                      \
 		 : tt_train_fail(-EINVAL, "%s: %s", call,                                          \
 				 (object) ? "not a " kind ", or one that has been freed"           \
 					  : "the " kind " is NULL"))

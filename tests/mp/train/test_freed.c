@@ -383,6 +383,50 @@ static int codec(struct mp_job *job)
 	return 0;
 }
 
+/* Objects of libtutti_train that are still there when their context ends. */
+static int finalized(struct mp_job *job)
+{
+	struct tutti_reducer_config rc = {.size = sizeof(rc),
+					  .n = 1,
+					  .counts = counts,
+					  .gradients = tensors,
+					  .datatype = TUTTI_FLOAT32};
+	struct tutti_sharded_config sc = {.size = sizeof(sc),
+					  .n = 1,
+					  .counts = counts,
+					  .parameters = tensors,
+					  .datatype = TUTTI_FLOAT32,
+					  .stage = 1,
+					  .rule = &sgd};
+	struct tutti_local_steps_config lc = {.size = sizeof(lc),
+					      .n = 1,
+					      .counts = counts,
+					      .parameters = tensors,
+					      .datatype = TUTTI_FLOAT32,
+					      .every = 1};
+	struct tutti_local_steps *l;
+	struct tutti_reducer *r;
+	struct tutti_sharded *s;
+	double norm;
+
+	MP_OK(tutti_reducer_create(job->world, &rc, &r));
+	MP_OK(tutti_sharded_create(job->world, &sc, &s));
+	MP_OK(tutti_local_steps_create(job->world, &lc, &l));
+	MP_ERR(tutti_finalize(job->ctx), -EBUSY); /* a request of the reducer */
+	MP_OK(tutti_reducer_free(r));
+	MP_OK(tutti_finalize(job->ctx));
+	job->ctx = NULL;
+	DEAD(tutti_local_steps_step(l, NULL));
+	MP_SAID("tutti_local_steps_step: local belongs to a context that has been finalized");
+	DEAD(tutti_local_steps_finish(l));
+	DEAD(tutti_local_steps_free(l));
+	DEAD(tutti_sharded_ready(s, 0, values));
+	MP_SAID("free it before tutti_finalize");
+	DEAD(tutti_sharded_step(s, &norm));
+	DEAD(tutti_sharded_free(s));
+	return 0;
+}
+
 static int run_one(struct mp_job *job)
 {
 	mp_fn *const *fn = job->arg;
@@ -415,6 +459,7 @@ CASE(graph)
 CASE(gossip)
 CASE(partial)
 CASE(codec)
+CASE(finalized)
 
 int main(int argc, char **argv)
 {
@@ -430,6 +475,7 @@ int main(int argc, char **argv)
 					       {"gossip", case_gossip},
 					       {"partial", case_partial},
 					       {"codec", case_codec},
+					       {"finalized", case_finalized},
 					       {NULL, NULL}};
 
 	return tt_test_main("freed", tests, argc, argv);
