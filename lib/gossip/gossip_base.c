@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "lib/base/datatype.h"
 #include "lib/engine/vote.h"
 #include "lib/gossip/gossip.h"
 
@@ -37,11 +38,12 @@ int tt_gossip_agree(struct tutti_comm *comm, const char *call, size_t count, int
 		if (all[2 * i] != all[0] || all[2 * i + 1] != all[1])
 			err = tt_comm_blame_rank(
 				comm, -EINVAL, i,
-				"%s: rank %d passes count %llu and datatype %llu, rank 0 passes "
-				"count %llu and datatype %llu",
+				"%s: rank %d passes count %llu and datatype %s, rank 0 passes "
+				"count %llu and datatype %s",
 				call, i, (unsigned long long)all[2 * i],
-				(unsigned long long)all[2 * i + 1], (unsigned long long)all[0],
-				(unsigned long long)all[1]);
+				tt_datatype_name((enum tutti_datatype)all[2 * i + 1]),
+				(unsigned long long)all[0],
+				tt_datatype_name((enum tutti_datatype)all[1]));
 	free(all);
 	return err;
 }

@@ -478,6 +478,10 @@ static int refuse_create(struct mp_job *job)
 	MP_ERR(tutti_pair_create(job->world, job->rank == 1 ? 2 : 1, TUTTI_INT64, &x, &pair),
 	       -EINVAL);
 	MP_SAID("rank 1 passes count 2");
+	MP_ERR(tutti_pair_create(job->world, 1, job->rank == 1 ? TUTTI_FLOAT32 : TUTTI_INT64, &x,
+				 &pair),
+	       -EINVAL);
+	MP_SAID("and datatype float32, rank 0 passes count 1 and datatype int64");
 	TT_EXPECT(!x && !pair);
 	return 0;
 }
