@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "lib/api/api.h"
+#include "lib/engine/vote.h"
 
 int tutti_win_create(struct tutti_comm *comm, void *base, size_t size, unsigned flags,
 		     struct tutti_win **out)
@@ -62,10 +63,12 @@ int tutti_win_free(struct tutti_win *win)
 		return tt_fail(-EBUSY, "tutti_win_free: %d requests have not been waited for",
 			       requests);
 	err = tt_win_wait(win, -1);
-	if (!err)
+	if (!err) {
 		err = comm->freed
 			      ? tt_call_unchecked(comm, &(struct tt_call){.coll = TT_COLL_BARRIER})
 			      : tutti_barrier(comm);
+		tt_tell_unable(comm, "tutti_win_free", err);
+	}
 	if (!err)
 		tt_accs_finish(win);
 	win->abandoned = err;

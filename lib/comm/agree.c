@@ -42,7 +42,7 @@ _Static_assert(sizeof(struct vote_msg) == 104, "doc/WIRE.md");
 #define BITS_MAX (TT_CTL_MSG_MAX - sizeof(struct vote_msg))
 
 struct tt_vote {
-	struct tt_list link; /* decided ones: in ctx->decided */
+	struct tt_list link; /* decided ones: in ctx->decided; unused ones: in comm->spare_votes */
 	uint64_t comm;
 	uint32_t number;
 	int size;
@@ -223,6 +223,30 @@ bool tt_vote_fits(const struct tutti_comm *comm)
 	return bits_of(comm->size) <= BITS_MAX;
 }
 
+int tt_vote_reserve(struct tutti_comm *comm, int n)
+{
+	struct tt_vote *v;
+
+	for (; n > 0; n--) {
+		v = new_vote(comm->size);
+		if (!v)
+			return tt_fail(-ENOMEM, "no memory for agreements with other ranks");
+		tt_list_add(&comm->spare_votes, &v->link);
+	}
+	return 0;
+}
+
+static struct tt_vote *spare_vote(struct tutti_comm *comm)
+{
+	struct tt_vote *v;
+
+	if (tt_list_empty(&comm->spare_votes))
+		return NULL;
+	v = tt_container(comm->spare_votes.next, struct tt_vote, link);
+	tt_list_del(&v->link);
+	return v;
+}
+
 int tt_vote_begin(struct tutti_comm *comm, const struct tt_ballot *mine)
 {
 	struct tt_vote *v;
@@ -238,6 +262,8 @@ int tt_vote_begin(struct tutti_comm *comm, const struct tt_ballot *mine)
 		return tt_fail(-EINVAL, "a communicator of %d ranks is too large to agree",
 			       comm->size);
 	v = new_vote(comm->size);
+	if (!v)
+		v = spare_vote(comm);
 	if (!v)
 		return tt_fail(-ENOMEM, "no memory to agree with other ranks");
 	v->comm = comm->uid;
@@ -284,6 +310,15 @@ void tt_vote_end(struct tutti_comm *comm, struct tt_ballot *decision, unsigned c
 	tt_list_del(&v->link);
 	free_vote(v);
 	ctx->ndecided--;
+}
+
+void tt_vote_forget(struct tutti_comm *comm)
+{
+	struct tt_vote *v;
+
+	tt_vote_drop(comm);
+	while ((v = spare_vote(comm)))
+		free_vote(v);
 }
 
 void tt_vote_drop(struct tutti_comm *comm)

@@ -66,6 +66,7 @@ int tt_comm_new(struct tutti_context *ctx, const int *world, int size,
 	tt_wire_lock(ctx->wire);
 	record(comm);
 	tt_list_init(&comm->link);
+	tt_list_init(&comm->spare_votes);
 	tt_list_add(&ctx->comms, &comm->link);
 	if (kind->id >= ctx->next_comm_id)
 		ctx->next_comm_id = kind->id + 1;
@@ -110,7 +111,7 @@ void tt_comm_bury(struct tutti_comm *comm)
 
 	tt_wire_lock(ctx->wire);
 	comm->magic = TT_COMM_DEAD;
-	tt_vote_drop(comm);
+	tt_vote_forget(comm);
 	tt_wire_forget_comm(ctx->wire, comm->uid);
 	drop_counts(comm->history);
 	drop_counts(comm->ended);

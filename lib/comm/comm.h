@@ -238,6 +238,7 @@ struct tutti_comm {
 	struct tt_node_comm *near;     /* with numa: the ranks of this rank's NUMA node */
 	uint32_t votes;		       /* agreements reached so far */
 	struct tt_vote *vote;	       /* agree.c: under way; NULL: none */
+	struct tt_list spare_votes;    /* for agreements that find no memory */
 	struct tt_grown *grown;	       /* lib/job/grow.c: reported by another rank; NULL: none */
 	struct tt_growth *growing;     /* the call that has reported; NULL: none */
 	struct tt_subset_use *subsets; /* lib/job/comm_subset.c */
@@ -523,6 +524,8 @@ struct tt_ballot {
 	uint64_t uid;	   /* of the decision: a unique name */
 };
 enum tt_vote_kind { TT_VOTE_AND = 1, TT_VOTE_OR, TT_VOTE_SHRINK, TT_VOTE_GROW };
+/* Keeps memory for n agreements that find none; other ranks would wait for this one. */
+int tt_vote_reserve(struct tutti_comm *comm, int n);
 /* Begins. -EBUSY: another agreement of comm is under way. */
 int tt_vote_begin(struct tutti_comm *comm, const struct tt_ballot *mine);
 bool tt_vote_over(const struct tutti_comm *comm);
@@ -537,6 +540,7 @@ bool tt_vote_fits(const struct tutti_comm *comm);
  */
 void tt_vote_end(struct tutti_comm *comm, struct tt_ballot *decision, unsigned char *left_out);
 void tt_vote_drop(struct tutti_comm *comm);
+void tt_vote_forget(struct tutti_comm *comm); /* what is reserved, too */
 /* The ranks that have not come yet, as a text. */
 void tt_vote_missing(const struct tutti_comm *comm, char *text, size_t size);
 void tt_vote_msg(void *ctx, int from, const void *data, size_t len);

@@ -60,7 +60,9 @@ int tt_gossip_base_new(struct tutti_comm *comm, const char *call, int err, size_
 		err = tutti_comm_create(comm, &config, &made.comm);
 	if (err)
 		return err;
-	err = tutti_win_allocate(made.comm, size, 0, &mem, &made.win);
+	err = tt_agree(made.comm, call, tt_vote_reserve(made.comm, 1));
+	if (!err)
+		err = tutti_win_allocate(made.comm, size, 0, &mem, &made.win);
 	if (err) {
 		tutti_comm_free(made.comm);
 		return err;
@@ -71,16 +73,14 @@ int tt_gossip_base_new(struct tutti_comm *comm, const char *call, int err, size_
 }
 
 /*
- * The shrunk communicator is made when all live ranks have come: then no operation is under way,
- * also if some of them know of a death that others have yet to learn of.
+ * The live ranks agree when all of them have come: then no operation is under way, also if some of
+ * them know of a death that others have yet to learn of.
  */
 int tt_gossip_base_free(struct tt_gossip_base *base)
 {
-	struct tutti_comm *alive;
-	int err = tutti_comm_shrink(base->comm, &alive), end;
+	uint64_t all = 1;
+	int err = tutti_comm_agree(base->comm, TUTTI_BAND, &all), end;
 
-	if (!err)
-		tutti_comm_free(alive);
 	end = tutti_win_free(base->win);
 	if (end == -TUTTI_EPEER)
 		end = 0;

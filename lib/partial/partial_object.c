@@ -222,6 +222,8 @@ static int start(struct tutti_partial *p)
 
 static void dispose(struct tutti_partial *p);
 
+#define FREEING_VOTES 2 /* in tt_partial_free */
+
 int tt_partial_new(struct tutti_comm *comm, const struct tutti_partial *like, int err,
 		   struct tutti_partial **out)
 {
@@ -244,7 +246,10 @@ int tt_partial_new(struct tutti_comm *comm, const struct tutti_partial *like, in
 		return err;
 	}
 	p->comm = own;
-	err = tt_agree(own, call, start(p));
+	err = start(p);
+	if (!err)
+		err = tt_vote_reserve(own, FREEING_VOTES);
+	err = tt_agree(own, call, err);
 	if (err) {
 		dispose(p);
 		return err;
