@@ -3,12 +3,13 @@
 # tutti_perf: every subcommand on tiny sizes, what it writes to files, and its complaints.
 . "${TT_SRC:-.}/tests/sh.inc"
 suite perf
+bare tutti_run tutti_perf
 
 # perf RANKS ARGUMENT...
 perf() {
 	ranks=$1
 	shift
-	timeout 120 ./tutti_run -n "$ranks" ./tutti_perf "$@"
+	timeout 120 $tutti_run -n "$ranks" $tutti_perf "$@"
 }
 
 # clean ROWS ARGUMENT...: on two ranks, with the right number of JSON and CSV rows and nothing
@@ -52,7 +53,7 @@ footers() {
 # is there.
 only_loopback() {
 	command -v ss >/dev/null || skip "ss (package iproute2) is not installed"
-	env "$@" ./tutti_run -n 2 ./tutti_perf barrier -n 100000000 >/dev/null 2>&1 &
+	env "$@" $tutti_run -n 2 $tutti_perf barrier -n 100000000 >/dev/null 2>&1 &
 	job=$!
 	tries=0
 	until ss -ltnpH | grep -q '"[^"]*tutti_perf"'; do
@@ -206,7 +207,7 @@ run neighbor_alltoall clean 3 neighbor_alltoall -b 8 -e 32K -f 64 -n 2 -w 1
 run neighbor_averages averaged 5 ring star complete exponential one_peer
 run neighbor_torus averaged 6 torus
 run neighbor_blocks swapped 5 ring star complete exponential one_peer
-run neighbor_complete sh -c 'timeout 60 ./tutti_run -n 4 ./tutti_perf neighbor_allreduce -n 2 \
+run neighbor_complete sh -c 'timeout 60 $tutti_run -n 4 $tutti_perf neighbor_allreduce -n 2 \
 	--graph complete -b 8 -e 32K -f 64 --csv "$1"' sh "$tmp/c"
 run neighbor_degree busbw_is 3
 run neighbor_types says "not for int8" perf 2 neighbor_allreduce -d int8
@@ -297,8 +298,8 @@ run footers_blocks footers alltoall -b 8 -e 4K -f 5 -n 2
 run footers_root footers scatter -b 100 -e 1K -f 3 -n 2 -r 1
 run no_check clean 1 allreduce -b 64 -e 64 -n 2 -c 0
 
-run help sh -c './tutti_perf --help | grep -q -e --minbytes'
-run version sh -c './tutti_perf --version | grep -q "[0-9]\.[0-9]"'
+run help sh -c '$tutti_perf --help | grep -q -e --minbytes'
+run version sh -c '$tutti_perf --version | grep -q "[0-9]\.[0-9]"'
 run unknown_option says "did you mean '--minbytes'" perf 2 allreduce --minbyts 8
 run unknown_command says "did you mean 'allreduce'" perf 2 alreduce
 run unknown_type says "did you mean 'float'" perf 2 allreduce -d flaot
@@ -312,7 +313,7 @@ refused() {
 	text=$1
 	shift
 	status=0
-	TUTTI_RANK=0 ./tutti_perf "$@" >"$tmp/out" 2>"$tmp/err" || status=$?
+	TUTTI_RANK=0 $tutti_perf "$@" >"$tmp/out" 2>"$tmp/err" || status=$?
 	[ "$status" = 2 ] || { echo "$*: status $status"; return 1; }
 	[ ! -s "$tmp/out" ] || { cat "$tmp/out"; return 1; }
 	grep -q "^tutti_perf: $text" "$tmp/err" || { cat "$tmp/err"; return 1; }
@@ -414,7 +415,7 @@ plot_files() {
 	for program in sh ls sed dirname basename cat expr; do
 		ln -sf "$(command -v $program)" "$tmp/bin" # what a script of libtool runs
 	done
-	! (PATH=$tmp/bin ./tutti_perf barrier -n 10 --plot "$tmp/n.svg") >"$tmp/out" 2>"$tmp/err" ||
+	! (PATH=$tmp/bin $tutti_perf barrier -n 10 --plot "$tmp/n.svg") >"$tmp/out" 2>"$tmp/err" ||
 		die "drawn without gnuplot"
 	grep -q 'gnuplot is not installed (Debian package gnuplot-nox)' "$tmp/err" ||
 		die "$(cat "$tmp/err")"
@@ -423,7 +424,7 @@ plot_files() {
 
 # Each command is in one group of the help.
 groups() {
-	./tutti_perf --help >"$tmp/help" || return 1
+	$tutti_perf --help >"$tmp/help" || return 1
 	awk '/^Sizes/ { exit } /^[A-Z].*:$/ { group = $0 } /^  [a-z_]+ / { print $1 ":" group }' \
 		"$tmp/help" >"$tmp/in"
 	for pair in 'allreduce:Collectives:' 'allgatherv:Collectives with a count for each rank:' \
