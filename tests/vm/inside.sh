@@ -5,6 +5,7 @@
 only=$*
 . "${TT_SRC:-$(dirname "$0")/../..}/tests/sh.inc"
 suite verbs
+bare tutti_run tutti_perf tutti_info
 
 # program NAME ARGUMENT...: a test program; its own skips are ours.
 program()
@@ -26,7 +27,7 @@ job()
 	(
 		export TUTTI_TRANSPORT="$1"
 		shift 2
-		timeout 120 ./tutti_run -n "$ranks" "$@"
+		timeout 120 $tutti_run -n "$ranks" "$@"
 	)
 }
 
@@ -35,13 +36,13 @@ perf()
 {
 	ranks=$1
 	shift
-	job verbs "$ranks" ./tutti_perf "$@" >"$tmp/out" 2>&1 || { cat "$tmp/out"; exit 1; }
+	job verbs "$ranks" $tutti_perf "$@" >"$tmp/out" 2>&1 || { cat "$tmp/out"; exit 1; }
 	grep -q '^# Out of bounds values : 0 OK' "$tmp/out" || { cat "$tmp/out"; exit 1; }
 }
 
 test_info()
 {
-	./tutti_info >"$tmp/out" 2>&1
+	$tutti_info >"$tmp/out" 2>&1
 	grep -q 'verbs:.*/1' "$tmp/out" || { cat "$tmp/out"; exit 1; }
 }
 
@@ -49,13 +50,13 @@ test_chosen()
 {
 	TUTTI_LOG=info
 	export TUTTI_LOG
-	job verbs,ofi 2 ./tutti_perf barrier -n 2 >"$tmp/out" 2>&1
+	job verbs,ofi 2 $tutti_perf barrier -n 2 >"$tmp/out" 2>&1
 	grep -q 'is reached over verbs over' "$tmp/out" || { cat "$tmp/out"; exit 1; }
 	# Different hosts, as far as the library knows: verbs before ofi without being told.
 	for r in 0 1; do
-		echo 'TUTTI_HOST_ID=h$TUTTI_RANK exec ./tutti_perf barrier -n 2' >"$tmp/host.sh"
+		echo 'TUTTI_HOST_ID=h$TUTTI_RANK exec $tutti_perf barrier -n 2' >"$tmp/host.sh"
 	done
-	timeout 60 ./tutti_run -n 2 sh "$tmp/host.sh" >"$tmp/out" 2>&1
+	timeout 60 $tutti_run -n 2 sh "$tmp/host.sh" >"$tmp/out" 2>&1
 	grep -q 'is reached over verbs over' "$tmp/out" || { cat "$tmp/out"; exit 1; }
 }
 
@@ -65,9 +66,9 @@ test_slower()
 {
 	cat >"$tmp/slower.sh" <<-'END'
 		[ "$TUTTI_RANK" = 0 ] || export TUTTI_VERBS_CM=rdmacm
-		TUTTI_HOST_ID=h$TUTTI_RANK exec ./tutti_perf barrier -n 2
+		TUTTI_HOST_ID=h$TUTTI_RANK exec $tutti_perf barrier -n 2
 	END
-	timeout 60 ./tutti_run -n 3 sh "$tmp/slower.sh" >"$tmp/out" 2>&1 ||
+	timeout 60 $tutti_run -n 3 sh "$tmp/slower.sh" >"$tmp/out" 2>&1 ||
 		{ cat "$tmp/out"; exit 1; }
 	[ "$(grep -c 'over ofi instead of verbs.*TUTTI_VERBS_CM' "$tmp/out")" = 1 ] ||
 		{ cat "$tmp/out"; exit 1; }
@@ -91,13 +92,13 @@ test_siw()
 
 test_no_such_device()
 {
-	! TUTTI_VERBS_DEVICE=none7 job verbs 2 ./tutti_perf barrier -n 2 >"$tmp/out" 2>&1 &&
+	! TUTTI_VERBS_DEVICE=none7 job verbs 2 $tutti_perf barrier -n 2 >"$tmp/out" 2>&1 &&
 		grep -q 'no device none7' "$tmp/out" || { cat "$tmp/out"; exit 1; }
 }
 
 test_no_such_mask()
 {
-	! TUTTI_VERBS_MASK=imm,immm job verbs 2 ./tutti_perf barrier -n 2 >"$tmp/out" 2>&1 &&
+	! TUTTI_VERBS_MASK=imm,immm job verbs 2 $tutti_perf barrier -n 2 >"$tmp/out" 2>&1 &&
 		grep -q 'must be a list of imm, atomic, placed, srq' "$tmp/out" ||
 		{ cat "$tmp/out"; exit 1; }
 }
@@ -107,7 +108,7 @@ test_memlock()
 {
 	command -v setpriv >/dev/null || skip "setpriv is missing (package util-linux)"
 	! job verbs 2 setpriv --bounding-set -ipc_lock --inh-caps -ipc_lock \
-		sh -c 'ulimit -l 512; exec ./tutti_perf allreduce -b 8M -e 8M -n 1' >"$tmp/out" \
+		sh -c 'ulimit -l 512; exec $tutti_perf allreduce -b 8M -e 8M -n 1' >"$tmp/out" \
 		2>&1 ||
 		{ cat "$tmp/out"; exit 1; }
 	grep -q "ulimit -l" "$tmp/out" || { cat "$tmp/out"; exit 1; }
@@ -126,7 +127,7 @@ limited()
 test_limits()
 {
 	[ "${TUTTI_TEST_VERBS:-guest}" != device ] || skip "only in the guest: it changes cgroups"
-	device=$(./tutti_info 2>/dev/null | sed -n 's/^ *verbs:\([^/ ]*\)\/.*/\1/p' | head -n 1)
+	device=$($tutti_info 2>/dev/null | sed -n 's/^ *verbs:\([^/ ]*\)\/.*/\1/p' | head -n 1)
 	mkdir "$tmp/cg" && mount -t cgroup2 none "$tmp/cg" 2>/dev/null ||
 		skip "no right to make a cgroup"
 	echo +rdma >"$tmp/cg/cgroup.subtree_control" 2>/dev/null &&
@@ -134,8 +135,8 @@ test_limits()
 		{ umount "$tmp/cg"; skip "no cgroup controller rdma"; }
 	seen= bad=0 enough=
 	for n in 5 9 10 11 40; do
-		TUTTI_TRANSPORT=verbs TUTTI_TIMEOUT=20s limited $n timeout 60 ./tutti_run -n 2 \
-			./tutti_perf barrier -n 2 >"$tmp/out" 2>&1 && enough=$n && break
+		TUTTI_TRANSPORT=verbs TUTTI_TIMEOUT=20s limited $n timeout 60 $tutti_run -n 2 \
+			$tutti_perf barrier -n 2 >"$tmp/out" 2>&1 && enough=$n && break
 		what=$(grep \
 			-Eo 'protection domain|completion channel|completion queue|shared receive queue|memory regions?|queue pair' "$tmp/out" | head -n 1)
 		[ -n "$what" ] && grep -Eq 'it has [0-9]+|its [0-9]+|can have [0-9]+' "$tmp/out" ||
@@ -172,7 +173,7 @@ test_perf()
 	perf 2 put -b 8 -e 512K -f 256 -n 10 -w 2
 	perf 2 get -b 8 -e 512K -f 256 -n 10 -w 2
 	perf 2 put_lat -b 8 -e 64K -f 256 -n 10 -w 2
-	job verbs 2 ./tutti_perf amo_lat -n 10 -w 2 -A all || exit 1
+	job verbs 2 $tutti_perf amo_lat -n 10 -w 2 -A all || exit 1
 	perf 3 allreduce -b 4 -e 256K -f 64 -n 2 -w 1
 	perf 4 bcast -b 300001 -e 300001 -d uint8 -n 2 -w 0 --malloc
 }
@@ -192,7 +193,7 @@ test_subnets()
 {
 	cat >"$tmp/subnets.sh" <<-'END'
 		export TUTTI_VERBS_MASK=subnet=$((TUTTI_RANK / 2))
-		TUTTI_HOST_ID=h$TUTTI_RANK exec ./tutti_perf alltoall -b 64 -e 64K -f 1024 \
+		TUTTI_HOST_ID=h$TUTTI_RANK exec $tutti_perf alltoall -b 64 -e 64K -f 1024 \
 			-n 2 -w 0 -c 1
 	END
 	TUTTI_LOG=info job verbs 3 sh "$tmp/subnets.sh" >"$tmp/out" 2>&1 ||
@@ -230,7 +231,7 @@ test_rdmacm_no_address()
 # TUTTI_VERBS_MASK is heeded: without that the tests under it show nothing.
 masked()
 {
-	./tutti_info >"$tmp/info" 2>&1
+	$tutti_info >"$tmp/info" 2>&1
 	case $TUTTI_VERBS_MASK in
 	*imm*) grep -q 'no immediate data' "$tmp/info" ||
 		die "TUTTI_VERBS_MASK=imm is not heeded" ;;
@@ -354,7 +355,7 @@ with_faster()
 
 unequal_rails()
 {
-	./tutti_info | grep -q 'rail 0 of 0 to 2, 67 %' || die "$(./tutti_info)"
+	$tutti_info | grep -q 'rail 0 of 0 to 2, 67 %' || die "$($tutti_info)"
 	program tests/vm/test_verbs rails_carry_their_shares
 	program tests/conform/conform_verbs_qps put_sizes many_puts get amo arm close_is_a_fence
 }
@@ -366,7 +367,7 @@ test_rail_down()
 	need_rails
 	[ -e /sys/class/net/dummy1 ] || skip "only the guest's port may be taken down"
 	# The job outlasts TUTTI_VERBS_PORT_WAIT: a port that is back before is used again, unsaid.
-	TUTTI_VERBS_PORT_WAIT=100 TUTTI_VERBS_DEVICE=rxe0,rxe1 job verbs 2 ./tutti_perf allreduce \
+	TUTTI_VERBS_PORT_WAIT=100 TUTTI_VERBS_DEVICE=rxe0,rxe1 job verbs 2 $tutti_perf allreduce \
 		-b 256K -e 256K -n 300 -w 0 -c 10 >"$tmp/out" 2>&1 &
 	# Once a thousand packets have gone over it, the job is under way.
 	before=$(sent rxe1) i=0
