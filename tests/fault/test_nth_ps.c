@@ -27,12 +27,11 @@ struct sweep {
 static void on_log(enum tutti_log_level level, const char *line, void *arg)
 {
 	struct sweep *s = arg;
-	const char *at = strstr(line, "calls that could have failed");
+	unsigned long calls = mp_fault_calls(line, "alloc");
 
 	(void)level;
-	at = at ? strstr(at, "alloc=") : NULL;
-	if (at)
-		atomic_store(&s->total, strtoul(at + strlen("alloc="), NULL, 10));
+	if (calls)
+		atomic_store(&s->total, calls);
 }
 
 /*

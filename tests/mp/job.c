@@ -335,6 +335,16 @@ void *mp_shared_mem(size_t size)
 	return p;
 }
 
+unsigned long mp_fault_calls(const char *line, const char *kind)
+{
+	const char *at = strstr(line, "calls that could have failed");
+	char want[16];
+
+	snprintf(want, sizeof(want), "%s=", kind);
+	at = at ? strstr(at, want) : NULL;
+	return at ? strtoul(at + strlen(want), NULL, 10) : 0;
+}
+
 /* One word of run->env, with its % signs replaced. */
 static void set_word(const char *word, size_t len, const struct mp_job *job)
 {

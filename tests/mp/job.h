@@ -61,6 +61,9 @@ int mp_run(const struct mp_run *run);
 /* Zeroed memory that ranks forked later share; munmap it. */
 void *mp_shared_mem(size_t size);
 
+/* How many calls of a kind there were, if this line of the log tells it for TUTTI_FAULT; else 0. */
+unsigned long mp_fault_calls(const char *line, const char *kind);
+
 /* Fill config with rank, size and the way in, then tutti_init. */
 int mp_join(struct mp_job *job, enum mp_way way, struct tutti_config *config);
 /* With no_init: of the first n ranks, which start the job; of another, which it grows by. */
