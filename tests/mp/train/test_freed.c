@@ -27,19 +27,32 @@ static const size_t counts[1] = {N};
 static float values[N], more[2 * N];
 static void *const tensors[1] = {values};
 static const struct tutti_rule sgd = {.size = sizeof(sgd), .rule = TUTTI_PS_SGD, .rate = 0.1};
+static const struct tutti_reducer_config reducer_config = {.size = sizeof(reducer_config),
+							   .n = 1,
+							   .counts = counts,
+							   .gradients = tensors,
+							   .datatype = TUTTI_FLOAT32};
+static const struct tutti_sharded_config sharded_config = {.size = sizeof(sharded_config),
+							   .n = 1,
+							   .counts = counts,
+							   .parameters = tensors,
+							   .datatype = TUTTI_FLOAT32,
+							   .stage = 1,
+							   .rule = &sgd};
+static const struct tutti_local_steps_config local_config = {.size = sizeof(local_config),
+							     .n = 1,
+							     .counts = counts,
+							     .parameters = tensors,
+							     .datatype = TUTTI_FLOAT32,
+							     .every = 2};
 
 static int reducer(struct mp_job *job)
 {
-	struct tutti_reducer_config c = {.size = sizeof(c),
-					 .n = 1,
-					 .counts = counts,
-					 .gradients = tensors,
-					 .datatype = TUTTI_FLOAT32};
 	struct tutti_reducer_stats stats = {.size = sizeof(stats)};
 	struct tutti_reducer *r;
 	size_t a, b;
 
-	MP_OK(tutti_reducer_create(job->world, &c, &r));
+	MP_OK(tutti_reducer_create(job->world, &reducer_config, &r));
 	MP_OK(tutti_reducer_free(r));
 	DEAD(tutti_reducer_ready(r, 0));
 	DEAD(tutti_reducer_finish(r));
@@ -53,18 +66,11 @@ static int reducer(struct mp_job *job)
 
 static int sharded(struct mp_job *job)
 {
-	struct tutti_sharded_config c = {.size = sizeof(c),
-					 .n = 1,
-					 .counts = counts,
-					 .parameters = tensors,
-					 .datatype = TUTTI_FLOAT32,
-					 .stage = 1,
-					 .rule = &sgd};
 	struct tutti_sharded_memory memory = {.size = sizeof(memory)};
 	struct tutti_sharded *s;
 	double norm;
 
-	MP_OK(tutti_sharded_create(job->world, &c, &s));
+	MP_OK(tutti_sharded_create(job->world, &sharded_config, &s));
 	MP_OK(tutti_sharded_free(s));
 	DEAD(tutti_sharded_ready(s, 0, values));
 	DEAD(tutti_sharded_step(s, &norm));
@@ -78,15 +84,9 @@ static int sharded(struct mp_job *job)
 
 static int local_steps(struct mp_job *job)
 {
-	struct tutti_local_steps_config c = {.size = sizeof(c),
-					     .n = 1,
-					     .counts = counts,
-					     .parameters = tensors,
-					     .datatype = TUTTI_FLOAT32,
-					     .every = 2};
 	struct tutti_local_steps *l;
 
-	MP_OK(tutti_local_steps_create(job->world, &c, &l));
+	MP_OK(tutti_local_steps_create(job->world, &local_config, &l));
 	MP_OK(tutti_local_steps_free(l));
 	DEAD(tutti_local_steps_step(l, NULL));
 	DEAD(tutti_local_steps_finish(l));
@@ -386,32 +386,14 @@ static int codec(struct mp_job *job)
 /* Objects of libtutti_train that are still there when their context ends. */
 static int finalized(struct mp_job *job)
 {
-	struct tutti_reducer_config rc = {.size = sizeof(rc),
-					  .n = 1,
-					  .counts = counts,
-					  .gradients = tensors,
-					  .datatype = TUTTI_FLOAT32};
-	struct tutti_sharded_config sc = {.size = sizeof(sc),
-					  .n = 1,
-					  .counts = counts,
-					  .parameters = tensors,
-					  .datatype = TUTTI_FLOAT32,
-					  .stage = 1,
-					  .rule = &sgd};
-	struct tutti_local_steps_config lc = {.size = sizeof(lc),
-					      .n = 1,
-					      .counts = counts,
-					      .parameters = tensors,
-					      .datatype = TUTTI_FLOAT32,
-					      .every = 1};
 	struct tutti_local_steps *l;
 	struct tutti_reducer *r;
 	struct tutti_sharded *s;
 	double norm;
 
-	MP_OK(tutti_reducer_create(job->world, &rc, &r));
-	MP_OK(tutti_sharded_create(job->world, &sc, &s));
-	MP_OK(tutti_local_steps_create(job->world, &lc, &l));
+	MP_OK(tutti_reducer_create(job->world, &reducer_config, &r));
+	MP_OK(tutti_sharded_create(job->world, &sharded_config, &s));
+	MP_OK(tutti_local_steps_create(job->world, &local_config, &l));
 	MP_ERR(tutti_finalize(job->ctx), -EBUSY); /* a request of the reducer */
 	MP_OK(tutti_reducer_free(r));
 	MP_OK(tutti_finalize(job->ctx));
