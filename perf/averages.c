@@ -51,6 +51,11 @@ void averages_fill(const struct averages *r, void *x)
 		store(x, i, r->datatype, averages_given(r->perf->rank, i));
 }
 
+size_t averages_bytes(const struct averages *r)
+{
+	return r->count * tutti_datatype_size((enum tutti_datatype)r->datatype);
+}
+
 bool averages_integers(int datatype)
 {
 	return datatype == TUTTI_INT32 || datatype == TUTTI_INT64;

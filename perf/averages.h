@@ -26,6 +26,7 @@ struct averages {
 double averages_given(int rank, size_t i);
 double averages_load(const void *x, size_t i, int datatype);
 void averages_fill(const struct averages *r, void *x);
+size_t averages_bytes(const struct averages *r);
 bool averages_integers(int datatype);
 /* How much the result of so many terms may be off. */
 double averages_room(const struct averages *r, int terms);

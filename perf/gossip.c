@@ -66,7 +66,7 @@ static size_t gossip_wrong(const struct averages *r)
 static int gossip_check(struct averages *r, double *wrong)
 {
 	struct tutti_comm *world = r->perf->world;
-	size_t bytes = r->count * tutti_datatype_size((enum tutti_datatype)r->datatype);
+	size_t bytes = averages_bytes(r);
 	int err;
 
 	averages_fill(r, r->buf.data);
@@ -108,16 +108,14 @@ static int gossip_row(struct averages *r)
 		return err;
 	return perf_table_row(
 		&perf->table,
-		(struct perf_cell[]){
-			{.number = (int64_t)(r->count * tutti_datatype_size(
-								(enum tutti_datatype)r->datatype))},
-			{.number = (int64_t)r->count},
-			{.text = perf_type_name(r->datatype)},
-			{.real = t[POST]},
-			{.real = t[MIX]},
-			{.real = t[FLUSH]},
-			{.number = (int64_t)sent},
-			{.number = (int64_t)all, .absent = !perf->opt.check}});
+		(struct perf_cell[]){{.number = (int64_t)averages_bytes(r)},
+				     {.number = (int64_t)r->count},
+				     {.text = perf_type_name(r->datatype)},
+				     {.real = t[POST]},
+				     {.real = t[MIX]},
+				     {.real = t[FLUSH]},
+				     {.number = (int64_t)sent},
+				     {.number = (int64_t)all, .absent = !perf->opt.check}});
 }
 
 static int gossip_one(struct averages *r)

@@ -167,16 +167,14 @@ static int pair_row(struct averages *r)
 		return err;
 	return perf_table_row(
 		&perf->table,
-		(struct perf_cell[]){
-			{.number = (int64_t)(r->count * tutti_datatype_size(
-								(enum tutti_datatype)r->datatype))},
-			{.number = (int64_t)r->count},
-			{.text = perf_type_name(r->datatype)},
-			{.text = perf_partner_names[perf->opt.partner]},
-			{.real = time},
-			{.real = waits},
-			{.number = (int64_t)moved},
-			{.number = (int64_t)all, .absent = !perf->opt.check}});
+		(struct perf_cell[]){{.number = (int64_t)averages_bytes(r)},
+				     {.number = (int64_t)r->count},
+				     {.text = perf_type_name(r->datatype)},
+				     {.text = perf_partner_names[perf->opt.partner]},
+				     {.real = time},
+				     {.real = waits},
+				     {.number = (int64_t)moved},
+				     {.number = (int64_t)all, .absent = !perf->opt.check}});
 }
 
 static int pair_one(struct averages *r)
