@@ -9,8 +9,8 @@
 #include "lib/wire/wire_internal.h"
 
 #define EVENTS 32
-#define BUSY_NS                                                                                    \
-	TT_MS /* longest sleep while items wait for room: not every transport reports room */
+/* Longest sleep while items wait for room: not every transport reports room. */
+#define BUSY_NS TT_MS
 #define DRAIN_QUIET 64 /* looks without events, which may still move a message closer */
 #define DRAIN_LOOKS 1024
 #define TT_EV_DROPPED ((enum tt_event_kind)(-1))
