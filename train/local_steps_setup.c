@@ -142,6 +142,8 @@ int tutti_local_steps_create(struct tutti_comm *comm, const struct tutti_local_s
 			     struct tutti_local_steps **local)
 {
 	static const char call[] = "tutti_local_steps_create";
+	static const struct tt_train_kind kind = {call, "a local-steps object",
+						  "tutti_local_steps_free"};
 	struct tutti_local_steps *l = calloc(1, sizeof(*l));
 	struct tutti_local_steps_config c;
 	struct tutti_comm *own;
@@ -154,7 +156,7 @@ int tutti_local_steps_create(struct tutti_comm *comm, const struct tutti_local_s
 		err = tt_train_fail(-EINVAL, "%s: local is NULL", call);
 	if (!err && !l)
 		err = tt_train_fail(-ENOMEM, "%s: no memory", call);
-	err = tt_train_join(comm, call, err, &own);
+	err = tt_train_join(comm, &kind, err, &own);
 	if (err) {
 		free(l);
 		return err;

@@ -301,6 +301,8 @@ int tutti_pipeline_attach(struct tutti_pipeline *pipeline, struct tutti_comm *co
 			  const struct tutti_pipeline_work *work)
 {
 	static const char call[] = "tutti_pipeline_attach";
+	static const struct tt_train_kind kind = {call, "an attached pipeline",
+						  "tutti_pipeline_free"};
 	struct tutti_pipeline_work w;
 	struct tt_pipe_stage *st = NULL;
 	struct tutti_comm *own;
@@ -315,7 +317,7 @@ int tutti_pipeline_attach(struct tutti_pipeline *pipeline, struct tutti_comm *co
 		st = calloc(1, sizeof(*st) + (size_t)(chunks * LINES) * sizeof(st->rings[0]));
 	if (!err && !st)
 		err = tt_train_fail(-ENOMEM, "%s: no memory for %d chunks", call, chunks);
-	err = tt_train_join(comm, call, err, &own);
+	err = tt_train_join(comm, &kind, err, &own);
 	if (!err)
 		err = agree(call, own, &pipeline->config, &w);
 	if (err) {

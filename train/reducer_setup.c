@@ -87,6 +87,7 @@ int tutti_reducer_create(struct tutti_comm *comm, const struct tutti_reducer_con
 			 struct tutti_reducer **reducer)
 {
 	static const char call[] = "tutti_reducer_create";
+	static const struct tt_train_kind kind = {call, "a reducer", "tutti_reducer_free"};
 	struct tutti_reducer_config c;
 	struct tutti_comm *own;
 	struct tutti_reducer *r = calloc(1, sizeof(*r));
@@ -99,7 +100,7 @@ int tutti_reducer_create(struct tutti_comm *comm, const struct tutti_reducer_con
 		err = tt_train_fail(-EINVAL, "%s: reducer is NULL", call);
 	if (!err && !r)
 		err = tt_train_fail(-ENOMEM, "%s: no memory", call);
-	err = tt_train_join(comm, call, err, &own);
+	err = tt_train_join(comm, &kind, err, &own);
 	if (err) {
 		free(r);
 		return err;

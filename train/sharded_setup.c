@@ -145,6 +145,8 @@ int tutti_sharded_create(struct tutti_comm *comm, const struct tutti_sharded_con
 			 struct tutti_sharded **sharded)
 {
 	static const char call[] = "tutti_sharded_create";
+	static const struct tt_train_kind kind = {call, "a sharded optimizer",
+						  "tutti_sharded_free"};
 	struct tutti_sharded *s = calloc(1, sizeof(*s));
 	struct tutti_sharded_config c;
 	struct tutti_comm *own;
@@ -157,7 +159,7 @@ int tutti_sharded_create(struct tutti_comm *comm, const struct tutti_sharded_con
 		err = tt_train_fail(-EINVAL, "%s: sharded is NULL", call);
 	if (!err && !s)
 		err = tt_train_fail(-ENOMEM, "%s: no memory", call);
-	err = tt_train_join(comm, call, err, &own);
+	err = tt_train_join(comm, &kind, err, &own);
 	if (err) {
 		free(s);
 		return err;

@@ -23,16 +23,6 @@ int tt_train_fail(int code, const char *fmt, ...)
 	return tutti_set_last_error(code, text);
 }
 
-int tt_train_alive(const char *call, const char *kind, const struct tutti_comm *comm)
-{
-	if (tutti_comm_rank(comm) >= 0)
-		return 0;
-	return tt_train_fail(-EINVAL,
-			     "%s: %s belongs to a context that has been finalized; free it before "
-			     "tutti_finalize",
-			     call, kind);
-}
-
 int tt_train_read_config(const char *call, const void *user, size_t least, size_t known, void *own)
 {
 	size_t size, i;
@@ -107,7 +97,8 @@ int tt_train_agree(struct tutti_comm *comm, const char *call, int err)
 	return tell(comm, call, err, (int)(own >> 32), -(int)(own & 0xffffffff));
 }
 
-int tt_train_join(struct tutti_comm *comm, const char *call, int err, struct tutti_comm **dup)
+int tt_train_join(struct tutti_comm *comm, const struct tt_train_kind *kind, int err,
+		  struct tutti_comm **dup)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};
 	int other;
@@ -119,7 +110,9 @@ int tt_train_join(struct tutti_comm *comm, const char *call, int err, struct tut
 		*dup = NULL;
 		return err ? tutti_set_last_error(err, info.text) : other;
 	}
-	err = tt_train_agree(*dup, call, err);
+	err = tt_train_agree(*dup, kind->create, err);
+	if (!err)
+		err = tutti_comm_set_owner(*dup, kind->owner, kind->free);
 	if (err) {
 		tutti_comm_free(*dup);
 		*dup = NULL;

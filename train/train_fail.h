@@ -17,21 +17,21 @@ int tt_train_read_config(const char *call, const void *user, size_t least, size_
 #define TT_TRAIN_TO(type, last) (offsetof(struct type, last) + sizeof(((struct type *)0)->last))
 /* Stores own in the caller's struct, whose size stays; fields that are not known become 0. */
 int tt_train_write_stats(const char *call, void *user, size_t least, size_t known, const void *own);
-/* -EINVAL if the context of the object's own communicator has been finalized. */
-int tt_train_alive(const char *call, const char *kind, const struct tutti_comm *comm);
-/*
- * -EINVAL if object, which has a magic word and a communicator, is NULL or has been freed, or if
- * its context has been finalized.
- */
+/* -EINVAL if object, which has a magic word, is NULL or has been freed. */
 #define TT_TRAIN_CHECK(call, object, kind, word)                                                   \
 	((object) && (object)->magic == (word)                                                     \
-		 ? tt_train_alive(call, kind, (object)->comm)                                      \
+		 ? 0                                                                               \
 		 : tt_train_fail(-EINVAL, "%s: %s", call,                                          \
 				 (object) ? "not a " kind ", or one that has been freed"           \
 					  : "the " kind " is NULL"))
 /* Collective: err of this rank, or an error of any rank with a text that names the rank. */
 int tt_train_agree(struct tutti_comm *comm, const char *call, int err);
-/* Collective: a duplicate of comm, or as tt_train_agree, with comm as it was. */
-int tt_train_join(struct tutti_comm *comm, const char *call, int err, struct tutti_comm **dup);
+/* Its calls; owner: as for tutti_comm_set_owner. */
+struct tt_train_kind {
+	const char *create, *owner, *free;
+};
+/* Collective: a duplicate of comm for an object, or as tt_train_agree, with comm as it was. */
+int tt_train_join(struct tutti_comm *comm, const struct tt_train_kind *kind, int err,
+		  struct tutti_comm **dup);
 
 #endif

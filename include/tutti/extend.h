@@ -17,6 +17,15 @@ extern "C" {
  */
 int tutti_set_last_error(int code, const char *text);
 
+/**
+ * tutti_comm_set_owner - comm is the own communicator of an object of a library. While it exists,
+ * tutti_finalize returns -EBUSY and says that owner, such as "a reducer", still exists and that
+ * free_call, such as "tutti_reducer_free", is to be called. It is over when comm is freed. The
+ * texts are not copied: they must be there as long as comm. -EINVAL: comm is the world or
+ * tutti_self, which no call frees; owner or free_call is NULL or empty.
+ */
+int tutti_comm_set_owner(struct tutti_comm *comm, const char *owner, const char *free_call);
+
 /* An update rule and its numbers. Zero means the default, as in struct tutti_ps_options. */
 struct tutti_rule {
 	size_t size;	     /* sizeof(struct tutti_rule) */

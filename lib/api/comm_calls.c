@@ -142,6 +142,27 @@ int tutti_comm_set_name(struct tutti_comm *comm, const char *name)
 	return err;
 }
 
+int tutti_comm_set_owner(struct tutti_comm *comm, const char *owner, const char *free_call)
+{
+	int err = tt_check_comm(comm);
+
+	if (err)
+		return err;
+	if (comm == comm->ctx->world || comm == comm->ctx->self)
+		return tt_fail(-EINVAL,
+			       "tutti_comm_set_owner: %s belongs to the context; pass a "
+			       "communicator that tutti_comm_free frees",
+			       comm == comm->ctx->world ? "the world" : "tutti_self");
+	if (!owner || !owner[0] || !free_call || !free_call[0])
+		return tt_fail(-EINVAL, "tutti_comm_set_owner: %s is NULL or empty",
+			       owner && owner[0] ? "free_call" : "owner");
+	tt_wire_lock(comm->ctx->wire);
+	comm->owner = owner;
+	comm->owner_free = free_call;
+	tt_wire_unlock(comm->ctx->wire);
+	return 0;
+}
+
 int tutti_comm_get_name(struct tutti_comm *comm, char *name, size_t size)
 {
 	int err = tt_check_comm(comm);

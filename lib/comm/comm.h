@@ -225,6 +225,8 @@ struct tutti_comm {
 	int partials;				/* partial all-reduces made of it */
 	size_t carried;				/* bytes that they carry, of this rank */
 	bool freed; /* by its maker: goes with its last request and window */
+	/* "a reducer", whose own it is, and the call that frees that; NULL: the caller's */
+	const char *owner, *owner_free;
 	struct tt_plan_cache *plans;
 	struct tt_chooser *chooser;
 	struct tt_codec_picks *picks; /* lib/engine/codec_choice.c; NULL: none yet */

@@ -22,12 +22,16 @@ struct tt_gossip_base {
 	char *mem; /* this rank's part */
 };
 
+struct tt_gossip_kind {
+	const char *create, *owner, *free; /* its calls; owner: as for tutti_comm_set_owner */
+};
+
 /*
  * gossip_base.c. Collective: makes both, with size bytes of window, 0 to begin with. err: why this
  * rank cannot, which fails on all ranks.
  */
-int tt_gossip_base_new(struct tutti_comm *comm, const char *call, int err, size_t size,
-		       struct tt_gossip_base *base);
+int tt_gossip_base_new(struct tutti_comm *comm, const struct tt_gossip_kind *kind, int err,
+		       size_t size, struct tt_gossip_base *base);
 /* Collective over the live ranks, which all have ended their operations on the window. */
 int tt_gossip_base_free(struct tt_gossip_base *base);
 bool tt_gossip_dead(const struct tt_gossip_base *base, int rank);

@@ -48,9 +48,10 @@ int tt_gossip_agree(struct tutti_comm *comm, const char *call, size_t count, int
 	return err;
 }
 
-int tt_gossip_base_new(struct tutti_comm *comm, const char *call, int err, size_t size,
-		       struct tt_gossip_base *base)
+int tt_gossip_base_new(struct tutti_comm *comm, const struct tt_gossip_kind *kind, int err,
+		       size_t size, struct tt_gossip_base *base)
 {
+	const char *call = kind->create;
 	struct tutti_comm_config config = {.size = sizeof(config), .flags = TUTTI_COMM_TOLERANT};
 	struct tt_gossip_base made = {0};
 	void *mem;
@@ -68,6 +69,8 @@ int tt_gossip_base_new(struct tutti_comm *comm, const char *call, int err, size_
 		return err;
 	}
 	made.mem = mem;
+	made.comm->owner = kind->owner;
+	made.comm->owner_free = kind->free;
 	*base = made;
 	return 0;
 }

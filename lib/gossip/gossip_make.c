@@ -8,6 +8,7 @@
 #include "lib/gossip/gossip.h"
 
 static const char call[] = "tutti_gossip_create";
+static const struct tt_gossip_kind kind = {call, "a mailbox", "tutti_gossip_free"};
 
 /* Rank a lists b, and b does not list a. */
 static int unmatched(int a, int b, const char *list, const char *other)
@@ -139,7 +140,7 @@ int tt_gossip_new(struct tutti_comm *comm, const struct tutti_gossip_config *con
 			err = check_slots(comm, config, there);
 		if (!err)
 			set_neighbors(g, config, there);
-		err = tt_gossip_base_new(comm, call, err, (size_t)g->nin * 2 * g->pitch, &g->base);
+		err = tt_gossip_base_new(comm, &kind, err, (size_t)g->nin * 2 * g->pitch, &g->base);
 	}
 	free(here);
 	if (err && g)

@@ -53,6 +53,7 @@ int tt_pair_new(struct tutti_comm *comm, size_t count, enum tutti_datatype datat
 		struct tutti_pair **pair)
 {
 	static const char call[] = "tutti_pair_create";
+	static const struct tt_gossip_kind kind = {call, "a pair", "tutti_pair_free"};
 	struct tutti_pair *p = NULL;
 
 	if (!err)
@@ -61,7 +62,7 @@ int tt_pair_new(struct tutti_comm *comm, size_t count, enum tutti_datatype datat
 	if (!err)
 		err = tt_gossip_agree(comm, call, count, (int)datatype);
 	if (!err)
-		err = tt_gossip_base_new(comm, call, 0, TT_GOSSIP_LINE + p->len, &p->base);
+		err = tt_gossip_base_new(comm, &kind, 0, TT_GOSSIP_LINE + p->len, &p->base);
 	if (err) {
 		if (p)
 			release(p);

@@ -350,6 +350,8 @@ int tt_push_sum_new(struct tutti_comm *comm, size_t count, struct tutti_push_sum
 		err = tt_fail(-ENOMEM, "tutti_push_sum_create: no memory for %zu elements", count);
 	if (!err)
 		err = same_count(p);
+	if (!err)
+		err = tutti_comm_set_owner(p->comm, "a push-sum", "tutti_push_sum_free");
 	if (!err) {
 		tutti_comm_state(p->comm, &state);
 		p->tolerant = state.flags & TUTTI_COMM_TOLERANT;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The end of a job: brings the layers down, in the reverse order of init.c. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -67,10 +68,22 @@ int tt_job_leave(struct tutti_context *ctx, uint64_t deadline, struct tutti_erro
 	return err;
 }
 
+static int owner_left(const struct tutti_comm *comm, int more)
+{
+	char others[60] = " still exists";
+
+	if (more)
+		snprintf(others, sizeof(others), " and %d more object%s still exist", more,
+			 more == 1 ? "" : "s");
+	return tt_fail(-EBUSY, "tutti_finalize: %s%s; call %s", comm->owner, others,
+		       comm->owner_free);
+}
+
 static int check_idle(struct tutti_context *ctx)
 {
 	struct tt_list *l, *tmp;
-	int busy = 0, windows = 0, partials = 0, servers = 0, err = 0;
+	struct tutti_comm *owned = NULL;
+	int busy = 0, windows = 0, objects = 0, err = 0;
 
 	tt_wire_lock(ctx->wire);
 	tt_list_each(l, tmp, &ctx->comms)
@@ -79,27 +92,20 @@ static int check_idle(struct tutti_context *ctx)
 
 		busy += comm->requests;
 		windows += comm->windows;
-		partials += comm->partials;
-		servers += comm->lost != NULL && comm->windows;
+		if (comm->owner && !comm->freed) {
+			objects++;
+			owned = owned ? owned : comm;
+		}
 		if (!err)
 			err = tt_comm_carries(comm, "tutti_finalize");
 	}
 	busy -= ctx->orphans;
-	if (err || partials)
-		err = err ? err
-			  : tt_fail(-EBUSY,
-				    "tutti_finalize: %d partial all-reduce%s not been freed; call "
-				    "tutti_partial_free",
-				    partials, partials == 1 ? " has" : "s have");
-	else if (servers)
-		err = tt_fail(-EBUSY,
-			      "tutti_finalize: %d parameter server%s not been closed; call "
-			      "tutti_ps_close",
-			      servers, servers == 1 ? " has" : "s have");
-	else if (busy)
+	if (!err && owned)
+		err = owner_left(owned, objects - 1);
+	else if (!err && busy)
 		err = tt_fail(-EBUSY, "tutti_finalize: %d request%s not been waited for or freed",
 			      busy, busy == 1 ? " has" : "s have");
-	else if (windows)
+	else if (!err && windows)
 		err = tt_fail(-EBUSY, "tutti_finalize: %d window%s not been freed", windows,
 			      windows == 1 ? " has" : "s have");
 	tt_wire_unlock(ctx->wire);

@@ -254,6 +254,8 @@ int tt_partial_new(struct tutti_comm *comm, const struct tutti_partial *like, in
 		dispose(p);
 		return err;
 	}
+	own->owner = "a partial all-reduce";
+	own->owner_free = "tutti_partial_free";
 	*out = p;
 	return 0;
 }

@@ -222,6 +222,8 @@ int tt_ps_open_on(const char *call, struct tutti_ps *ps, const struct tutti_ps_c
 	tt_wire_lock(ctx->wire);
 	ps->comm->lost = tt_ps_lost;
 	ps->comm->lost_arg = ps;
+	ps->comm->owner = "a parameter server";
+	ps->comm->owner_free = "tutti_ps_close";
 	tt_wire_unlock(ctx->wire);
 	return 0;
 }

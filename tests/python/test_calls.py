@@ -14,6 +14,7 @@ LEFT_OUT = {
     "comm_context": "Comm.context is the object itself",
     "comm_perror": "prints to standard error; exceptions carry the text, Comm.error returns it",
     "set_last_error": "for libraries written in C; Python raises exceptions",
+    "comm_set_owner": "for libraries written in C",
     "rule_states": "for libraries written in C; tutti.train and tables apply rules",
     "rule_apply": "for libraries written in C; tutti.train and tables apply rules",
     "pipeline_create": "its work is in callbacks of a stage, which Python would serialize",

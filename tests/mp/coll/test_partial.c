@@ -87,7 +87,7 @@ static int carry_body(struct mp_job *job)
 	MP_OK(tutti_partial_drain(p, &v, &map, &first, &last));
 	TT_EXPECT(v == 77 && first == 7 && last == 6);
 	MP_ERR(tutti_finalize(job->ctx), -EBUSY);
-	MP_SAID("1 partial all-reduce has not been freed");
+	MP_SAID("tutti_finalize: a partial all-reduce still exists; call tutti_partial_free");
 	MP_OK(tutti_comm_free(dup)); /* p keeps it */
 	MP_OK(tutti_partial_free(p));
 	return 0;

@@ -156,7 +156,7 @@ static int ps(struct mp_job *job)
 	MP_OK(tutti_ps_dense(p, "t", N, TUTTI_FLOAT32, &opt, &t));
 	MP_OK(tutti_ps_rows(p, "r", 1, N, TUTTI_FLOAT32, &opt, &rows));
 	MP_ERR(tutti_finalize(job->ctx), -EBUSY);
-	MP_SAID("1 parameter server has not been closed");
+	MP_SAID("tutti_finalize: a parameter server still exists; call tutti_ps_close");
 	MP_OK(tutti_ps_close(p));
 	TT_EXPECT(!dead_table(job, t));
 	TT_EXPECT(!dead_table(job, rows));
@@ -233,6 +233,7 @@ static int comm(struct mp_job *job)
 	DEAD(tutti_comm_split_host(c, 0, &d));
 	DEAD(tutti_comm_abort(c, -EIO));
 	DEAD(tutti_comm_set_name(c, "x"));
+	DEAD(tutti_comm_set_owner(c, "a b", "b_free"));
 	DEAD(tutti_comm_get_name(c, name, sizeof(name)));
 	DEAD(tutti_comm_state(c, &state));
 	DEAD(tutti_comm_revoke(c));
@@ -383,29 +384,62 @@ static int codec(struct mp_job *job)
 	return 0;
 }
 
-/* Objects of libtutti_train that are still there when their context ends. */
-static int finalized(struct mp_job *job)
+/* tutti_finalize refuses while free_object has not been called for the last object, and names it.
+ */
+#define LEFT(free_object, owner, free_call)                                                        \
+	do {                                                                                       \
+		MP_ERR(tutti_finalize(job->ctx), -EBUSY);                                          \
+		MP_SAID("tutti_finalize: " owner " still exists; call " free_call);                \
+		MP_OK(free_object);                                                                \
+	} while (0)
+
+/* Objects of libtutti_train that are still there when their context is to end. */
+static int training_left(struct mp_job *job)
 {
 	struct tutti_local_steps *l;
 	struct tutti_reducer *r;
 	struct tutti_sharded *s;
-	double norm;
 
 	MP_OK(tutti_reducer_create(job->world, &reducer_config, &r));
+	LEFT(tutti_reducer_free(r), "a reducer", "tutti_reducer_free");
 	MP_OK(tutti_sharded_create(job->world, &sharded_config, &s));
 	MP_OK(tutti_local_steps_create(job->world, &local_config, &l));
-	MP_ERR(tutti_finalize(job->ctx), -EBUSY); /* a request of the reducer */
-	MP_OK(tutti_reducer_free(r));
-	MP_OK(tutti_finalize(job->ctx));
-	job->ctx = NULL;
-	DEAD(tutti_local_steps_step(l, NULL));
-	MP_SAID("tutti_local_steps_step: local belongs to a context that has been finalized");
-	DEAD(tutti_local_steps_finish(l));
-	DEAD(tutti_local_steps_free(l));
-	DEAD(tutti_sharded_ready(s, 0, values));
-	MP_SAID("free it before tutti_finalize");
-	DEAD(tutti_sharded_step(s, &norm));
-	DEAD(tutti_sharded_free(s));
+	MP_ERR(tutti_finalize(job->ctx), -EBUSY);
+	MP_SAID("and 1 more object still exist; call tutti_");
+	MP_OK(tutti_local_steps_free(l));
+	LEFT(tutti_sharded_free(s), "a sharded optimizer", "tutti_sharded_free");
+	MP_OK(tutti_local_steps_create(job->world, &local_config, &l));
+	LEFT(tutti_local_steps_free(l), "a local-steps object", "tutti_local_steps_free");
+	return 0;
+}
+
+/* The same of libtutti, and an owner of the caller's. */
+static int averages_left(struct mp_job *job)
+{
+	struct tutti_gossip_config c = {.size = sizeof(c), .count = N, .datatype = TUTTI_FLOAT32};
+	struct tutti_push_sum *sum;
+	struct tutti_gossip *g;
+	struct tutti_comm *own;
+	struct tutti_pair *p;
+	void *x;
+
+	MP_OK(tutti_gossip_create(job->world, &c, &g));
+	LEFT(tutti_gossip_free(g), "a mailbox", "tutti_gossip_free");
+	MP_OK(tutti_pair_create(job->world, N, TUTTI_FLOAT32, &x, &p));
+	LEFT(tutti_pair_free(p), "a pair", "tutti_pair_free");
+	MP_OK(tutti_push_sum_create(job->world, N, &sum));
+	LEFT(tutti_push_sum_free(sum), "a push-sum", "tutti_push_sum_free");
+	MP_OK(tutti_comm_dup(job->world, &own));
+	MP_ERR(tutti_comm_set_owner(own, "", "b_free"), -EINVAL);
+	MP_SAID("tutti_comm_set_owner: owner is NULL or empty");
+	MP_ERR(tutti_comm_set_owner(own, "a b", NULL), -EINVAL);
+	MP_SAID("free_call is NULL");
+	MP_ERR(tutti_comm_set_owner(job->world, "a b", "b_free"), -EINVAL);
+	MP_SAID("the world belongs to the context");
+	MP_ERR(tutti_comm_set_owner(tutti_self(job->ctx), "a b", "b_free"), -EINVAL);
+	MP_SAID("tutti_self belongs to the context");
+	MP_OK(tutti_comm_set_owner(own, "a b", "b_free"));
+	LEFT(tutti_comm_free(own), "a b", "b_free");
 	return 0;
 }
 
@@ -441,7 +475,8 @@ CASE(graph)
 CASE(gossip)
 CASE(partial)
 CASE(codec)
-CASE(finalized)
+CASE(training_left)
+CASE(averages_left)
 
 int main(int argc, char **argv)
 {
@@ -457,7 +492,8 @@ int main(int argc, char **argv)
 					       {"gossip", case_gossip},
 					       {"partial", case_partial},
 					       {"codec", case_codec},
-					       {"finalized", case_finalized},
+					       {"training_left", case_training_left},
+					       {"averages_left", case_averages_left},
 					       {NULL, NULL}};
 
 	return tt_test_main("freed", tests, argc, argv);

@@ -485,6 +485,8 @@ static int wrong_body(struct mp_job *job)
 	work.count = 1;
 	MP_OK(tutti_pipeline_attach(pipe, job->world, &work));
 	MP_ERR(tutti_pipeline_attach(pipe, job->world, &work), -EBUSY);
+	MP_ERR(tutti_finalize(job->ctx), -EBUSY);
+	MP_SAID("tutti_finalize: an attached pipeline still exists; call tutti_pipeline_free");
 	/* the code of the caller's function is returned; the other stage does not wait for it */
 	MP_ERR(tutti_pipeline_run(pipe, NULL), job->rank ? -TUTTI_EREVOKED : -ERANGE);
 	if (!job->rank)
