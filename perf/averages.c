@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Values, times, sizes and types of gossip and pair. */
+/* Values, times, sizes and types of gossip, pair and partial. */
 #include "perf/averages.h"
 
 #include <errno.h>
@@ -116,7 +116,7 @@ int averages_begin(struct averages *r, int graph, const struct perf_column *colu
 		   size_t ncolumns)
 {
 	struct perf *perf = r->perf;
-	int err = perf_graph_make(graph, perf->nranks, &r->graph);
+	int err = graph == AVERAGES_NO_GRAPH ? 0 : perf_graph_make(graph, perf->nranks, &r->graph);
 
 	if (err)
 		return averages_failed(r, "making the graph", err);

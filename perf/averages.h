@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Averages that wait for no rank: shared by gossip.c and pair.c. */
+/* Averages that wait for no rank: shared by gossip.c, pair.c and partial.c. */
 #ifndef PERF_AVERAGES_H
 #define PERF_AVERAGES_H
 
@@ -7,6 +7,7 @@
 
 #define AVERAGES_PERIOD 61 /* elements, after which the values of a rank repeat */
 #define AVERAGES_TIMES 3   /* of an iteration, at most */
+#define AVERAGES_NO_GRAPH (-1)
 
 struct averages {
 	struct perf *perf;
@@ -16,10 +17,14 @@ struct averages {
 	double *times;	 /* AVERAGES_TIMES * iterations */
 	size_t count;
 	int datatype;
-	struct perf_buffer buf; /* of gossip */
+	struct perf_buffer buf[2]; /* of gossip one */
 	struct tutti_gossip *gossip;
 	struct tutti_pair *pair;
 	void *x; /* of pair */
+	struct tutti_partial *partial;
+	unsigned char *took; /* part in round */
+	uint64_t round;
+	double usec; /* of the last call */
 };
 
 /* Values: whole numbers, that each rank knows of all ranks. */

@@ -29,6 +29,7 @@ static const struct axis axes[] = {
 	{"fewer_bytes", "times fewer bytes", true},
 	{"_bytes", "bytes", false},
 	{"bits", "bits of an element", true},
+	{"participants", "ranks that took part", true},
 };
 
 /* Numbers that tell rows apart; all texts do, too. */

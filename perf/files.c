@@ -113,6 +113,19 @@ static json_t *json_rows(const struct perf_table *table)
 	return rows;
 }
 
+static void json_partial(const struct perf *perf, json_t *root)
+{
+	const struct perf_options *opt = &perf->opt;
+
+	json_object_set_new(root, "quorum", json_integer(perf_partial_quorum(perf)));
+	json_object_set_new(root, "cutoff_us",
+			    opt->cutoff_us ? json_integer(opt->cutoff_us) : json_null());
+	json_object_set_new(root, "late_rank",
+			    opt->late_us ? json_integer(opt->late_rank) : json_null());
+	json_object_set_new(root, "late_us", json_integer(opt->late_us));
+	json_object_set_new(root, "late", json_string(opt->drop ? "drop" : "carry"));
+}
+
 static int write_json(const struct perf *perf, FILE *f)
 {
 	const struct perf_options *opt = &perf->opt;
@@ -142,6 +155,8 @@ static int write_json(const struct perf *perf, FILE *f)
 		return -ENOMEM;
 	if (opt->cmd->uses & PERF_USE_GRAPH)
 		json_object_set_new(root, "graph", json_string(perf_graph_names[opt->graph]));
+	if (opt->cmd->uses & PERF_USE_PARTIAL)
+		json_partial(perf, root);
 	err = json_dumpf(root, f, JSON_INDENT(2)) ? -EIO : 0;
 	fputc('\n', f);
 	json_decref(root);

@@ -31,10 +31,10 @@ static int gossip_times(struct averages *r)
 
 	for (i = -opt->warmup; i < opt->iters && !err; i++) {
 		from = perf_now_ns();
-		err = tutti_gossip_post(r->gossip, r->buf.data);
+		err = tutti_gossip_post(r->gossip, r->buf->data);
 		t[POST] = averages_usec_since(&from);
 		if (!err)
-			err = tutti_gossip_mix(r->gossip, r->buf.data);
+			err = tutti_gossip_mix(r->gossip, r->buf->data);
 		t[MIX] = averages_usec_since(&from);
 		if (!err)
 			err = tutti_gossip_flush(r->gossip);
@@ -56,7 +56,7 @@ static size_t gossip_wrong(const struct averages *r)
 		x = averages_given(r->perf->rank, i);
 		for (want = x, k = 0; k < r->nin; k++)
 			want += r->weights[k] * (averages_given(r->in[k], i) - x);
-		wrong += !(fabs(averages_load(r->buf.data, i, r->datatype) - want) <=
+		wrong += !(fabs(averages_load(r->buf->data, i, r->datatype) - want) <=
 			   averages_room(r, r->nin + 1));
 	}
 	return wrong;
@@ -69,21 +69,21 @@ static int gossip_check(struct averages *r, double *wrong)
 	size_t bytes = averages_bytes(r);
 	int err;
 
-	averages_fill(r, r->buf.data);
-	perf_guard_set(&r->buf, bytes);
-	err = tutti_gossip_post(r->gossip, r->buf.data);
+	averages_fill(r, r->buf->data);
+	perf_guard_set(r->buf, bytes);
+	err = tutti_gossip_post(r->gossip, r->buf->data);
 	if (!err)
 		err = tutti_gossip_flush(r->gossip);
 	if (!err)
 		err = tutti_barrier(world);
 	if (!err)
-		err = tutti_gossip_mix(r->gossip, r->buf.data);
+		err = tutti_gossip_mix(r->gossip, r->buf->data);
 	if (!err)
 		err = tutti_barrier(world);
 	if (err)
 		return averages_failed(r, "gossip", err);
 	*wrong = (double)gossip_wrong(r);
-	return perf_agree_found(r->perf, wrong, (double)perf_guard_violations(&r->buf, bytes));
+	return perf_agree_found(r->perf, wrong, (double)perf_guard_violations(r->buf, bytes));
 }
 
 static int gossip_row(struct averages *r)
@@ -93,7 +93,7 @@ static int gossip_row(struct averages *r)
 	double t[TIMES], wrong = 0, all = 0, sent;
 	int err, k;
 
-	averages_fill(r, r->buf.data);
+	averages_fill(r, r->buf->data);
 	err = gossip_times(r);
 	for (k = 0; k < TIMES && !err; k++)
 		err = averages_slowest(r, r->times + k * perf->opt.iters, &t[k]);
@@ -169,10 +169,10 @@ int perf_run_gossip(struct perf *perf)
 	if (!err)
 		err = find_neighbors(&r);
 	if (!err)
-		err = perf_buffers_get(perf, &r.buf, 1, most > 8 ? most : 8);
+		err = perf_buffers_get(perf, r.buf, 1, most > 8 ? most : 8);
 	if (!err) {
 		err = averages_each(&r, gossip_one, types, 2);
-		perf_buffers_put(&r.buf, 1);
+		perf_buffers_put(r.buf, 1);
 	}
 	averages_end(&r);
 	return err;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Parses the values of the options. */
+#include <ctype.h>
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
@@ -40,6 +41,38 @@ static int take_int(const char *option, const char *text, int least, int *number
 	return take_range(option, text, least, INT_MAX, number);
 }
 
+/* As "500us", "5ms" or "1s", in microseconds, at most 1000 s. False: none. */
+static bool is_time(const char *text, int *usec)
+{
+	char *unit;
+	double value = strtod(text, &unit);
+
+	value *= !strcmp(unit, "us") ? 1 : !strcmp(unit, "ms") ? 1e3 : !strcmp(unit, "s") ? 1e6 : 0;
+	*usec = value >= 1 && value <= 1e9 ? (int)value : 0;
+	return isdigit((unsigned char)*text) && *usec;
+}
+
+static int take_cutoff(const char *text, int *usec)
+{
+	if (!is_time(text, usec))
+		return perf_bad("--cutoff '%s' is not a time from 1us to 1000s like 500us or 5ms",
+				text);
+	return 0;
+}
+
+static int take_late(const char *text, int *rank, int *usec)
+{
+	char *end;
+	long value = strtol(text, &end, 10);
+
+	*rank = (int)value;
+	if (!isdigit((unsigned char)*text) || value > INT_MAX || *end != ':' ||
+	    !is_time(end + 1, usec))
+		return perf_bad("--late '%s' is not RANK:TIME like 3:100ms, from 1us to 1000s",
+				text);
+	return 0;
+}
+
 /* One of names, by its place. */
 static int take_name(const char *what, const char *text, const char *const *names, int *value)
 {
@@ -52,6 +85,19 @@ static int take_names(const char *what, const char *text, const char *const *nam
 {
 	*value = PERF_ALL;
 	return strcmp(text, "all") ? take_name(what, text, names, value) : 0;
+}
+
+/* A number, or by name. */
+static int take_quorum(const char *text, int *quorum)
+{
+	int name;
+
+	if (!isalpha((unsigned char)*text))
+		return take_int("--quorum", text, 1, quorum);
+	if (take_name("quorum", text, perf_quorum_names, &name))
+		return -EINVAL;
+	*quorum = name ? TUTTI_PARTIAL_MAJORITY : 0;
+	return 0;
 }
 
 static int take_factor(const char *text, double *factor)
@@ -203,6 +249,15 @@ int perf_option_take(struct perf_options *opt, int option)
 		return take_name("graph", optarg, perf_graph_names, &opt->graph);
 	case OPT_PARTNER:
 		return take_name("partner", optarg, perf_partner_names, &opt->partner);
+	case OPT_QUORUM:
+		return take_quorum(optarg, &opt->quorum);
+	case OPT_CUTOFF:
+		return take_cutoff(optarg, &opt->cutoff_us);
+	case OPT_LATE:
+		return take_late(optarg, &opt->late_rank, &opt->late_us);
+	case OPT_DROP:
+		opt->drop = true;
+		return 0;
 	case OPT_ROWS:
 		return take_range("--rows", optarg, 1, MOST_SIDE, &opt->rows);
 	case OPT_COLS:

@@ -43,6 +43,10 @@ static const struct option long_options[] = {
 	{"coll", required_argument, NULL, OPT_COLL},
 	{"graph", required_argument, NULL, OPT_GRAPH},
 	{"partner", required_argument, NULL, OPT_PARTNER},
+	{"quorum", required_argument, NULL, OPT_QUORUM},
+	{"cutoff", required_argument, NULL, OPT_CUTOFF},
+	{"late", required_argument, NULL, OPT_LATE},
+	{"drop", no_argument, NULL, OPT_DROP},
 	{"stat", no_argument, NULL, OPT_STAT},
 	{"malloc", no_argument, NULL, OPT_MALLOC},
 	{"json", required_argument, NULL, OPT_JSON},
@@ -161,6 +165,11 @@ static unsigned use_of(int option)
 		return PERF_USE_GRAPH;
 	case OPT_PARTNER:
 		return PERF_USE_PARTNER;
+	case OPT_QUORUM:
+	case OPT_CUTOFF:
+	case OPT_LATE:
+	case OPT_DROP:
+		return PERF_USE_PARTIAL;
 	case OPT_ROWS:
 	case OPT_COLS:
 		return PERF_USE_MATRIX;
@@ -208,19 +217,19 @@ static int complete_fill(struct perf_options *opt)
 	return 0;
 }
 
-/* gossip and pair, which take few types; mailboxes are made for one graph. */
+/* gossip, pair and partial, which take few types; mailboxes are made for one graph. */
 static int check_gossip(const struct perf_options *opt)
 {
-	bool pair = opt->cmd->run == perf_run_pair;
+	bool gossip = opt->cmd->run == perf_run_gossip;
 	int type = opt->datatype;
 
-	if (!pair && opt->cmd->run != perf_run_gossip)
+	if (opt->cmd->group != PERF_GOSSIP)
 		return 0;
 	if (type != PERF_ALL && type != TUTTI_FLOAT32 && type != TUTTI_FLOAT64 &&
-	    !(pair && (type == TUTTI_INT32 || type == TUTTI_INT64)))
+	    (gossip || (type != TUTTI_INT32 && type != TUTTI_INT64)))
 		return perf_bad("%s is for %sfloat and double, not for %s", opt->cmd->name,
-				pair ? "int32, int64, " : "", perf_type_name(type));
-	if (!pair && !strcmp(perf_graph_names[opt->graph], "one_peer"))
+				gossip ? "" : "int32, int64, ", perf_type_name(type));
+	if (gossip && !strcmp(perf_graph_names[opt->graph], "one_peer"))
 		return perf_bad("gossip needs a graph that stays the same, and one_peer changes in "
 				"each step");
 	return 0;

@@ -31,7 +31,11 @@ enum {
 	OPT_CALL,
 	OPT_SOFTSYNC,
 	OPT_GRAPH,
-	OPT_PARTNER
+	OPT_PARTNER,
+	OPT_QUORUM,
+	OPT_CUTOFF,
+	OPT_LATE,
+	OPT_DROP
 };
 
 /* Collectives of --coll with a nonblocking form, as bits. */

@@ -39,7 +39,8 @@ enum {
 	PERF_USE_PRODUCTS = 1 << 16,
 	PERF_USE_RANK = 1 << 17,
 	PERF_USE_GRAPH = 1 << 18,
-	PERF_USE_PARTNER = 1 << 19
+	PERF_USE_PARTNER = 1 << 19,
+	PERF_USE_PARTIAL = 1 << 20 /* --quorum, --cutoff, --late, --drop */
 };
 
 /* Groups of subcommands in --help; those of a group stand together. */
@@ -103,9 +104,11 @@ struct perf_options {
 	int rotate;			/* pairs of buffers, in turn */
 	int graph;			/* of neighbours: by name */
 	int partner;			/* of pair: by name */
+	int quorum, cutoff_us;		/* of partial: as its config takes them */
+	int late_rank, late_us;		/* of partial: late_us 0: none is late */
 	int rows, cols, products, rank; /* of allreduce_factors and power_sgd */
 	int average; /* nccl-tests' -a: 0 rank 0, 1 average, 2 minimum, 3 maximum */
-	bool stat, plain_buffers;
+	bool stat, plain_buffers, drop;
 	const char *transport, *json, *csv, *plot, *codec; /* codec: of codec, NULL: all */
 };
 
@@ -153,6 +156,7 @@ extern const char *const perf_atomic_names[];
 extern const char *const perf_graph_names[]; /* perf/coll_neighbors.c */
 int perf_graph_make(int kind, int n, struct tutti_graph **graph);
 extern const char *const perf_partner_names[]; /* perf/pair.c */
+extern const char *const perf_quorum_names[];  /* perf/partial.c; others are numbers */
 int perf_name_find(const char *name, const char *const *names);
 
 /*
@@ -270,6 +274,10 @@ int perf_run_overlap(struct perf *perf); /* perf/overlap.c */
 int perf_run_forms(struct perf *perf);	 /* perf/forms.c */
 int perf_run_gossip(struct perf *perf);	 /* perf/gossip.c */
 int perf_run_pair(struct perf *perf);	 /* perf/pair.c */
+int perf_run_partial(struct perf *perf); /* perf/partial.c */
+int perf_partial_quorum(const struct perf *perf);
+/* As words, for people. */
+void perf_partial_settings(const struct perf *perf, char *text, size_t size);
 int perf_run_wakeup(struct perf *perf);	 /* perf/wakeup.c */
 int perf_run_threads(struct perf *perf); /* perf/threads.c */
 extern const char *const perf_level_names[], *const perf_store_names[];

@@ -11,12 +11,16 @@
 /* The parameters that all rows share. */
 static void put_title(const struct figure *f)
 {
-	char title[LABEL];
+	char title[LABEL], settings[LABEL];
 	int i;
 
 	snprintf(title, sizeof(title), "tutti_perf %s", f->perf->opt.cmd->name);
 	if (f->perf->opt.cmd->uses & PERF_USE_GRAPH)
 		label_add(title, ", ", "%s", perf_graph_names[f->perf->opt.graph]);
+	if (f->perf->opt.cmd->uses & PERF_USE_PARTIAL) {
+		perf_partial_settings(f->perf, settings, sizeof(settings));
+		label_add(title, ", ", "%s", settings);
+	}
 	label_add(title, ", ", "%d rank%s", f->perf->nranks, f->perf->nranks == 1 ? "" : "s");
 	for (i = 0; i < f->table->ncolumns; i++)
 		if (figure_names(f, i) && !figure_varies(f->table, i) &&

@@ -85,6 +85,20 @@ static int join(struct perf *perf)
 	return tutti_comm_free(host);
 }
 
+static int check_partial(const struct perf *perf)
+{
+	const struct perf_options *opt = &perf->opt;
+	int n = perf->nranks;
+
+	if (opt->quorum > n && !perf->rank)
+		fprintf(stderr, "tutti_perf: --quorum %d is more than the %d ranks of this job\n",
+			opt->quorum, n);
+	else if (opt->late_us && opt->late_rank >= n && !perf->rank)
+		fprintf(stderr, "tutti_perf: --late: %d is not a rank of this job (0 to %d)\n",
+			opt->late_rank, n - 1);
+	return opt->quorum > n || (opt->late_us && opt->late_rank >= n) ? -EINVAL : 0;
+}
+
 /* Checks options that depend on the job's size. */
 static int check_ranks(const struct perf *perf)
 {
@@ -105,7 +119,7 @@ static int check_ranks(const struct perf *perf)
 				opt->root, perf->nranks - 1);
 		return -EINVAL;
 	}
-	return 0;
+	return check_partial(perf);
 }
 
 static int list_ranks(struct perf *perf)
@@ -135,7 +149,7 @@ static int list_ranks(struct perf *perf)
 static int preamble(struct perf *perf)
 {
 	const struct perf_options *opt = &perf->opt;
-	char step[64];
+	char step[64], settings[128];
 
 	if (opt->stepfactor)
 		snprintf(step, sizeof(step), "%g(factor)", opt->stepfactor);
@@ -148,6 +162,10 @@ static int preamble(struct perf *perf)
 			   opt->maxbytes, step);
 	if (opt->cmd->uses & PERF_USE_GRAPH)
 		perf_print(perf, " graph: %s", perf_graph_names[opt->graph]);
+	if (opt->cmd->uses & PERF_USE_PARTIAL) {
+		perf_partial_settings(perf, settings, sizeof(settings));
+		perf_print(perf, " %s", settings);
+	}
 	perf_print(perf, " warmup iters: %d iters: %d validation: %d buffers: %s\n#\n", opt->warmup,
 		   opt->iters, opt->check, opt->plain_buffers ? "malloc" : "tutti_alloc");
 	return list_ranks(perf);

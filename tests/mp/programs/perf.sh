@@ -199,6 +199,30 @@ paired() {
 	done
 }
 
+# took LEAST:MOST LEAST:MOST ARGUMENT...: bounds of the ranks of 3 that take part in a step, and of
+# the microseconds of its median
+took() {
+	part=$1 time=$2
+	shift 2
+	perf 3 partial "$@" -d int64 -b 8000 -e 8000 -n 20 -w 2 -c 2 --csv "$tmp/c" \
+		--json "$tmp/j" >"$tmp/out" || die "$(cat "$tmp/out")"
+	awk -F, -v part="$part" -v time="$time" 'BEGIN { split(part, r, ":"); split(time, t, ":") }
+		NR == 2 && $6 >= r[1] && $6 <= r[2] && $4 >= t[1] && $4 <= t[2] && $5 >= $4 &&
+			$7 == 0 { ok = 1 }
+		END { exit !ok }' "$tmp/c" || die "$*: $(cat "$tmp/c")"
+}
+
+# A rank that is 50 ms late is waited for, or left out by quorum or cutoff.
+took_part() {
+	took 3:3 30000:300000 --late 1:50ms || return 1
+	took 2:2.5 0:30000 --late 1:50ms --quorum 2 || return 1
+	grep -q '"quorum": 2' "$tmp/j" && grep -q '"late_rank": 1' "$tmp/j" || die "$(cat "$tmp/j")"
+	took 2:2.5 0:30000 --late 1:50ms --quorum majority --drop || return 1
+	took 2:2.6 3900:30000 --late 1:50ms --cutoff 4ms || return 1
+	grep -q '"cutoff_us": 4000' "$tmp/j" || die "$(cat "$tmp/j")"
+	took 1:3 0:30000 --quorum 1
+}
+
 run neighbor_allreduce clean 3 neighbor_allreduce -b 8 -e 32K -f 64 -n 2 -w 1
 run neighbor_busbw busbw_is 1
 run neighbor_stat clean 1 neighbor_allreduce -b 64K -e 64K -n 2 --stat --rotate 2 -T ofi
@@ -222,6 +246,18 @@ run pair_header header "size,count,type,partner,time_us,waits,moved_bytes,wrong"
 run pair_partners paired
 run pair_type says "not for int8" perf 2 pair -d int8
 run unknown_partner says "did you mean 'random'" perf 2 pair --partner randm
+run partial clean 12 partial -d all -b 8 -e 32K -f 64 -n 3 -w 1
+run partial_header header "size,count,type,time_us,p99_us,participants,wrong"
+run partial_ofi clean 1 partial -T ofi --quorum 1 -b 300000 -e 300000 -n 3 --malloc
+run partial_took took_part
+run partial_type says "partial is for int32, int64, float and double, not for int8" \
+	perf 2 partial -d int8
+run partial_quorum says "more than the 2 ranks" perf 2 partial --quorum 3
+run partial_no_quorum says "did you mean 'majority'" perf 2 partial --quorum majorty
+run partial_zero says "--quorum '0' is not a number from 1 up" perf 2 partial --quorum 0
+run partial_cutoff says "--cutoff '5' is not a time from 1us" perf 2 partial --cutoff 5
+run partial_late says "--late: 2 is not a rank" perf 2 partial --late 2:1ms
+run partial_no_late says "--late '1' is not RANK:TIME" perf 2 partial --late 1
 run neighbor_alone says "needs 2 ranks" perf 1 neighbor_alltoall
 run threads clean 9 threads -n 40 -w 3
 run threads_columns header \
@@ -351,7 +387,11 @@ unused() {
 		--rotate 2 | overlap put codec
 		--coll all | allreduce ps power_sgd neighbor_allreduce
 		--graph ring | allreduce barrier forms ps pair
-		--partner random | gossip neighbor_allreduce
+		--partner random | gossip neighbor_allreduce partial
+		--quorum 1 | pair
+		--cutoff 1ms | allreduce
+		--late 0:1ms | gossip
+		--drop | barrier
 		--rows 8 | allreduce codec
 		--cols 8 | put
 		--products 3 | power_sgd allreduce
@@ -389,6 +429,7 @@ plot() {
 	plots 2 '>double<' bcast -b 1K -e 4K -f 2 -n 2 -d all -c 0 || return 1
 	plots 2 'neighbor_alltoall, star' neighbor_alltoall --graph star -b 1K -e 4K -f 2 -n 2 ||
 		return 1
+	plots 2 '>ranks that took part<' partial -b 1K -e 4K -f 2 -n 2 || return 1
 	plots 2 '>barrier<' barrier -n 10 || return 1
 	plots 2 '>typical<' send_lat -b 8 -e 64 -f 2 -n 10 || return 1
 	plots 2 '>messages/s<' send -b 8 -e 64 -f 2 -n 2 || return 1
