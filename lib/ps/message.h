@@ -80,11 +80,12 @@ struct tt_ps_note {
 
 /*
  * A worker's message at a meeting: the purpose, equal on all workers, and the result of the
- * leader's work.
+ * leader's work. In the answer rows is the sum of all workers'.
  */
 struct tt_ps_said {
 	uint64_t what;
-	uint64_t led; /* 1: from the leader, which has finished */
+	uint64_t rows; /* that it will write to the file: held_file.c */
+	uint64_t led;  /* 1: from the leader, which has finished */
 	int64_t status;
 	char text[400];
 };
@@ -104,6 +105,7 @@ struct tt_ps_reply {
 	uint64_t min_clock;	/* of all */
 	uint64_t restored;	/* the publication that shows the restored values */
 	uint64_t sum;		/* TT_PS_SUM */
+	uint64_t held_before;	/* said.rows of the workers in front of this one */
 	uint64_t rows[TT_PS_TABLES];
 	uint64_t clock[TT_PS_CLOCKS];	   /* by worker */
 	uint64_t here[TT_PS_PRESENT / 64]; /* bits, by worker: it has not left */

@@ -26,8 +26,9 @@ struct keeping {
 	struct tt_ps_order *order; /* by server */
 	struct tt_ps_reply *reply, *met;
 	struct tt_ps_said said;
-	struct tt_ps_file file; /* of the leader of a save */
-	float **held;		/* restore: what this worker will hold back, by table */
+	struct tt_ps_file file;		   /* of the leader of a save */
+	struct tt_ps_held_rows *held_rows; /* save: by table */
+	struct tt_ps_residuals *held;	   /* restore: what this worker will hold back, by table */
 };
 
 static int ask(struct keeping *k, enum tt_ps_kind kind, const void *payload, size_t len,
@@ -109,7 +110,7 @@ static int begin_save(struct keeping *k, const char *path)
 		for (i = 0; i < ps->ntables; i++)
 			rows[i] += k->met[s].rows[i];
 	}
-	return tt_ps_file_create(ps, k->order->path, rows, k->met, &k->file);
+	return tt_ps_file_create(ps, k->order->path, rows, k->held_rows, k->met, &k->file);
 }
 
 static int seal(struct keeping *k)
@@ -177,19 +178,43 @@ static int leader_lost(struct keeping *k, uint64_t leader)
 	return tt_fail(-TUTTI_EPEER, "%s: worker %d, the leader, has failed", k->call, (int)leader);
 }
 
+/* Every worker learns where its rows begin in the file: a meeting for each table of rows. */
+static int count_held_rows(struct keeping *k)
+{
+	uint32_t i;
+	int err = 0;
+
+	for (i = 0; i < k->ps->ntables && !err; i++) {
+		const struct tutti_ps_table *t = k->ps->table[i];
+
+		if (!t->coder || !t->rows)
+			continue;
+		k->said.rows = tt_ps_feedback_count(t);
+		err = meet_with(k, 0, false);
+		k->held_rows[i].all = k->met->said.rows;
+		k->held_rows[i].before = k->met->held_before;
+	}
+	k->said.rows = 0;
+	return err;
+}
+
 /* Workers write what they hold back once the leader has made the file. */
 static int save_held(struct keeping *k, const char *path, uint64_t leader)
 {
-	bool leads = leader == (uint64_t)k->ps->my_worker;
+	bool leads = leader == (uint64_t)k->ps->my_worker, made;
 	char tmp[sizeof(k->order->path)];
-	int err = leads ? begin_save(k, path) : 0, made = leads && !err;
+	int err = count_held_rows(k);
 
+	if (err)
+		return err;
+	err = leads ? begin_save(k, path) : 0;
+	made = leads && !err;
 	snprintf(tmp, sizeof(tmp), "%s.tmp", path);
 	err = meet_with(k, err, leads);
 	if (!err && !k->met->said.led)
 		err = leader_lost(k, leader);
 	if (!err)
-		err = meet_with(k, tt_ps_held_write(k->ps, tmp), false);
+		err = meet_with(k, tt_ps_held_write(k->ps, tmp, k->held_rows), false);
 	return err && made ? end_save(k, path, err) : err;
 }
 
@@ -208,7 +233,7 @@ static int restore_held(struct keeping *k, const char *path, uint64_t leader)
 }
 
 /* This worker's knowledge dates from before the restore: forget it. */
-static void go_on(struct tutti_ps *ps, const struct tt_ps_reply *met, float *const *held)
+static void go_on(struct tutti_ps *ps, const struct tt_ps_reply *met, struct tt_ps_residuals *held)
 {
 	uint64_t clock = ps->my_worker < TT_PS_CLOCKS ? met->clock[ps->my_worker] : met->min_clock;
 	uint32_t i;
@@ -222,7 +247,7 @@ static void go_on(struct tutti_ps *ps, const struct tt_ps_reply *met, float *con
 		tt_map_clear(&t->places);
 		tt_ps_downpour_forget(t);
 		if (t->coder)
-			tt_ps_feedback_restore(t, held[i], clock);
+			tt_ps_feedback_restore(t, &held[i], clock);
 		tt_ps_forget_versions(t);
 		for (s = 0; s < ps->nservers; s++)
 			for (b = 0; b < t->part[s].blocks; b++)
@@ -282,34 +307,18 @@ static uint64_t hash_text(const char *text)
 	return h;
 }
 
-static int check_tables(const struct tutti_ps *ps, const char *call)
-{
-	uint32_t i;
-
-	for (i = 0; i < ps->ntables; i++)
-		if (ps->table[i]->coder && ps->table[i]->rows)
-			return tt_fail(-EOPNOTSUPP,
-				       "%s: row table '%s' has a codec or significance, and what "
-				       "its workers hold back of rows cannot be saved yet",
-				       call, ps->table[i]->name);
-	return 0;
-}
-
 static int keep_all(struct tutti_ps *ps, const char *path, const char *call,
 		    const struct kind *kind, bool restores)
 {
 	struct keeping k = {
 		.ps = ps, .call = call, .said.what = tt_hash_add(hash_text(path), restores)};
-	size_t n;
+	size_t n = (size_t)ps->nservers;
 	int err;
 
-	err = check_tables(ps, call);
-	if (err)
-		return err;
-	n = (size_t)ps->nservers;
 	k.order = calloc(n, sizeof(*k.order));
 	k.reply = calloc(2 * n, sizeof(*k.reply));
-	if (k.order && k.reply) {
+	k.held_rows = calloc((size_t)ps->ntables + 1, sizeof(*k.held_rows));
+	if (k.order && k.reply && k.held_rows) {
 		k.met = k.reply + n;
 		err = keep(&k, path, kind);
 	} else {
@@ -320,6 +329,7 @@ static int keep_all(struct tutti_ps *ps, const char *path, const char *call,
 	tt_ps_held_free(k.held, ps->ntables);
 	free(k.order);
 	free(k.reply);
+	free(k.held_rows);
 	return err;
 }
 

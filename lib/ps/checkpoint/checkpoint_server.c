@@ -77,6 +77,8 @@ static void open_meeting(struct tt_ps_server *srv, uint64_t number)
 		else if (c[w].said.status)
 			srv->verdict = c[w].said;
 		srv->verdict.led |= c[w].said.led;
+		c[w].held_before = srv->verdict.rows;
+		srv->verdict.rows += c[w].said.rows;
 	}
 	if (!srv->verdict.status && tt_ps_unended(srv))
 		said(&srv->verdict, -EBUSY,
@@ -316,6 +318,7 @@ void tt_ps_handle_file(struct tt_ps_server *srv, struct tt_ps_client *c, const s
 	if (m->kind == TT_PS_MEET) {
 		r->said = srv->verdict;
 		r->leader = (uint64_t)srv->leader;
+		r->held_before = c->held_before;
 		for (w = 0; w < srv->ps->nworkers && w < TT_PS_PRESENT; w++)
 			r->here[w / 64] |= (uint64_t)!absent(&srv->client[w]) << w % 64;
 		for (i = 0; i < srv->ps->ntables; i++)

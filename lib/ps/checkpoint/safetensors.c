@@ -38,7 +38,25 @@ static void name_it(struct tt_ps_tensor *tensor, const struct tutti_ps_table *t,
 	snprintf(tensor->name, sizeof(tensor->name), "%s%s", t->name, suffix);
 }
 
-void tt_ps_tensors(const struct tutti_ps_table *t, uint64_t rows, uint64_t blocks,
+static void held_tensors(const struct tutti_ps_table *t, uint64_t rows, struct tt_ps_tensor *tensor)
+{
+	uint64_t states = (uint64_t)tt_codec_states(t->coder);
+
+	tensor[TT_PS_HELD] =
+		(struct tt_ps_tensor){.dtype = "F32",
+				      .elem = sizeof(float),
+				      .dims = 2,
+				      .shape = {t->rows ? rows : (uint64_t)t->ps->nworkers,
+						states * (t->rows ? t->width : t->count)}};
+	name_it(&tensor[TT_PS_HELD], t, ".held");
+	if (!t->rows)
+		return;
+	tensor[TT_PS_HELD_KEYS] = (struct tt_ps_tensor){
+		.dtype = "U64", .elem = sizeof(uint64_t), .dims = 2, .shape = {rows, 2}};
+	name_it(&tensor[TT_PS_HELD_KEYS], t, ".held_keys");
+}
+
+void tt_ps_tensors(const struct tutti_ps_table *t, uint64_t rows, uint64_t held, uint64_t blocks,
 		   struct tt_ps_tensor *tensor)
 {
 	struct tt_ps_tensor values = {.dtype = dtype_of(t->datatype),
@@ -55,15 +73,8 @@ void tt_ps_tensors(const struct tutti_ps_table *t, uint64_t rows, uint64_t block
 			.dtype = "U64", .elem = 8, .dims = 1, .shape = {rows, 1}};
 		name_it(&tensor[TT_PS_ROW_KEYS], t, ".keys");
 	}
-	if (t->coder) {
-		tensor[TT_PS_HELD] = (struct tt_ps_tensor){
-			.dtype = "F32",
-			.elem = sizeof(float),
-			.dims = 2,
-			.shape = {(uint64_t)t->ps->nworkers,
-				  t->count * (uint64_t)tt_codec_states(t->coder)}};
-		name_it(&tensor[TT_PS_HELD], t, ".held");
-	}
+	if (t->coder)
+		held_tensors(t, held, tensor);
 	for (i = 0; i < states; i++) {
 		tensor[TT_PS_STATE1 + i] = values;
 		tensor[TT_PS_STATE1 + i].elem = tt_ps_state_size(t->datatype);
@@ -118,7 +129,8 @@ static int add_tensor(json_t *root, const struct tt_ps_tensor *tensor, uint64_t 
 }
 
 /* Tensors of long elements first, so that every tensor is aligned. */
-static int add_tables(json_t *root, const struct tutti_ps *ps, const uint64_t *rows, uint64_t *at)
+static int add_tables(json_t *root, const struct tutti_ps *ps, const uint64_t *rows,
+		      const struct tt_ps_held_rows *held, uint64_t *at)
 {
 	struct tt_ps_tensor tensor[TT_PS_TENSORS];
 	size_t elem;
@@ -127,7 +139,14 @@ static int add_tables(json_t *root, const struct tutti_ps *ps, const uint64_t *r
 
 	for (elem = 8; elem; elem /= 2)
 		for (i = 0; i < ps->ntables; i++) {
-			tt_ps_tensors(ps->table[i], rows[i], all_blocks(ps->table[i]), tensor);
+			if (held[i].all > INT32_MAX)
+				return tt_fail(-ENOSPC,
+					       "workers hold back %" PRIu64 " rows of table '%s', "
+					       "and a file has at most %d; call tutti_ps_flush "
+					       "first",
+					       held[i].all, ps->table[i]->name, INT32_MAX);
+			tt_ps_tensors(ps->table[i], rows[i], held[i].all, all_blocks(ps->table[i]),
+				      tensor);
 			for (j = 0; j < TT_PS_TENSORS; j++) {
 				if (!tensor[j].name[0] || tensor[j].elem != elem)
 					continue;
@@ -233,7 +252,8 @@ static int open_locked(const char *path, struct tt_ps_file *file)
 }
 
 int tt_ps_file_create(struct tutti_ps *ps, const char *path, const uint64_t *rows,
-		      const struct tt_ps_reply *clocks, struct tt_ps_file *file)
+		      const struct tt_ps_held_rows *held, const struct tt_ps_reply *clocks,
+		      struct tt_ps_file *file)
 {
 	json_t *root = json_object();
 	uint64_t bytes = 0;
@@ -245,7 +265,7 @@ int tt_ps_file_create(struct tutti_ps *ps, const char *path, const uint64_t *row
 	err = root ? add_metadata(root, ps, clocks)
 		   : tt_fail(-ENOMEM, "no memory for a file's header");
 	if (!err)
-		err = add_tables(root, ps, rows, &bytes);
+		err = add_tables(root, ps, rows, held, &bytes);
 	if (!err) {
 		text = json_dumps(root, JSON_COMPACT);
 		err = text ? 0 : tt_fail(-ENOMEM, "no memory for a file's header");
@@ -451,12 +471,15 @@ int tt_ps_file_find(const struct tt_ps_file *file, const struct tutti_ps_table *
 {
 	int j, err = 0;
 
-	tt_ps_tensors(t, 0, 0, tensor);
+	tt_ps_tensors(t, 0, 0, 0, tensor);
 	if (t->rows) { /* all tensors have as many rows as there are keys */
 		err = find_one(file, &tensor[TT_PS_ROW_KEYS], true);
+		if (!err && t->coder)
+			err = find_one(file, &tensor[TT_PS_HELD_KEYS], true);
 		if (err)
 			return err;
-		tt_ps_tensors(t, tensor[TT_PS_ROW_KEYS].shape[0], 0, tensor);
+		tt_ps_tensors(t, tensor[TT_PS_ROW_KEYS].shape[0], tensor[TT_PS_HELD_KEYS].shape[0],
+			      0, tensor);
 	}
 	for (j = 0; j < TT_PS_TENSORS && !err; j++)
 		if (tensor[j].name[0])

@@ -11,7 +11,8 @@ enum tt_ps_tensor_of {
 	TT_PS_STATE1,
 	TT_PS_STATE2,
 	TT_PS_STEPS,
-	TT_PS_HELD, /* what workers hold back: the state of each */
+	TT_PS_HELD,	 /* what workers hold back: the state of each, or of each row */
+	TT_PS_HELD_KEYS, /* rows: of each its worker + 1, and its key */
 	TT_PS_TENSORS
 };
 
@@ -25,11 +26,15 @@ struct tt_ps_tensor {
 };
 
 /*
- * The tensors of a table. rows: of a row table; blocks: of a dense table, the unit of its step
- * counts.
+ * The tensors of a table. rows: of a row table; held: rows that workers hold back; blocks: of a
+ * dense table, the unit of its step counts.
  */
-void tt_ps_tensors(const struct tutti_ps_table *t, uint64_t rows, uint64_t blocks,
+void tt_ps_tensors(const struct tutti_ps_table *t, uint64_t rows, uint64_t held, uint64_t blocks,
 		   struct tt_ps_tensor *tensor);
+/* The rows of a table that workers hold back: all, and those in front of this worker's. */
+struct tt_ps_held_rows {
+	uint64_t all, before;
+};
 
 struct tt_ps_file {
 	int fd;
@@ -40,11 +45,12 @@ struct tt_ps_file {
 };
 
 /*
- * Create the file, write and sync its header, and extend it to its final size. rows: by table. The
- * file stays open and locked; a file left by a killed save has no lock.
+ * Create the file, write and sync its header, and extend it to its final size. rows, held: by
+ * table. The file stays open and locked; a file left by a killed save has no lock.
  */
 int tt_ps_file_create(struct tutti_ps *ps, const char *path, const uint64_t *rows,
-		      const struct tt_ps_reply *clocks, struct tt_ps_file *file);
+		      const struct tt_ps_held_rows *held, const struct tt_ps_reply *clocks,
+		      struct tt_ps_file *file);
 /* Remove what a killed save has left, unless another process is writing it. */
 void tt_ps_file_sweep(const char *path);
 int tt_ps_file_open(const char *path, bool write, struct tt_ps_file *file);
@@ -68,13 +74,15 @@ int tt_ps_parts_check(const struct tt_ps_file *file, int first, int step);
 
 /*
  * held_file.c: what workers hold back. Each worker writes its state to the new file. A restore
- * reads it first, in one vector for each table, and uses it in the end.
+ * reads it first, by table, and uses it in the end.
  */
+struct tt_ps_residuals;
 bool tt_ps_held_any(const struct tutti_ps *ps);
-int tt_ps_held_write(const struct tutti_ps *ps, const char *path);
+int tt_ps_held_write(const struct tutti_ps *ps, const char *path,
+		     const struct tt_ps_held_rows *rows);
 int tt_ps_held_read(const struct tutti_ps *ps, const struct tt_ps_reply *met, const char *path,
-		    float ***held);
-void tt_ps_held_free(float **held, uint32_t tables);
+		    struct tt_ps_residuals **held);
+void tt_ps_held_free(struct tt_ps_residuals *held, uint32_t tables);
 
 /* restore.c: reads a server's part of a table into its pending values. */
 struct tt_ps_store;

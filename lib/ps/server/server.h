@@ -57,7 +57,8 @@ struct tt_ps_client {
 	uint64_t unseated; /* 1 + the clock in which it came too late */
 	uint64_t meeting;  /* the meeting that the worker has come to */
 	struct tt_ps_said said;
-	int late; /* why a message was refused after its answer */
+	uint64_t held_before; /* said.rows of the clients in front of it, in this meeting */
+	int late;	      /* why a message was refused after its answer */
 	struct tt_ps_held *held, **held_end;
 	char *answers; /* memory to send from: a credit and its data for each slot, then the note */
 	bool note_due, note_busy; /* under the lock */

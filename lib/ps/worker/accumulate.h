@@ -91,8 +91,18 @@ bool tt_ps_feedback_take(struct tutti_ps_table *t, uint64_t first, size_t n, flo
 void tt_ps_feedback_forget(struct tutti_ps_table *t);
 /* The residuals of all elements; NULL: this rank has none. */
 float *tt_ps_feedback_residuals(const struct tutti_ps_table *t);
-/* After a restore: state is what is held back now, since that of other clocks was flushed. */
-void tt_ps_feedback_restore(struct tutti_ps_table *t, const float *state, uint64_t clock);
+/* The codec's vectors of all elements, one after the other; rows: and their places in these. */
+struct tt_ps_residuals {
+	float *state;
+	struct tt_ps_row_units met;
+};
+int tt_ps_residuals_new(const struct tutti_ps_table *t, struct tt_ps_residuals *r);
+void tt_ps_residuals_free(struct tt_ps_residuals *r);
+/*
+ * After a restore: r is what is held back now, since that of other clocks was flushed, and becomes
+ * what was held back before.
+ */
+void tt_ps_feedback_restore(struct tutti_ps_table *t, struct tt_ps_residuals *r, uint64_t clock);
 /* held_rows.c: the same of rows. This row has a place; without the lock: these were pulled. */
 int tt_ps_feedback_meet(struct tutti_ps_table *t, uint64_t key);
 void tt_ps_feedback_seen_rows(struct tutti_ps_table *t, const uint64_t *keys, size_t n,
@@ -114,6 +124,15 @@ void tt_ps_feedback_take_row(struct tutti_ps_table *t, uint64_t key, float *out)
 int tt_ps_feedback_list(const struct tutti_ps_table *t, uint64_t **keys, float **rows, size_t *n);
 int tt_ps_feedback_add_rows(struct tutti_ps_table *t, const uint64_t *keys, const float *rows,
 			    size_t n);
+/*
+ * Rows that have a state, from *unit on: their keys, and of each its part of the codec's vectors.
+ * Returns how many, at most `most`; tt_ps_feedback_count: all of them. Add such a state.
+ */
+size_t tt_ps_feedback_states(const struct tutti_ps_table *t, uint32_t *unit, size_t most,
+			     uint64_t *keys, float *states);
+uint64_t tt_ps_feedback_count(const struct tutti_ps_table *t);
+int tt_ps_residuals_add_row(const struct tutti_ps_table *t, struct tt_ps_residuals *r, uint64_t key,
+			    const float *state);
 void tt_ps_feedback_keep_rows(const struct tutti_ps_table *from, struct tutti_ps_table *to);
 /* Waits; without the lock. */
 int tt_ps_flush_rows(struct tutti_ps_table *t, const char *call);

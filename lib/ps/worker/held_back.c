@@ -231,13 +231,33 @@ void tt_ps_feedback_forget(struct tutti_ps_table *t)
 	f->since = t->ps->clock;
 }
 
-void tt_ps_feedback_restore(struct tutti_ps_table *t, const float *state, uint64_t clock)
+int tt_ps_residuals_new(const struct tutti_ps_table *t, struct tt_ps_residuals *r)
+{
+	uint64_t n = t->count * t->width * (uint64_t)tt_codec_states(t->coder);
+
+	memset(r, 0, sizeof(*r));
+	r->state = calloc((size_t)n, sizeof(*r->state));
+	if (!r->state)
+		return tt_ps_no_memory(t, n * sizeof(*r->state), -ENOMEM);
+	return t->rows ? tt_ps_row_units_new(t, &r->met) : 0;
+}
+
+void tt_ps_residuals_free(struct tt_ps_residuals *r)
+{
+	free(r->state);
+	tt_ps_row_units_free(&r->met);
+}
+
+void tt_ps_feedback_restore(struct tutti_ps_table *t, struct tt_ps_residuals *r, uint64_t clock)
 {
 	struct tt_ps_feedback *f = t->feedback;
+	struct tt_ps_residuals old = {.state = f->state, .met = f->met};
 
-	memcpy(f->state, state, (size_t)t->count * (size_t)f->states * sizeof(float));
+	f->state = r->state;
+	f->met = r->met;
+	*r = old;
 	if (f->seen) /* values of before */
-		memset(f->seen, 0, (size_t)t->count * sizeof(float));
+		memset(f->seen, 0, (size_t)f->all * sizeof(float));
 	f->since = t->opt.flush ? clock - clock % (uint64_t)t->opt.flush : 0;
 }
 

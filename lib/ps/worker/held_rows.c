@@ -145,14 +145,20 @@ void tt_ps_feedback_take_row(struct tutti_ps_table *t, uint64_t key, float *out)
 
 /* ---- all rows of which something is held back ---- */
 
-static bool holds(const struct tutti_ps_table *t, uint32_t unit)
+/* The first `states` vectors of the codec. */
+static bool holds(const struct tutti_ps_table *t, uint32_t unit, int states)
 {
-	const float *held = t->feedback->state + (size_t)unit * t->width;
+	const struct tt_ps_feedback *f = t->feedback;
+	const float *held;
 	size_t i;
+	int s;
 
-	for (i = 0; i < t->width; i++)
-		if (held[i] != 0)
-			return true;
+	for (s = 0; s < states; s++) {
+		held = f->state + (uint64_t)s * f->all + (size_t)unit * t->width;
+		for (i = 0; i < t->width; i++)
+			if (held[i] != 0)
+				return true;
+	}
 	return false;
 }
 
@@ -169,7 +175,7 @@ int tt_ps_feedback_list(const struct tutti_ps_table *t, uint64_t **keys, float *
 		return tt_fail(-ENOMEM, "no memory for what is held back of table '%s'", t->name);
 	}
 	for (*n = 0, unit = 0; unit < f->met.n; unit++) {
-		if (!holds(t, unit))
+		if (!holds(t, unit, 1))
 			continue;
 		if (rows)
 			memcpy(row + *n * t->width, f->state + (size_t)unit * t->width,
@@ -194,6 +200,47 @@ int tt_ps_feedback_add_rows(struct tutti_ps_table *t, const uint64_t *keys, cons
 			add(place_of(t, t->feedback->state, keys[i]), rows + i * t->width,
 			    t->width);
 	}
+	return err;
+}
+
+size_t tt_ps_feedback_states(const struct tutti_ps_table *t, uint32_t *unit, size_t most,
+			     uint64_t *keys, float *states)
+{
+	const struct tt_ps_feedback *f = t->feedback;
+	size_t n = 0;
+	int s;
+
+	for (; *unit < f->met.n && n < most; ++*unit) {
+		if (!holds(t, *unit, f->states))
+			continue;
+		keys[n++] = f->met.key[*unit];
+		for (s = 0; s < f->states; s++, states += t->width)
+			memcpy(states, f->state + (uint64_t)s * f->all + (size_t)*unit * t->width,
+			       t->width * sizeof(*states));
+	}
+	return n;
+}
+
+uint64_t tt_ps_feedback_count(const struct tutti_ps_table *t)
+{
+	uint64_t n = 0;
+	uint32_t unit;
+
+	for (unit = 0; unit < t->feedback->met.n; unit++)
+		n += holds(t, unit, t->feedback->states);
+	return n;
+}
+
+int tt_ps_residuals_add_row(const struct tutti_ps_table *t, struct tt_ps_residuals *r, uint64_t key,
+			    const float *state)
+{
+	uint64_t all = t->count * t->width;
+	uint32_t unit;
+	int s, err = tt_ps_row_units_find(t, &r->met, key, &unit);
+
+	for (s = 0; s < tt_codec_states(t->coder) && !err; s++)
+		add(r->state + (uint64_t)s * all + (size_t)unit * t->width,
+		    state + (size_t)s * t->width, t->width);
 	return err;
 }
 

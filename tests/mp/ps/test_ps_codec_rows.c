@@ -2,7 +2,7 @@
 /*
  * Pushes of rows that travel encoded: what the servers got plus what workers hold back is what was
  * pushed, also of rows twice in a push; the filter; figures and bytes; servers that are killed;
- * workers that leave; refused tables and too many keys.
+ * workers that leave; checkpoints; refused tables and too many keys.
  */
 #include "config.h"
 
@@ -40,8 +40,8 @@ static uint64_t key_of(uint32_t i)
 	return (uint64_t)i * 0x9e3779b97f4a7c15ull + 5;
 }
 
-static int make(struct mp_job *job, struct tutti_ps *ps, const char *codec,
-		struct tutti_ps_options opt, struct tutti_ps_table **t)
+static int make_for(struct mp_job *job, struct tutti_ps *ps, const char *codec,
+		    struct tutti_ps_options opt, uint64_t rows, struct tutti_ps_table **t)
 {
 	opt.size = sizeof(opt);
 	opt.init = TUTTI_PS_ZERO;
@@ -49,9 +49,15 @@ static int make(struct mp_job *job, struct tutti_ps *ps, const char *codec,
 		MP_OK(tutti_codec_create(codec, &opt.codec));
 	else
 		opt.significance = 0.25;
-	MP_OK(tutti_ps_rows(ps, codec, WIDTH, KEYS, TUTTI_FLOAT32, &opt, t));
+	MP_OK(tutti_ps_rows(ps, codec, WIDTH, rows, TUTTI_FLOAT32, &opt, t));
 	MP_OK(tutti_codec_free(opt.codec));
 	return 0;
+}
+
+static int make(struct mp_job *job, struct tutti_ps *ps, const char *codec,
+		struct tutti_ps_options opt, struct tutti_ps_table **t)
+{
+	return make_for(job, ps, codec, opt, KEYS, t);
 }
 
 /* Shared by all ranks: the sums of what each worker pushed. */
@@ -351,6 +357,161 @@ static void resized(void)
 	munmap(s, sizeof(*s));
 }
 
+/* ---- checkpoints ---- */
+
+#define SAVE_AT 7	    /* clocks */
+#define TABLES (CODECS + 1) /* one with momentum, too */
+#define MOMENTUM "dgc:10%"
+
+struct saved {
+	struct sums sums, scratch;
+	float value[TABLES][KEYS][WIDTH];
+	double held[WORKERS][TABLES];
+	char path[64];
+	int dies; /* rank that is killed before the restore; -1: none */
+};
+
+static int make_saved(struct mp_job *job, struct tutti_ps *ps, uint64_t rows,
+		      struct tutti_ps_table **t)
+{
+	struct tutti_ps_options opt = {.rule = TUTTI_PS_MOMENTUM, .flush = 9};
+	int k;
+
+	for (k = 0; k < CODECS; k++)
+		TT_EXPECT(!make_for(job, ps, codecs[k], (struct tutti_ps_options){.flush = 9}, rows,
+				    &t[k]));
+	return make_for(job, ps, MOMENTUM, opt, rows, &t[CODECS]);
+}
+
+static int go_on(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table **t, struct sums *s,
+		 int from, int to)
+{
+	static float u[AT_ONCE][WIDTH], v[KEYS][WIDTH];
+	uint64_t key[AT_ONCE];
+	uint32_t i;
+	int c;
+
+	for (c = from; c < to; c++) {
+		TT_EXPECT(!push_some(job, t, s, job->rank, c));
+		for (i = 0; i < AT_ONCE; i++) {
+			key[i] = key_of(mix((uint32_t)c * 7 + i) % KEYS);
+			u[i][i % WIDTH] = (float)(mix(i + (uint32_t)(c + job->rank)) % 2001);
+		}
+		MP_OK(tutti_ps_push_rows(t[CODECS], key, AT_ONCE, u, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_clock(ps));
+		if (c % 5 == 4) /* the filter compares with these */
+			TT_EXPECT(!pull_all(job, t[CODECS - 1], v));
+	}
+	return 0;
+}
+
+/* The second half of each pass begins with the residuals that were saved. */
+static int same_held(struct mp_job *job, struct tutti_ps_table **t, struct saved *s, bool pass)
+{
+	struct tutti_ps_held held = {.size = sizeof(held)};
+	int k;
+
+	for (k = 0; k < TABLES; k++) {
+		MP_OK(tutti_ps_held(t[k], &held));
+		TT_EXPECT(held.elements && held.clock == SAVE_AT && !held.since);
+		TT_EXPECT(!pass || held.sum == s->held[job->rank][k]);
+		s->held[job->rank][k] = held.sum;
+	}
+	return 0;
+}
+
+/*
+ * Twice as many clocks as those before the save, and the second half again: the same bits. But a
+ * filter has forgotten what was pulled.
+ */
+static int saved_body(struct mp_job *job)
+{
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .role = job->rank < WORKERS ? TUTTI_PS_WORKER
+								     : TUTTI_PS_SERVER};
+	struct tutti_ps_table *t[TABLES];
+	struct saved *s = job->arg;
+	static float v[KEYS][WIDTH];
+	struct tutti_ps *ps;
+	int pass, k;
+
+	for (pass = 0; pass < 2; pass++) {
+		MP_OK(tutti_ps_open(job->world, &config, &ps));
+		TT_EXPECT(!make_saved(job, ps, KEYS, t));
+		if (job->rank < WORKERS) {
+			TT_EXPECT(pass || !go_on(job, ps, t, &s->sums, 0, SAVE_AT));
+			MP_OK(pass ? tutti_ps_restore(ps, s->path) : tutti_ps_save(ps, s->path));
+			TT_EXPECT(!same_held(job, t, s, pass));
+			TT_EXPECT(!go_on(job, ps, t, &s->scratch, SAVE_AT, 2 * SAVE_AT));
+		}
+		for (k = 0; k < TABLES && !job->rank; k++) {
+			TT_EXPECT(!pull_all(job, t[k], v));
+			if (pass && k != CODECS - 1 && memcmp(v, s->value[k], sizeof(v)))
+				fprintf(stderr, "%s: other values after a restore\n",
+					k < CODECS ? codecs[k] : MOMENTUM);
+			TT_EXPECT(!pass || k == CODECS - 1 || !memcmp(v, s->value[k], sizeof(v)));
+			memcpy(s->value[k], v, sizeof(v));
+		}
+		MP_OK(tutti_ps_close(ps));
+	}
+	return 0;
+}
+
+/* Another number of workers, of servers and of rows: nothing of what was pushed is lost. */
+static int other_number_body(struct mp_job *job)
+{
+	bool works = job->rank < job->n - 1;
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .role = works ? TUTTI_PS_WORKER : TUTTI_PS_SERVER};
+	struct tutti_ps_table *t[TABLES], *plain;
+	struct saved *s = job->arg;
+	struct tutti_ps *ps;
+	int k;
+
+	MP_OK(tutti_ps_open(job->world, &config, &ps));
+	TT_EXPECT(!make_saved(job, ps, 2 * KEYS, t));
+	mp_meet(job);
+	if (job->rank == s->dies)
+		kill(getpid(), SIGKILL);
+	if (works)
+		MP_OK(tutti_ps_restore(ps, s->path));
+	for (k = 0; k < CODECS && works; k++)
+		MP_OK(tutti_ps_flush(t[k]));
+	if (works)
+		MP_OK(tutti_ps_clock(ps));
+	if (job->rank == (s->dies ? 0 : 1) && works)
+		TT_EXPECT(!check_sums(job, t, &(struct conserve){.sums = &s->sums}));
+	MP_OK(tutti_ps_close(ps));
+	if (s->dies >= 0)
+		return 0;
+	/* a table without a codec does not fit, and nothing changes */
+	MP_OK(tutti_ps_open(job->world, &config, &ps));
+	MP_OK(tutti_ps_rows(ps, codecs[0], WIDTH, KEYS, TUTTI_FLOAT32, NULL, &plain));
+	if (works) {
+		MP_ERR(tutti_ps_restore(ps, s->path), -EINVAL);
+		MP_ERR(tutti_ps_restore(ps, "/nowhere/at/all"), -ENOENT);
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void saved(void)
+{
+	struct saved *s = mp_shared_mem(sizeof(*s));
+	int workers;
+
+	snprintf(s->path, sizeof(s->path), "/tmp/tutti-codec-rows-%d", (int)getpid());
+	TT_CHECK(!MP_RUN(.n = WORKERS + 2, .env = SHM, .fn = saved_body, .arg = s));
+	s->dies = -1;
+	for (workers = 1; workers <= 5; workers += 2)
+		TT_CHECK(!MP_RUN(.n = workers + 1, .env = SHM, .fn = other_number_body, .arg = s));
+	for (s->dies = 0; s->dies < 2; s->dies++)
+		TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = other_number_body, .arg = s,
+				 .killed = 1u << s->dies));
+	unlink(s->path);
+	munmap(s, sizeof(*s));
+}
+
 /* ---- refused ---- */
 
 static int refused_body(struct mp_job *job)
@@ -374,8 +535,7 @@ static int refused_body(struct mp_job *job)
 	for (i = 0; i <= KEYS; i++)
 		key[i] = key_of(i);
 	if (job->rank) {
-		MP_ERR(tutti_ps_save(ps, "/nowhere/t"), -EOPNOTSUPP);
-		MP_SAID("row table 'topk:1%' has a codec");
+		MP_ERR(tutti_ps_save(ps, "/nowhere/t"), -ENOENT);
 		MP_ERR(tutti_ps_push_rows(t, key, KEYS + 1, u, TUTTI_FLOAT32), -ENOSPC);
 	}
 	MP_OK(tutti_ps_close(ps));
@@ -396,6 +556,7 @@ int main(int argc, char **argv)
 					       {"killed", killed},
 					       {"held", held},
 					       {"resized", resized},
+					       {"saved", saved},
 					       {"refused", refused},
 					       {NULL, NULL}};
 
