@@ -182,7 +182,10 @@ static bool note(void *arg, int fd)
 	return s->n < OFI_STRANGERS;
 }
 
-/* The present strangers, the oldest first; libfabric may have closed some. */
+/*
+ * The present strangers, the oldest first. libfabric may have closed some; others have turned out
+ * to be peers, which it read the request of since.
+ */
 static void find_all(struct ofi_tp *tp)
 {
 	struct ofi_strangers *s = &tp->strangers;
@@ -195,7 +198,7 @@ static void find_all(struct ofi_tp *tp)
 		if (s->who[i].here)
 			s->who[k++] = s->who[i];
 		else
-			s->dropped++;
+			s->dropped += inode(s->who[i].fd) != s->who[i].inode;
 	s->n = k;
 }
 
