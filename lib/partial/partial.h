@@ -39,6 +39,9 @@
  * on their way to it as are kept, the decider sends it none until they have come. Results that are
  * not kept by then are missing, as if its caller had been too far behind.
  *
+ * Ranks whose callers wait for a result, or drain, get it at once, the others half a millisecond
+ * later: they would only take time from those that wait, on a host or a link that they share.
+ *
  * A member acts on a death when its receive from the dead rank ends. Messages that came before are
  * taken first, so no RESULT of an earlier decider follows a member's STATE.
  *
@@ -113,6 +116,7 @@ struct tt_partial_peer {
 	bool draining, complete;
 	bool state_in;
 	uint64_t state_round, state_drains;
+	bool waits;    /* its caller, for a result that has not been sent to it */
 	int results;   /* on their way to it */
 	uint64_t told; /* the last round of them, or passed over */
 };
@@ -183,6 +187,7 @@ struct tutti_partial {
 	bool taking, deciding; /* collects STATEs; decides rounds */
 	int fetches_from;      /* -1: none */
 	uint64_t cutoff_at;    /* of the open round; TT_NEVER */
+	uint64_t pass_at;      /* ranks that do not wait get what they lack; TT_NEVER */
 };
 
 /*

@@ -15,6 +15,8 @@
 #include "lib/base/clock.h"
 #include "lib/partial/partial.h"
 
+#define PASS_NS (TT_MS / 2) /* from a result until ranks that do not wait get it */
+
 int tt_partial_quorum(const struct tutti_partial *p)
 {
 	int quorum = p->config.quorum;
@@ -26,8 +28,10 @@ static void caller(struct tt_partial_peer *peer, uint64_t round)
 {
 	struct tutti_partial *p = peer->p;
 
-	if (round)
+	if (round) {
 		peer->draining = peer->complete = false;
+		peer->waits = true;
+	}
 	if (round != p->round + 1)
 		return; /* it gets a result that is on its way */
 	peer->calls = true;
@@ -88,15 +92,30 @@ static bool too_far_ahead(const struct tutti_partial *p)
 	return false;
 }
 
-/* Sends all ranks the results that they lack; unless it is the end, not more than is_full. */
+/*
+ * Sends the ranks that wait the results that they lack, and the others at pass_at. Unless it is the
+ * end, not more than is_full.
+ */
 static void pass_on(struct tutti_partial *p, bool end)
 {
+	bool all = end || tt_passed(p->pass_at), lack = false;
 	int r;
 
-	for (r = 0; r < p->comm->size; r++)
-		if (r != p->comm->rank && !p->peer[r].gone && p->peer[r].told < p->round &&
-		    (end || !is_full(&p->peer[r])))
-			tt_partial_pass(p, r, p->peer[r].told);
+	for (r = 0; r < p->comm->size; r++) {
+		struct tt_partial_peer *peer = &p->peer[r];
+
+		if (r == p->comm->rank || peer->gone || peer->told >= p->round ||
+		    (!end && is_full(peer)))
+			continue;
+		if (all || peer->waits || peer->draining)
+			tt_partial_pass(p, r, peer->told);
+		else
+			lack = true;
+	}
+	if (!lack)
+		p->pass_at = TT_NEVER;
+	else if (p->pass_at == TT_NEVER)
+		p->pass_at = tt_now_ns() + PASS_NS;
 }
 
 static bool can_decide(const struct tutti_partial *p)

@@ -61,16 +61,19 @@ static bool thread_has_work(void *arg)
 {
 	const struct tutti_partial *p = arg;
 
-	return p->stop ||
-	       (!p->attended && !p->failed && (p->stirred || p->cutoff_at < p->wakes_at));
+	return p->stop || (!p->attended && !p->failed &&
+			   (p->stirred || p->cutoff_at < p->wakes_at || p->pass_at < p->wakes_at));
 }
 
 uint64_t tt_partial_next_look(const struct tutti_partial *p)
 {
+	uint64_t look;
+
 	if (p->failed)
 		return TT_NEVER;
-	return tt_passed(p->cutoff_at) ? tt_now_ns() + TT_MS /* nothing can be decided yet */
+	look = tt_passed(p->cutoff_at) ? tt_now_ns() + TT_MS /* nothing can be decided yet */
 				       : p->cutoff_at;
+	return look < p->pass_at ? look : p->pass_at;
 }
 
 static void *thread_main(void *arg)
@@ -184,7 +187,7 @@ static struct tutti_partial *make(struct tutti_comm *comm, const struct tutti_pa
 	p->head_max = sizeof(struct tt_partial_head) + n * sizeof(uint64_t) + p->bitmap_len;
 	p->living = comm->size;
 	p->decider = p->fetches_from = -1;
-	p->cutoff_at = p->wakes_at = TT_NEVER;
+	p->cutoff_at = p->pass_at = p->wakes_at = TT_NEVER;
 	p->stats.size = sizeof(p->stats);
 	tt_list_init(&p->spare);
 	tt_list_init(&p->sent);

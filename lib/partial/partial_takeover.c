@@ -58,6 +58,7 @@ void tt_partial_pass(struct tutti_partial *p, int rank, uint64_t round)
 			tt_partial_send(p, rank, slot->head, slot->vec);
 	}
 	p->peer[rank].told = p->round;
+	p->peer[rank].waits = false;
 }
 
 void tt_partial_fetched(struct tt_partial_peer *peer, const struct tt_partial_head *head)
