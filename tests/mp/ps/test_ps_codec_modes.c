@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pushes that travel encoded, in tables that also have ESSP, combined pushes, n-softsync or
- * staleness-aware rates: the bits of a serial oracle, and conservation.
+ * Pushes that travel encoded, in tables that also have ESSP, combined pushes, threads, n-softsync
+ * or staleness-aware rates: the bits of a serial oracle, and conservation.
  */
 #include "config.h"
 
@@ -66,10 +66,10 @@ static bool together(struct mp_job *job, int point, int workers)
 #define FLUSH 4
 
 static const struct way {
-	int essp, combine, flush;
+	int essp, combine, flush, threads;
 } ways[] = {{.essp = 1},
 	    {.combine = TUTTI_PS_COMBINE_SUM},
-	    {.combine = TUTTI_PS_COMBINE_MEAN},
+	    {.combine = TUTTI_PS_COMBINE_MEAN, .threads = 2},
 	    {.essp = 1, .combine = TUTTI_PS_COMBINE_MEAN},
 	    {.essp = 1, .flush = FLUSH},
 	    {.combine = TUTTI_PS_COMBINE_SUM, .flush = FLUSH}};
@@ -155,6 +155,7 @@ static int in_step_body(struct mp_job *job)
 			TT_EXPECT(!make(job, ps, codecs[k], name,
 					(struct tutti_ps_options){.essp = ways[n].essp,
 								  .combine = ways[n].combine,
+								  .threads = ways[n].threads,
 								  .flush = ways[n].flush},
 					&t));
 			err = job->rank < SERVERS ? 0 : in_step(job, ps, t, &ways[n], k);

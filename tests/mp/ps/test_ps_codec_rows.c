@@ -18,7 +18,7 @@
 
 #define SHM "TUTTI_TRANSPORT=shm "
 #define KEYS 600
-#define WIDTH 7
+#define WIDTH 11
 #define AT_ONCE 400 /* rows of a push */
 #define WORKERS 2
 
@@ -67,7 +67,8 @@ struct sums {
 
 struct conserve {
 	struct sums *sums;
-	int staleness, clocks, flush, n_push;
+	int staleness, clocks;
+	struct tutti_ps_options opt;
 	bool kills; /* a server, in the middle */
 };
 
@@ -160,8 +161,11 @@ static int settle(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table
 
 	for (k = 0; k < CODECS; k++) {
 		MP_OK(tutti_ps_held(t[k], &held));
-		TT_EXPECT(p->flush || !k || held.elements);
-		TT_EXPECT(held.sent_bytes && (p->flush || held.sent_bytes < held.plain_bytes));
+		/* with staleness_aware nothing was pulled, so all is significant */
+		TT_EXPECT(p->opt.flush || !k || held.elements ||
+			  (k == CODECS - 1 && p->opt.staleness_aware));
+		TT_EXPECT(held.sent_bytes &&
+			  (p->opt.flush || k == CODECS - 1 || held.sent_bytes < held.plain_bytes));
 		MP_OK(tutti_ps_flush(t[k]));
 		MP_OK(tutti_ps_held(t[k], &held));
 		TT_EXPECT(!held.elements && held.sum == 0 && held.most == 0);
@@ -200,9 +204,7 @@ static int conserve_body(struct mp_job *job)
 
 	MP_OK(tutti_ps_open(job->world, &config, &ps));
 	for (k = 0; k < CODECS; k++)
-		TT_EXPECT(!make(job, ps, codecs[k],
-				(struct tutti_ps_options){.flush = p->flush, .n_push = p->n_push},
-				&t[k]));
+		TT_EXPECT(!make(job, ps, codecs[k], p->opt, &t[k]));
 	mp_meet(job);
 	if (kills && !job->rank)
 		TT_EXPECT(!pthread_create(&thread, NULL, killer, job));
@@ -210,7 +212,8 @@ static int conserve_body(struct mp_job *job)
 		atomic_store(&job->shared->word[1], c);
 		TT_EXPECT(!push_some(job, t, p->sums, job->rank, c));
 		MP_OK(tutti_ps_clock(ps));
-		if (c % 5 == 4) /* the filter compares with these */
+		/* the filter compares with these, and the age of an update counts from them */
+		if (c % 5 == 4 && !p->opt.staleness_aware)
 			TT_EXPECT(!pull_all(job, t[CODECS - 1], v));
 	}
 	if (kills && !job->rank)
@@ -229,8 +232,11 @@ static void conserve(const char *env, int servers, struct conserve p, unsigned k
 	p.kills = killed != 0;
 	if (MP_RUN(.n = WORKERS + servers, .env = env, .fn = conserve_body, .arg = &p,
 		   .killed = killed, .timeout_ms = 120000)) {
-		fprintf(stderr, "%d servers, staleness %d, flush %d, n_push %d, %s\n", servers,
-			p.staleness, p.flush, p.n_push, env);
+		fprintf(stderr,
+			"%d servers, staleness %d, %s, flush %d, n_push %d, essp %d, combine %d, "
+			"softsync %d, aware %d, threads %d\n",
+			servers, p.staleness, env, p.opt.flush, p.opt.n_push, p.opt.essp,
+			p.opt.combine, p.opt.softsync, p.opt.staleness_aware, p.opt.threads);
 		TT_CHECK(false);
 	}
 	munmap(p.sums, sizeof(*p.sums));
@@ -240,9 +246,28 @@ static void conserve_shm(void)
 {
 	conserve(SHM, 2, (struct conserve){.clocks = mp_sanitized() ? 100 : 300}, 0);
 	conserve(SHM "TUTTI_PS_VERIFY=1", 1,
-		 (struct conserve){.staleness = 2, .clocks = 60, .flush = 7}, 0);
+		 (struct conserve){.staleness = 2, .clocks = 60, .opt = {.flush = 7}}, 0);
 	conserve(SHM, 3, (struct conserve){.staleness = TUTTI_PS_ASYNC, .clocks = 60}, 0);
-	conserve(SHM, 2, (struct conserve){.staleness = 1, .clocks = 60, .n_push = 3}, 0);
+	conserve(SHM, 2, (struct conserve){.staleness = 1, .clocks = 60, .opt = {.n_push = 3}}, 0);
+}
+
+/* Options under which the sums stay the same: groups have one update, no update is late. */
+static void conserve_modes(void)
+{
+	static const struct conserve mode[] = {
+		{.opt = {.essp = 1}},
+		{.opt = {.combine = TUTTI_PS_COMBINE_SUM, .flush = 7}},
+		{.staleness = TUTTI_PS_ASYNC, .opt = {.softsync = WORKERS}},
+		{.staleness = 1, .opt = {.staleness_aware = 1}},
+		{.staleness = 1, .opt = {.threads = 2, .essp = 1}}};
+	struct conserve p;
+	size_t i;
+
+	for (i = 0; i < sizeof(mode) / sizeof(mode[0]); i++) {
+		p = mode[i];
+		p.clocks = 20;
+		conserve(SHM, 1, p, 0);
+	}
 }
 
 static void conserve_ofi(void)
@@ -250,14 +275,15 @@ static void conserve_ofi(void)
 	if (mp_no_ofi())
 		TT_SKIP("%s", mp_no_ofi());
 	conserve("TUTTI_TRANSPORT=ofi TUTTI_IF=lo TUTTI_CHECKSUM=1", 2,
-		 (struct conserve){.staleness = 1, .clocks = 30, .flush = 10}, 0);
+		 (struct conserve){.staleness = 1, .clocks = 30, .opt = {.flush = 10}}, 0);
 }
 
 static void conserve_verbs(void)
 {
 	if (mp_no_verbs())
 		TT_SKIP("%s", mp_no_verbs());
-	conserve("TUTTI_TRANSPORT=verbs", 2, (struct conserve){.clocks = 30, .flush = 10}, 0);
+	conserve("TUTTI_TRANSPORT=verbs", 2, (struct conserve){.clocks = 30, .opt = {.flush = 10}},
+		 0);
 }
 
 static void conserve_fault(void)
@@ -272,7 +298,7 @@ static void killed(void)
 
 	for (s = TUTTI_PS_ASYNC; s <= 1; s++)
 		conserve(SHM "TUTTI_PS_VERIFY=1", 2,
-			 (struct conserve){.staleness = s, .clocks = 40, .flush = 11},
+			 (struct conserve){.staleness = s, .clocks = 40, .opt = {.flush = 11}},
 			 1u << WORKERS);
 }
 
@@ -395,7 +421,8 @@ static int go_on(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table 
 		TT_EXPECT(!push_some(job, t, s, job->rank, c));
 		for (i = 0; i < AT_ONCE; i++) {
 			key[i] = key_of(mix((uint32_t)c * 7 + i) % KEYS);
-			u[i][i % WIDTH] = (float)(mix(i + (uint32_t)(c + job->rank)) % 2001);
+			u[i][i % WIDTH] = u[i][i / WIDTH % WIDTH] =
+				(float)(mix(i + (uint32_t)(c + job->rank)) % 2001);
 		}
 		MP_OK(tutti_ps_push_rows(t[CODECS], key, AT_ONCE, u, TUTTI_FLOAT32));
 		MP_OK(tutti_ps_clock(ps));
@@ -550,6 +577,7 @@ static void refused(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {{"conserve_shm", conserve_shm},
+					       {"conserve_modes", conserve_modes},
 					       {"conserve_ofi", conserve_ofi},
 					       {"conserve_verbs", conserve_verbs},
 					       {"conserve_fault", conserve_fault},
