@@ -30,12 +30,9 @@ struct tt_edge_list {
 };
 void tt_edge_list_add(struct tt_edge_list *list, int from, int to, double weight);
 void tt_edge_list_both(struct tt_edge_list *list, int a, int b);
-/*
- * The edges of the list, which is sorted by this, with weights by that rule; call is for the text
- * of errors.
- */
-int tt_edges_new(const char *call, int n, struct tt_edge_list *list, enum tutti_weights weights,
-		 struct tt_edges **edges);
+/* The edges of the list, with weights by that rule; call is for the text of errors. */
+int tt_edges_new(const char *call, int n, const struct tt_edge_list *list,
+		 enum tutti_weights weights, struct tt_edges **edges);
 /* The same; frees the list. The graph has one step. */
 int tt_graph_of_list(const char *call, int n, struct tt_edge_list *list, enum tutti_weights weights,
 		     struct tutti_graph **graph);

@@ -30,15 +30,6 @@ void tt_edge_list_both(struct tt_edge_list *list, int a, int b)
 	tt_edge_list_add(list, b, a, 0);
 }
 
-static int by_receiver(const void *a, const void *b)
-{
-	const struct tutti_edge *x = a, *y = b;
-
-	if (x->to != y->to)
-		return x->to < y->to ? -1 : 1;
-	return (x->from > y->from) - (x->from < y->from);
-}
-
 static int check_edge(const char *call, int n, const struct tutti_edge *e,
 		      enum tutti_weights weights)
 {
@@ -51,28 +42,18 @@ static int check_edge(const char *call, int n, const struct tutti_edge *e,
 	return 0;
 }
 
-/* Sorts the list and refuses what no graph has. */
-static int check_list(const char *call, int n, struct tt_edge_list *list,
+/* Refuses what no graph has. */
+static int check_list(const char *call, int n, const struct tt_edge_list *list,
 		      enum tutti_weights weights)
 {
-	struct tutti_edge *e = list->edge;
 	size_t i;
-	int err;
+	int err = 0;
 
 	if (list->no_memory)
 		return tt_fail(-ENOMEM, "%s: no memory for the edges", call);
-	for (i = 0; i < list->n; i++) {
-		err = check_edge(call, n, &e[i], weights);
-		if (err)
-			return err;
-	}
-	if (list->n)
-		qsort(e, list->n, sizeof(*e), by_receiver);
-	for (i = 1; i < list->n; i++)
-		if (!by_receiver(&e[i - 1], &e[i]))
-			return tt_fail(-EINVAL, "%s: the edge from %d to %d is listed twice", call,
-				       e[i].from, e[i].to);
-	return 0;
+	for (i = 0; i < list->n && !err; i++)
+		err = check_edge(call, n, &list->edge[i], weights);
+	return err;
 }
 
 /* A part of the block, which begins at a multiple of 8. */
@@ -110,34 +91,107 @@ static struct tt_edges *alloc_edges(int nranks, size_t m)
 	return edges;
 }
 
-/* The list is sorted by receiver, so each sender's receivers come in order of rank, too. */
-static void fill(struct tt_edges *edges, const struct tt_edge_list *list)
+static int listed_twice(const char *call, int from, int to)
 {
-	size_t i, m = 0;
+	return tt_fail(-EINVAL, "%s: the edge from %d to %d is listed twice", call, from, to);
+}
+
+/* From the number of edges of rank r in at[r + 1] to their first place in at[r]. */
+static void add_up(size_t *at, int n)
+{
 	int r;
 
-	for (i = 0; i < list->n; i++) {
-		const struct tutti_edge *e = &list->edge[i];
+	for (r = 0; r < n; r++)
+		at[r + 1] += at[r];
+}
 
-		if (e->from == e->to) {
-			edges->own[e->to] = e->weight;
-			continue;
-		}
-		edges->in[m] = e->from;
-		edges->weight[m++] = e->weight;
-		edges->in_at[e->to + 1]++;
+/* From the end of the edges of rank r in at[r] to their first place. */
+static void to_begin(size_t *at, int n)
+{
+	memmove(at + 1, at, (size_t)n * sizeof(*at));
+	at[0] = 0;
+}
+
+/* The other end of an edge. */
+struct end {
+	int to;
+	double weight;
+};
+
+static void group_by_sender(struct tt_edges *edges, const struct tt_edge_list *list,
+			    struct end *end)
+{
+	const struct tutti_edge *e;
+	size_t i;
+
+	for (i = 0; i < list->n; i++) {
+		e = &list->edge[i];
 		edges->out_at[e->from + 1]++;
+		if (e->from != e->to)
+			edges->in_at[e->to + 1]++;
 	}
+	add_up(edges->out_at, edges->n);
+	add_up(edges->in_at, edges->n);
+	for (i = 0; i < list->n; i++) {
+		e = &list->edge[i];
+		end[edges->out_at[e->from]++] = (struct end){e->to, e->weight};
+	}
+}
+
+/* Takes the senders in order of rank, so each receiver's list of them is in order, too. */
+static int fill_in(const char *call, struct tt_edges *edges, const struct end *end)
+{
+	size_t k = 0, loops = 0, at, before;
+	int r;
+
 	for (r = 0; r < edges->n; r++) {
-		edges->in_at[r + 1] += edges->in_at[r];
-		edges->out_at[r + 1] += edges->out_at[r];
+		for (before = loops; k < edges->out_at[r]; k++) {
+			if (end[k].to == r) {
+				edges->own[r] = end[k].weight;
+				loops++;
+				continue;
+			}
+			at = edges->in_at[end[k].to]++;
+			edges->in[at] = r;
+			edges->weight[at] = end[k].weight;
+		}
+		if (loops - before > 1)
+			return listed_twice(call, r, r);
+		edges->out_at[r] -= loops;
 	}
+	to_begin(edges->in_at, edges->n);
+	to_begin(edges->out_at, edges->n);
+	return 0;
+}
+
+/* The same for the senders' lists. */
+static int fill_out(const char *call, struct tt_edges *edges)
+{
+	size_t i;
+	int r;
+
 	for (r = 0; r < edges->n; r++)
-		for (i = edges->in_at[r]; i < edges->in_at[r + 1]; i++)
+		for (i = edges->in_at[r]; i < edges->in_at[r + 1]; i++) {
+			if (i > edges->in_at[r] && edges->in[i] == edges->in[i - 1])
+				return listed_twice(call, edges->in[i], r);
 			edges->out[edges->out_at[edges->in[i]]++] = r;
-	for (r = edges->n; r > 0; r--)
-		edges->out_at[r] = edges->out_at[r - 1];
-	edges->out_at[0] = 0;
+		}
+	to_begin(edges->out_at, edges->n);
+	return 0;
+}
+
+/* Two distributions, by sender and by receiver, sort the edges in linear time. */
+static int fill(const char *call, struct tt_edges *edges, const struct tt_edge_list *list)
+{
+	struct end *end = malloc((list->n + 1) * sizeof(*end));
+	int err;
+
+	if (!end)
+		return tt_fail(-ENOMEM, "%s: no memory to sort %zu edges", call, list->n);
+	group_by_sender(edges, list, end);
+	err = fill_in(call, edges, end);
+	free(end);
+	return err ? err : fill_out(call, edges);
 }
 
 static double rule_weight(const struct tt_edges *edges, int to, int from,
@@ -212,8 +266,8 @@ static uint64_t hash_of(const struct tt_edges *edges)
 	return h;
 }
 
-int tt_edges_new(const char *call, int n, struct tt_edge_list *list, enum tutti_weights weights,
-		 struct tt_edges **out)
+int tt_edges_new(const char *call, int n, const struct tt_edge_list *list,
+		 enum tutti_weights weights, struct tt_edges **out)
 {
 	struct tt_edges *edges;
 	int err = check_list(call, n, list, weights);
@@ -223,8 +277,8 @@ int tt_edges_new(const char *call, int n, struct tt_edge_list *list, enum tutti_
 	edges = alloc_edges(n, list->n);
 	if (!edges)
 		return tt_fail(-ENOMEM, "%s: no memory for a graph of %d ranks", call, n);
-	fill(edges, list);
-	if (weights == TUTTI_WEIGHTS_METROPOLIS)
+	err = fill(call, edges, list);
+	if (!err && weights == TUTTI_WEIGHTS_METROPOLIS)
 		err = check_both(call, edges);
 	if (err) {
 		tt_edges_put(edges);

@@ -315,6 +315,38 @@ static void test_contraction(void)
 	}
 }
 
+/* In any order the edges make the same graph; each of them twice is refused. */
+static void test_order(void)
+{
+	struct tutti_graph *g = NULL, *ring = NULL, *odd = NULL;
+	struct tutti_edge e[MOST], swap;
+	uint64_t dice = 5;
+	int i, k, n = 0;
+
+	for (i = 0; i < 16; i++) {
+		e[n++] = (struct tutti_edge){i, (i + 1) % 16, 1 / 3.0};
+		e[n++] = (struct tutti_edge){i, (i + 15) % 16, 1 / 3.0};
+		e[n++] = (struct tutti_edge){i, i, 1 - 2 / 3.0};
+	}
+	for (i = n - 1; i > 0; i--) {
+		dice = dice * 6364136223846793005u + 1442695040888963407u;
+		k = (int)((dice >> 33) % (uint64_t)(i + 1));
+		swap = e[i];
+		e[i] = e[k];
+		e[k] = swap;
+	}
+	TT_REQUIRE(!tutti_graph_ring(16, &ring));
+	TT_REQUIRE(!tutti_graph_edges(16, e, (size_t)n, TUTTI_WEIGHTS_GIVEN, &g));
+	TT_CHECK(sound(g, 16, TUTTI_GRAPH_DOUBLY | TUTTI_GRAPH_SYMMETRIC) && same(g, ring));
+	for (i = 0; i < n; i++) {
+		e[n] = e[i];
+		TT_CHECK(tutti_graph_edges(16, e, (size_t)n + 1, TUTTI_WEIGHTS_GIVEN, &odd) ==
+			 -EINVAL);
+		TT_CHECK(said("is listed twice"));
+	}
+	TT_CHECK(!odd && !tutti_graph_free(g) && !tutti_graph_free(ring));
+}
+
 static void test_refused(void)
 {
 	const struct tutti_edge twice[] = {{0, 1, 1}, {1, 0, 1}, {0, 1, 1}};
@@ -360,6 +392,7 @@ static const struct tt_test tests[] = {{"ring", test_ring},
 				       {"one_peer", test_one_peer},
 				       {"regular", test_regular},
 				       {"given", test_given},
+				       {"order", test_order},
 				       {"contraction", test_contraction},
 				       {"refused", test_refused},
 				       {NULL, NULL}};
