@@ -5,10 +5,12 @@
  * watches the cutoff. A caller that waits advances it too.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/datatype.h"
 #include "lib/base/spawn.h"
 #include "lib/engine/vote.h"
 #include "lib/partial/partial.h"
@@ -97,12 +99,33 @@ static void *thread_main(void *arg)
 
 /* ---- making ---- */
 
-#define CONFIG_WORDS 7
+enum word { COUNT, DATATYPE, OP, QUORUM, CUTOFF, LATE, DIVIDE, CONFIG_WORDS };
+
+/* As the caller wrote it. */
+static const char *word_text(enum word word, uint64_t value, char *buf, size_t size)
+{
+	if (word == DATATYPE)
+		tt_datatype_text((enum tutti_datatype)value, buf, size);
+	else if (word == OP)
+		snprintf(buf, size, "%s", tt_op_name((enum tutti_op)value));
+	else if (word == QUORUM && (int)value == TUTTI_PARTIAL_MAJORITY)
+		snprintf(buf, size, "TUTTI_PARTIAL_MAJORITY");
+	else if (word == LATE)
+		snprintf(buf, size, "TUTTI_PARTIAL_%s",
+			 value == TUTTI_PARTIAL_CARRY ? "CARRY" : "DROP");
+	else if (word == DIVIDE)
+		snprintf(buf, size, "TUTTI_PARTIAL_%s",
+			 value == TUTTI_PARTIAL_BY_SIZE ? "BY_SIZE" : "BY_TAKING_PART");
+	else
+		snprintf(buf, size, "%lld", (long long)value);
+	return buf;
+}
 
 static int differs(const struct tutti_comm *comm, const uint64_t *all)
 {
-	static const char *const name[CONFIG_WORDS] = {"count",	 "datatype", "op",    "quorum",
-						       "cutoff", "late",     "divide"};
+	static const char *const name[CONFIG_WORDS] = {"count",	    "datatype", "op",	 "quorum",
+						       "cutoff_us", "late",	"divide"};
+	char a[40], b[40];
 	int r, i;
 
 	for (r = 1; r < comm->size; r++)
@@ -110,10 +133,12 @@ static int differs(const struct tutti_comm *comm, const uint64_t *all)
 			if (all[r * CONFIG_WORDS + i] != all[i])
 				return tt_comm_blame_rank(
 					comm, -TUTTI_EMISMATCH, r,
-					"tutti_partial_create: %s is %lld on rank %d, %lld on rank "
-					"%d",
-					name[i], (long long)all[i], comm->world[0],
-					(long long)all[r * CONFIG_WORDS + i], comm->world[r]);
+					"tutti_partial_create: %s is %s on rank %d, %s on rank %d",
+					name[i], word_text((enum word)i, all[i], a, sizeof(a)),
+					comm->world[0],
+					word_text((enum word)i, all[r * CONFIG_WORDS + i], b,
+						  sizeof(b)),
+					comm->world[r]);
 	return 0;
 }
 

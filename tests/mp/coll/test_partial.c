@@ -538,6 +538,18 @@ static int differ_body(struct mp_job *job)
 				    &p),
 	       -TUTTI_EMISMATCH);
 	MP_SAID("count is 1 on rank 0, 2 on rank 1");
+	MP_ERR(tutti_partial_create(job->world, 1, job->rank == 1 ? TUTTI_FLOAT32 : TUTTI_INT32,
+				    TUTTI_SUM, NULL, &p),
+	       -TUTTI_EMISMATCH);
+	MP_SAID("datatype is int32 on rank 0, float32 on rank 1");
+	MP_ERR(tutti_partial_create(job->world, 1, TUTTI_INT32,
+				    job->rank == 1 ? TUTTI_AVG : TUTTI_SUM, NULL, &p),
+	       -TUTTI_EMISMATCH);
+	MP_SAID("op is sum on rank 0, avg on rank 1");
+	config = config_of(1, 0, job->rank ? TUTTI_PARTIAL_DROP : TUTTI_PARTIAL_CARRY);
+	MP_ERR(tutti_partial_create(job->world, 1, TUTTI_INT32, TUTTI_SUM, &config, &p),
+	       -TUTTI_EMISMATCH);
+	MP_SAID("late is TUTTI_PARTIAL_CARRY on rank 0, TUTTI_PARTIAL_DROP on rank 1");
 	/* one rank's arguments are wrong: all fail */
 	MP_ERR(tutti_partial_create(job->world, 1, TUTTI_INT32, TUTTI_SUM, NULL,
 				    job->rank == 1 ? NULL : &p),
