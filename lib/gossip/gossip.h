@@ -129,6 +129,8 @@ int tt_pair_give(struct tutti_pair *pair, int rank);
 /* The same for the caller, until its thread calls tt_pair_release. */
 int tt_pair_hold(struct tutti_pair *pair, int rank);
 int tt_pair_release(struct tutti_pair *pair);
+/* The error of a call that needs rank; names the call if rank has died. */
+int tt_pair_error(const struct tutti_pair *pair, int rank, const char *call, int err);
 /* Whether this thread has a lock. */
 bool tt_pair_holds(struct tutti_pair *pair);
 /* The rank whose lock any thread of this rank has; -1: none. */

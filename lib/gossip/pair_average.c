@@ -139,7 +139,7 @@ static int average(struct tutti_pair *pair, int rank)
 
 	err = tt_pair_take(pair, low, call);
 	if (err)
-		return err;
+		return tt_pair_error(pair, rank, call, err);
 	err = tt_pair_take(pair, high, call);
 	if (!err) {
 		err = exchange(pair, rank);
@@ -147,7 +147,7 @@ static int average(struct tutti_pair *pair, int rank)
 		err = err ? err : end;
 	}
 	end = tt_pair_give(pair, low);
-	return err ? err : end;
+	return tt_pair_error(pair, rank, call, err ? err : end);
 }
 
 int tt_pair_average(struct tutti_pair *pair, int rank, int *partner)

@@ -161,6 +161,18 @@ int tt_pair_give(struct tutti_pair *pair, int rank)
 	}
 }
 
+int tt_pair_error(const struct tutti_pair *pair, int rank, const char *call, int err)
+{
+	struct tutti_comm *comm = pair->base.comm;
+
+	if (err != -TUTTI_EPEER || !tt_gossip_dead(&pair->base, rank))
+		return err;
+	tt_wire_lock(comm->ctx->wire);
+	err = tt_comm_needs_dead(comm, rank, call);
+	tt_wire_unlock(comm->ctx->wire);
+	return err;
+}
+
 bool tt_pair_holds(struct tutti_pair *pair)
 {
 	bool holds;
@@ -183,11 +195,12 @@ int tt_pair_held(struct tutti_pair *pair)
 
 int tt_pair_hold(struct tutti_pair *pair, int rank)
 {
-	int err = tt_pair_take(pair, rank, "tutti_pair_lock");
+	static const char call[] = "tutti_pair_lock";
+	int err = tt_pair_take(pair, rank, call);
 	bool other;
 
 	if (err)
-		return err;
+		return tt_pair_error(pair, rank, call, err);
 	pthread_mutex_lock(&pair->hold);
 	other = pair->held >= 0;
 	if (!other) {
@@ -198,9 +211,9 @@ int tt_pair_hold(struct tutti_pair *pair, int rank)
 	if (!other)
 		return 0;
 	err = tt_pair_give(pair, rank);
-	return err ? err
-		   : tt_fail(-EBUSY, "tutti_pair_lock: another thread of this rank has a lock; "
-				     "unlock it first");
+	return err ? tt_pair_error(pair, rank, call, err)
+		   : tt_fail(-EBUSY, "%s: another thread of this rank has a lock; unlock it first",
+			     call);
 }
 
 int tt_pair_release(struct tutti_pair *pair)
@@ -211,5 +224,5 @@ int tt_pair_release(struct tutti_pair *pair)
 	rank = pair->held;
 	pair->held = -1;
 	pthread_mutex_unlock(&pair->hold);
-	return tt_pair_give(pair, rank);
+	return tt_pair_error(pair, rank, "tutti_pair_unlock", tt_pair_give(pair, rank));
 }

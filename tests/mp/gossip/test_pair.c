@@ -378,6 +378,14 @@ static int meet_live(struct mp_job *job, int word)
 	return 0;
 }
 
+static bool said_needs(const char *call, int rank)
+{
+	char text[64];
+
+	snprintf(text, sizeof(text), "%s needs rank %d on host", call, rank);
+	return mp_said(text);
+}
+
 /* A dead rank is an error in itself, and from then on every rank knows of the death. */
 static int learn(struct mp_job *job, struct tutti_pair *pair)
 {
@@ -387,7 +395,14 @@ static int learn(struct mp_job *job, struct tutti_pair *pair)
 		for (err = 0; victim(r) && !err;) {
 			err = tutti_pair_average(pair, r, NULL);
 			TT_EXPECT(!err || err == -TUTTI_EPEER);
+			TT_EXPECT(!err || said_needs("tutti_pair_average", r));
 		}
+	for (r = 0; r < job->n; r++) {
+		if (!victim(r))
+			continue;
+		MP_ERR(tutti_pair_lock(pair, r), -TUTTI_EPEER);
+		TT_EXPECT(said_needs("tutti_pair_lock", r));
+	}
 	return 0;
 }
 
