@@ -498,7 +498,7 @@ int tutti_comm_agree(struct tutti_comm *comm, enum tutti_op op, uint64_t *value)
 	if (!value || (op != TUTTI_BAND && op != TUTTI_BOR))
 		return tt_fail(-EINVAL, "tutti_comm_agree: %s",
 			       value ? "op must be TUTTI_BAND or TUTTI_BOR" : "value is NULL");
-	return tt_comm_agree(comm, op, value);
+	return tt_comm_agree(comm, "tutti_comm_agree", op, value);
 }
 
 int tutti_comm_shrink(struct tutti_comm *comm, struct tutti_comm **newcomm)

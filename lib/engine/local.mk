@@ -5,7 +5,7 @@ libtt_la_SOURCES += \
 	lib/engine/combine.c \
 	lib/engine/crowding.c lib/engine/doing.c lib/engine/feedback.c \
 	lib/engine/engine.h lib/engine/fuse.c lib/engine/kin.c lib/engine/launch.c \
-	lib/engine/launch.h \
+	lib/engine/launch.h lib/engine/live_vote.c \
 	lib/engine/node/node_comm.c lib/engine/node/node_ops.c lib/engine/node/node_ops.h \
 	lib/engine/node/node_probe.c lib/engine/node/persistent_area.c \
 	lib/engine/node/ring_reduce.c lib/engine/node/short_path.c \

@@ -33,7 +33,7 @@ struct tt_gossip_kind {
 int tt_gossip_base_new(struct tutti_comm *comm, const struct tt_gossip_kind *kind, int err,
 		       size_t size, struct tt_gossip_base *base);
 /* Collective over the live ranks, which all have ended their operations on the window. */
-int tt_gossip_base_free(struct tt_gossip_base *base);
+int tt_gossip_base_free(struct tt_gossip_base *base, const char *call);
 bool tt_gossip_dead(const struct tt_gossip_base *base, int rank);
 /* Count and datatype must be the same on all ranks. */
 int tt_gossip_agree(struct tutti_comm *comm, const char *call, size_t count, int datatype);

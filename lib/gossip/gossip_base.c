@@ -79,14 +79,17 @@ int tt_gossip_base_new(struct tutti_comm *comm, const struct tt_gossip_kind *kin
  * The live ranks agree when all of them have come: then no operation is under way, also if some of
  * them know of a death that others have yet to learn of.
  */
-int tt_gossip_base_free(struct tt_gossip_base *base)
+int tt_gossip_base_free(struct tt_gossip_base *base, const char *call)
 {
+	struct tutti_error_info why = {.size = sizeof(why)};
 	uint64_t all = 1;
-	int err = tutti_comm_agree(base->comm, TUTTI_BAND, &all), end;
+	int err = tt_comm_agree(base->comm, call, TUTTI_BAND, &all), end;
 
+	if (err)
+		tutti_last_error(&why);
 	end = tutti_win_free(base->win);
 	if (end == -TUTTI_EPEER)
 		end = 0;
 	tutti_comm_free(base->comm);
-	return err ? err : end;
+	return err ? tt_fail_info(&why) : end;
 }

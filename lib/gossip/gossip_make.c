@@ -167,7 +167,7 @@ static int settle(struct tutti_gossip *g)
 
 int tt_gossip_free(struct tutti_gossip *g)
 {
-	int err = settle(g), end = tt_gossip_base_free(&g->base);
+	int err = settle(g), end = tt_gossip_base_free(&g->base, "tutti_gossip_free");
 
 	release(g);
 	return err ? err : end;

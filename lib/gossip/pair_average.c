@@ -75,7 +75,7 @@ int tt_pair_new(struct tutti_comm *comm, size_t count, enum tutti_datatype datat
 
 int tt_pair_free(struct tutti_pair *pair)
 {
-	int err = tt_gossip_base_free(&pair->base);
+	int err = tt_gossip_base_free(&pair->base, "tutti_pair_free");
 
 	release(pair);
 	return err;

@@ -5,7 +5,7 @@
 
 #include <tutti/tutti.h>
 
-#include "lib/engine/engine.h"
+#include "lib/engine/vote.h"
 #include "lib/plan/tune.h"
 
 /* Values that must be equal on all ranks, taken from rank 0. */
@@ -78,15 +78,6 @@ struct tt_start {
 int tt_init(const struct tutti_config *user, const struct tt_start *start,
 	    struct tutti_context **out);
 
-/*
- * survive.c: agreement among the live ranks of comm, until TUTTI_TIMEOUT; left_out: bits by rank,
- * or NULL
- */
-int tt_vote(struct tutti_comm *comm, const char *call, struct tt_ballot *ballot,
-	    unsigned char *left_out);
-/* This rank was cut off, or the job aborted: no rank will answer. */
-bool tt_out_of_it(const struct tutti_comm *comm);
-int tt_why_out(const struct tutti_comm *comm); /* the error in that case */
 /* grow.c: the handler of TT_CTL_GROW, and of a failed rank */
 void tt_grow_msg(void *ctx, int from, const void *data, size_t len);
 void tt_grow_again(struct tutti_context *ctx);
@@ -113,7 +104,6 @@ int tt_comm_failed(struct tutti_comm *comm, struct tutti_failed *list, int max);
 int tt_comm_ack_failed(struct tutti_comm *comm, const struct tutti_failed *list, int n);
 void tt_comm_state(struct tutti_comm *comm, struct tutti_comm_state *state);
 void tt_comm_revoke(struct tutti_comm *comm);
-int tt_comm_agree(struct tutti_comm *comm, enum tutti_op op, uint64_t *value);
 int tt_comm_shrink(struct tutti_comm *comm, struct tutti_comm **newcomm);
 /* grow.c: timeout_ms 0: TUTTI_INIT_TIMEOUT */
 int tt_comm_grow(struct tutti_comm *comm, int nranks, int timeout_ms,

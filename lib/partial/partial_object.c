@@ -290,6 +290,8 @@ int tt_partial_new(struct tutti_comm *comm, const struct tutti_partial *like, in
 
 /* ---- freeing ---- */
 
+static const char freeing_call[] = "tutti_partial_free";
+
 static void stop(struct tutti_partial *p)
 {
 	struct tt_wire *wire = p->comm->ctx->wire;
@@ -377,7 +379,7 @@ static int vote(struct tutti_partial *p)
 	bytes = p->carried;
 	tt_wire_unlock(p->comm->ctx->wire);
 	empty = !bytes;
-	err = tutti_comm_agree(p->comm, TUTTI_BAND, &empty);
+	err = tt_comm_agree(p->comm, freeing_call, TUTTI_BAND, &empty);
 	if (err || empty)
 		return err;
 	return bytes ? tt_fail(-EBUSY,
@@ -403,7 +405,8 @@ int tt_partial_free(struct tutti_partial *p)
 		if (err && !atomic_load(&p->comm->failed))
 			return err;
 		tt_engine_wait(ctx, all_sent, p, tt_deadline_ms(ctx->env.timeout.number));
-		(void)tutti_comm_agree(p->comm, TUTTI_BAND, &all); /* no rank sends any more */
+		(void)tt_comm_agree(p->comm, freeing_call, TUTTI_BAND,
+				    &all); /* no rank sends any more */
 	}
 	dispose(p);
 	return 0;

@@ -9,7 +9,7 @@
  *	open	 ranks open the new parameter server, with the same tables, empty
  *	move	 values move to the new tables: lib/ps/resize/resize.c
  *	start	 the new servers' threads start
- *	vote	 tutti_comm_agree: all live ranks accept the new parameter server, or none does
+ *	vote	 tt_comm_agree: all live ranks accept the new parameter server, or none does
  *
  * Until the vote the old parameter server keeps all its values. If the vote fails, its servers'
  * threads start again, and the new one is dropped. A rank that dies after the vote is an ordinary
@@ -21,6 +21,7 @@
 
 #include "lib/ps/resize/resize_run.h"
 #include "lib/base/clock.h"
+#include "lib/engine/vote.h"
 #include "lib/ps/worker/accumulate.h"
 
 /* A table's description for new ranks, without its functions. */
@@ -320,7 +321,7 @@ static void go_on(struct tt_ps_resize *r)
 /* A vote that does not end is dropped: the next agreement of comm belongs to its user. */
 static int all_agree(struct tutti_comm *comm, uint64_t *fine)
 {
-	int err = tutti_comm_agree(comm, TUTTI_BAND, fine);
+	int err = tt_comm_agree(comm, TT_PS_RESIZE, TUTTI_BAND, fine);
 
 	if (err == -ETIMEDOUT) {
 		tt_wire_lock(comm->ctx->wire);

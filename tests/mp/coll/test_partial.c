@@ -398,6 +398,7 @@ static int freed_body(struct mp_job *job)
 	MP_OK(tutti_partial_create(job->world, 1, TUTTI_INT32, TUTTI_SUM, NULL, &p));
 	if (!job->rank) {
 		MP_ERR(tutti_partial_free(p), -ETIMEDOUT);
+		MP_SAID("tutti_partial_free did not finish within 1500 ms");
 		MP_ERR(tutti_partial_allreduce(p, TUTTI_IN_PLACE, &v, NULL, NULL, NULL), -EBUSY);
 		MP_SAID("tutti_partial_free has timed out here");
 		MP_ERR(tutti_partial_drain(p, &v, NULL, NULL, NULL), -EBUSY);

@@ -280,6 +280,32 @@ static int kept_body(struct mp_job *job)
 	return 0;
 }
 
+/* Rank 1 does not come: the other one learns which of its calls has waited. */
+static int no_free_body(struct mp_job *job)
+{
+	struct tutti_gossip_config config = {
+		.size = sizeof(config), .count = 1, .datatype = TUTTI_FLOAT32};
+	struct tutti_gossip *gossip;
+	struct tutti_pair *pair;
+	int64_t *x;
+
+	MP_OK(tutti_pair_create(job->world, 1, TUTTI_INT64, (void **)&x, &pair));
+	MP_OK(tutti_gossip_create(job->world, &config, &gossip));
+	if (job->rank == 0) {
+		MP_ERR(tutti_pair_free(pair), -ETIMEDOUT);
+		MP_SAID("tutti_pair_free did not finish within 500 ms");
+		MP_ERR(tutti_gossip_free(gossip), -ETIMEDOUT);
+		MP_SAID("tutti_gossip_free did not finish within 500 ms");
+	}
+	mp_meet(job);
+	if (job->rank) {
+		TT_EXPECT(tutti_pair_free(pair));
+		TT_EXPECT(tutti_gossip_free(gossip));
+	}
+	mp_meet(job);
+	return mp_leave_failed(job);
+}
+
 static void *lock_one(void *arg)
 {
 	struct tutti_pair *pair = arg;
@@ -598,6 +624,7 @@ static void verbs(void)
 static void kept(void)
 {
 	TT_CHECK(!MP_RUN(.n = 3, .env = SHM " TUTTI_TIMEOUT=1500ms", .fn = kept_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM " TUTTI_TIMEOUT=500ms", .fn = no_free_body));
 }
 
 static void threads(void)
