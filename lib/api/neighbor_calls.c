@@ -7,6 +7,7 @@
 
 /* A call as its caller made it. */
 struct neighbor_call {
+	const char *name;
 	enum tt_coll coll;
 	const void *sendbuf;
 	void *recvbuf;
@@ -25,7 +26,7 @@ static int check_vectors(const struct neighbor_call *n, const struct tt_plan_arg
 {
 	uintptr_t send = (uintptr_t)n->sendbuf, recv = (uintptr_t)n->recvbuf;
 	size_t sent = tt_send_bytes(a), got = tt_recv_bytes(a);
-	const char *name = tt_coll_name(n->coll);
+	const char *name = n->name;
 
 	if (a->in_place)
 		sent = 0;
@@ -46,7 +47,7 @@ static int check_vectors(const struct neighbor_call *n, const struct tt_plan_arg
 
 static int check_type(const struct neighbor_call *n)
 {
-	const char *name = tt_coll_name(n->coll);
+	const char *name = n->name;
 	size_t size = tutti_datatype_size(n->datatype);
 
 	if (!size)
@@ -65,7 +66,7 @@ static int check_type(const struct neighbor_call *n)
 
 static int check_size(const struct neighbor_call *n, struct tutti_comm *comm)
 {
-	const char *name = tt_coll_name(n->coll);
+	const char *name = n->name;
 	int err;
 
 	if (n->coll != TT_COLL_NEIGHBOR_HIER_ALLREDUCE)
@@ -86,7 +87,7 @@ static int check_size(const struct neighbor_call *n, struct tutti_comm *comm)
 
 static int check(const struct neighbor_call *n, struct tutti_comm *comm, struct tt_call *call)
 {
-	const char *name = tt_coll_name(n->coll);
+	const char *name = n->name;
 	struct tt_plan_args a;
 	int err = tt_check_comm(comm);
 
@@ -130,14 +131,14 @@ static int start(struct tutti_comm *comm, struct neighbor_call n, bool persisten
 	int err = check(&n, comm, &call);
 
 	if (!err && !request)
-		err = tt_fail(-EINVAL, "%s: request is NULL", tt_coll_name(n.coll));
+		err = tt_fail(-EINVAL, "%s: request is NULL", n.name);
 	return err ? err : tt_call_checked(comm, &call, persistent, request);
 }
 
 #define CALL(coll)                                                                                 \
 	(struct neighbor_call)                                                                     \
 	{                                                                                          \
-		TT_COLL_NEIGHBOR_##coll, sendbuf, recvbuf, count, datatype, graph, step            \
+		__func__, TT_COLL_NEIGHBOR_##coll, sendbuf, recvbuf, count, datatype, graph, step            \
 	}
 
 int tutti_neighbor_allreduce(const void *sendbuf, void *recvbuf, size_t count,

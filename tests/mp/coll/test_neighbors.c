@@ -423,11 +423,15 @@ static int refused_body(struct mp_job *job)
 	MP_ERR(tutti_neighbor_allgather(TUTTI_IN_PLACE, y, 1, TUTTI_FLOAT64, g, 0, job->world),
 	       -EINVAL);
 	MP_ERR(tutti_neighbor_alltoall(x, x, 1, TUTTI_FLOAT64, g, 0, job->world), -EINVAL);
+	MP_SAID("tutti_neighbor_alltoall: sendbuf and recvbuf overlap");
 	MP_ERR(tutti_ineighbor_allreduce(x, y, 4, TUTTI_FLOAT64, g, 0, job->world, NULL), -EINVAL);
+	MP_SAID("tutti_ineighbor_allreduce: request is NULL");
 	MP_ERR(tutti_ineighbor_alltoall(x, y, 4, TUTTI_FLOAT64, small, 0, job->world, &req),
 	       -EINVAL);
+	MP_SAID("tutti_ineighbor_alltoall: the graph has");
 	MP_ERR(tutti_neighbor_allgather_init(x, NULL, 4, TUTTI_FLOAT64, g, 0, job->world, &req),
 	       -EINVAL);
+	MP_SAID("tutti_neighbor_allgather_init: recvbuf is NULL");
 	TT_EXPECT(!req && y[0] == 5 && y[3] == 5);
 	MP_OK(tutti_neighbor_allreduce(x, y, 4, TUTTI_FLOAT64, g, 0, job->world));
 	TT_EXPECT(y[0] == 0);
