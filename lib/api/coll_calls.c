@@ -29,8 +29,6 @@ static int launch_checked(struct tutti_comm *comm, const struct tt_call *call, b
 	struct tutti_request *req = NULL;
 	int err;
 
-	if (!out)
-		return tt_fail(-EINVAL, "%s: request is NULL", tt_coll_name(call->coll));
 	tt_wire_lock(comm->ctx->wire);
 	err = tt_comm_check_call(
 		comm, tt_coll_outlives(call->coll) ? TT_ACTIVE_NEIGHBORS : TT_ACTIVE_COLL,
@@ -40,6 +38,14 @@ static int launch_checked(struct tutti_comm *comm, const struct tt_call *call, b
 	if (!err && options)
 		tt_request_set_options(req, options);
 	return tt_launch_new(comm->ctx, err, !persistent, req, out);
+}
+
+/* Other ranks learn why this one does not take part. */
+static void note_refused(struct tutti_comm *comm, const struct tt_call *call, bool persistent,
+			 int err)
+{
+	if (!tt_check_comm(comm) && !call->inner)
+		tt_comm_refused(comm, call->coll, persistent, err);
 }
 
 static int launch(struct tutti_comm *comm, struct tt_call *call, bool persistent,
@@ -53,7 +59,11 @@ static int launch(struct tutti_comm *comm, struct tt_call *call, bool persistent
 		if (!err)
 			err = tt_check_call(comm, call);
 	}
-	if (!err)
+	if (!err && !out)
+		err = tt_fail(-EINVAL, "%s: request is NULL", tt_coll_name(call->coll));
+	if (err)
+		note_refused(comm, call, persistent, err);
+	else
 		err = launch_checked(comm, call, persistent, options, out);
 	free(displs);
 	return err;
@@ -80,8 +90,10 @@ static int run_or_start(struct tutti_comm *comm, struct tt_call *call, struct tu
 	struct tutti_request *req = NULL;
 	int err = tt_check_call(comm, call);
 
-	if (err && err != TT_NEGATIVE)
+	if (err && err != TT_NEGATIVE) {
+		note_refused(comm, call, false, err);
 		return err;
+	}
 	call->blocking = !tt_group_is_open();
 	if (err == TT_NEGATIVE)
 		err = launch(comm, call, false, NULL, &req);

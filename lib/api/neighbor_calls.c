@@ -85,17 +85,13 @@ static int check_size(const struct neighbor_call *n, struct tutti_comm *comm)
 		       name, n->graph->n, comm->all_hosts->hosts);
 }
 
-static int check(const struct neighbor_call *n, struct tutti_comm *comm, struct tt_call *call)
+static int check_args(const struct neighbor_call *n, struct tutti_comm *comm, struct tt_call *call)
 {
-	const char *name = n->name;
 	struct tt_plan_args a;
-	int err = tt_check_comm(comm);
+	int err = tt_check_graph(n->name, n->graph);
 
 	if (!err)
-		err = tt_check_graph(name, n->graph);
-	if (err)
-		return err;
-	err = check_size(n, comm);
+		err = check_size(n, comm);
 	if (!err)
 		err = check_type(n);
 	if (err)
@@ -116,10 +112,26 @@ static int check(const struct neighbor_call *n, struct tutti_comm *comm, struct 
 	return err;
 }
 
+/* persistent: an _init call, whose request may not be NULL; nor may that of an i call. */
+static int check(const struct neighbor_call *n, struct tutti_comm *comm, struct tt_call *call,
+		 bool persistent, bool has_request)
+{
+	int err = tt_check_comm(comm);
+
+	if (err)
+		return err;
+	err = check_args(n, comm, call);
+	if (!err && !has_request)
+		err = tt_fail(-EINVAL, "%s: request is NULL", n->name);
+	if (err)
+		tt_comm_refused(comm, n->coll, persistent, err);
+	return err;
+}
+
 static int run(struct tutti_comm *comm, struct neighbor_call n)
 {
 	struct tt_call call;
-	int err = check(&n, comm, &call);
+	int err = check(&n, comm, &call, false, true);
 
 	return err ? err : tt_call_checked(comm, &call, false, NULL);
 }
@@ -128,17 +140,15 @@ static int start(struct tutti_comm *comm, struct neighbor_call n, bool persisten
 		 struct tutti_request **request)
 {
 	struct tt_call call;
-	int err = check(&n, comm, &call);
+	int err = check(&n, comm, &call, persistent, request != NULL);
 
-	if (!err && !request)
-		err = tt_fail(-EINVAL, "%s: request is NULL", n.name);
 	return err ? err : tt_call_checked(comm, &call, persistent, request);
 }
 
 #define CALL(coll)                                                                                 \
 	(struct neighbor_call)                                                                     \
 	{                                                                                          \
-		__func__, TT_COLL_NEIGHBOR_##coll, sendbuf, recvbuf, count, datatype, graph, step            \
+		__func__, TT_COLL_NEIGHBOR_##coll, sendbuf, recvbuf, count, datatype, graph, step  \
 	}
 
 int tutti_neighbor_allreduce(const void *sendbuf, void *recvbuf, size_t count,

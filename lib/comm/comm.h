@@ -55,6 +55,12 @@ struct tt_fields {
 	uint64_t codec;	   /* hash of its name, codec_names.c; 0: none */
 };
 
+/* A call that the library refused, so that its rank did not take part. */
+struct tt_refusal {
+	uint32_t coll;
+	int32_t code; /* 0: none */
+};
+
 /* The arrays of a v form, copied; shared by its plan and the history. Guarded by the wire lock. */
 struct tt_counts {
 	int refs;
@@ -206,6 +212,17 @@ struct tutti_comm {
 	uint64_t late_warned; /* how long the wait had lasted at the last warning, in ns */
 	uint64_t late_next;   /* persistent collectives: time of the next report at the earliest */
 	int late[TT_LATE_MAX], nlate;
+	struct tt_late {
+		struct tt_refusal refused;   /* of the call that it is late for */
+		struct tt_fields other_form; /* of it that the rank waits in, if other_seq */
+		uint64_t other_seq;
+	} late_why[TT_LATE_MAX];
+	struct tt_refusal refused; /* this rank's last refused call, which had this number: */
+	uint32_t refused_init;
+	uint64_t refused_seq;
+	struct tt_fields stuck; /* this rank's last call without progress, and when it said so */
+	uint64_t stuck_seq, stuck_at;
+	bool forms_told; /* tt_stuck_forms_differ has asked for a verdict */
 	struct tt_flight_comm
 		*flight; /* the recorder's entry, valid while its uid matches; or NULL */
 
@@ -552,13 +569,25 @@ void tt_vote_again(struct tutti_context *ctx);
 void tt_vote_timers(struct tutti_context *ctx);
 void tt_vote_free_all(struct tutti_context *ctx);
 
-/* late_warning.c: rank, of the world, is late for comm's call comm->late_seq */
-void tt_late_warn(struct tutti_comm *comm, const struct tt_fields *fields, int rank);
+/* late_warning.c: rank comm->late[i], of the world, is late for comm's call comm->late_seq */
+void tt_late_warn(struct tutti_comm *comm, const struct tt_fields *fields, int i);
 /* The call is still under way: warns again if the wait has become twice as long. */
 void tt_late_remind(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields);
 
 /* stuck.c: the late and mismatch protocol */
 
+/*
+ * The text of a deadline says why a rank is late, and so does a mismatch: this rank's next call of
+ * that collective has been refused with code. persistent: its _init call.
+ */
+void tt_comm_refused(struct tutti_comm *comm, uint32_t coll, bool persistent, int code);
+/* " (its allreduce failed: Invalid argument)", or why else the rank is late; or "". */
+const char *tt_late_why_text(const struct tt_late *why, char *buf, size_t size);
+/*
+ * Near the deadline of a call: whether all ranks that are late for it wait in the same call of
+ * another form, persistent or not. True: a verdict follows.
+ */
+bool tt_stuck_forms_differ(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields);
 /* comm's call seq has made no progress for a while: asks the other ranks. */
 void tt_stuck_report(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields);
 /* The same if another rank is known to have made another call: a verdict follows. */

@@ -32,26 +32,27 @@ static uint64_t waited_ns(const struct tutti_comm *comm, uint64_t seq)
 	return 0;
 }
 
-static void warn_of(struct tutti_comm *comm, const struct tt_fields *fields, int rank, uint64_t ns,
+static void warn_of(struct tutti_comm *comm, const struct tt_fields *fields, int i, uint64_t ns,
 		    const char *known)
 {
-	char call[160], name[TT_COMM_NAME], lasted[48] = "";
+	char call[160], name[TT_COMM_NAME], lasted[48] = "", why[224];
+	int rank = comm->late[i];
 
 	if (ns)
 		snprintf(lasted, sizeof(lasted), "; the wait has lasted %.1f s",
 			 (double)ns / TT_SEC);
-	tt_warn("%s of %s waits for rank %d on host %s, which %s%s",
+	tt_warn("%s of %s waits for rank %d on host %s%s, which %s%s",
 		tt_fields_text(fields, comm->late_seq, call, sizeof(call)),
 		tt_comm_name(comm, name, sizeof(name)), rank, tt_boot_host(comm->ctx->boot, rank),
-		known, lasted);
+		tt_late_why_text(&comm->late_why[i], why, sizeof(why)), known, lasted);
 }
 
-void tt_late_warn(struct tutti_comm *comm, const struct tt_fields *fields, int rank)
+void tt_late_warn(struct tutti_comm *comm, const struct tt_fields *fields, int i)
 {
 	uint64_t ns = waited_ns(comm, tt_flight_start(comm->late_init, comm->late_seq));
 
 	comm->late_warned = ns;
-	warn_of(comm, fields, rank, ns, "has not called it yet");
+	warn_of(comm, fields, i, ns, "has not called it yet");
 }
 
 void tt_late_remind(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields)
@@ -66,5 +67,5 @@ void tt_late_remind(struct tutti_comm *comm, uint64_t seq, const struct tt_field
 		return;
 	comm->late_warned = ns;
 	for (i = 0; i < comm->nlate; i++)
-		warn_of(comm, fields, comm->late[i], ns, "had not called it when it was asked");
+		warn_of(comm, fields, i, ns, "had not called it when it was asked");
 }

@@ -15,8 +15,14 @@
  * may be complete. Rank 0 then asks all members at once. A member that has not made the call, or
  * the communicator, answers when it has (polled.c). One that has freed the communicator answers
  * from its history. No rank leaves the job before the verdict (tt_stuck_undecided).
+ *
+ * Persistent calls have numbers of their own, so a rank that starts one is late for the blocking
+ * call that others wait in, and the reverse. Such a rank says in LATE that it is stuck in the same
+ * call of the other form. It may still make both, so that is a mismatch only at the deadline. A
+ * rank that refused a call for its arguments says so in LATE and STUCK.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +36,7 @@
 #define KINDS 8		      /* distinct calls counted */
 #define POLL_NS (500 * TT_MS) /* longest wait for all members to answer */
 #define EACH (-1)	      /* QUERY, as rank: all members answer */
+#define STUCK_NS (3 * TT_SEC) /* a call without progress is reported more often than this */
 #define DIFFERS 1	      /* STUCK, as collective of the other rank: it is another one */
 #define FORGOTTEN UINT32_MAX  /* as collective: too many calls ago to know */
 
@@ -41,20 +48,24 @@ static bool collects(struct tutti_context *ctx)
 
 /*
  * Layout of all four messages. rank, fields: the call of this rank. other, ...: the differing
- * rank; in STUCK: minus the size of the communicator, and DIFFERS or 0. The names of codecs are
- * known to the ranks that pass them, and from STUCK on to rank 0.
+ * rank; in STUCK: minus the size of the communicator, and DIFFERS or 0; in LATE: the same call of
+ * the other form, if other_seq is not 0. The names of codecs are known to the ranks that pass them,
+ * and from STUCK on to rank 0.
  */
 struct stuck_msg {
 	uint64_t uid, seq;
 	int32_t rank, other;
 	struct tt_fields fields, other_fields;
 	char codec[TT_CODEC_NAME], other_codec[TT_CODEC_NAME];
+	uint64_t other_seq; /* 0: as seq */
+	struct tt_refusal refused, other_refused;
 };
-_Static_assert(sizeof(struct stuck_msg) == 248, "doc/WIRE.md");
+_Static_assert(sizeof(struct stuck_msg) == 272, "doc/WIRE.md");
 
 /* A call that some ranks made, with the lowest of them. */
 struct kind {
 	struct tt_fields fields;
+	struct tt_refusal refused;
 	int rank, votes;
 };
 
@@ -68,8 +79,9 @@ struct tt_stuck_entry {
 	int forgetful;		    /* the lowest rank that has forgotten the call; -1: none */
 	int nlate;
 	int late[TT_LATE_MAX];
-	bool differs; /* some rank knows that calls differ */
-	bool told;    /* the mismatch is announced */
+	uint64_t late_seq[TT_LATE_MAX]; /* of the other form, as it was passed on */
+	bool differs;			/* some rank knows that calls differ */
+	bool told;			/* the mismatch is announced */
 };
 
 struct tt_stuck_table {
@@ -176,6 +188,46 @@ const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, s
 	return buf;
 }
 
+/* ---- refused calls ---- */
+
+void tt_comm_refused(struct tutti_comm *comm, uint32_t coll, bool persistent, int code)
+{
+	tt_wire_lock(comm->ctx->wire);
+	comm->refused = (struct tt_refusal){.coll = coll, .code = code};
+	comm->refused_init = persistent ? comm->inits + 1 : 0;
+	comm->refused_seq = persistent ? 1 : comm->seq + 1;
+	tt_wire_unlock(comm->ctx->wire);
+}
+
+static struct tt_refusal refusal_of(const struct tutti_comm *comm, uint32_t init, uint64_t seq)
+{
+	return comm->refused.code && comm->refused_init == init && comm->refused_seq == seq
+		       ? comm->refused
+		       : (struct tt_refusal){0};
+}
+
+static const char *refusal_text(const struct tt_refusal *refused, char *buf, size_t size)
+{
+	buf[0] = 0;
+	if (refused->code)
+		snprintf(buf, size, " (its %s failed: %s)",
+			 tt_coll_name((enum tt_coll)refused->coll), tutti_strerror(refused->code));
+	return buf;
+}
+
+const char *tt_late_why_text(const struct tt_late *why, char *buf, size_t size)
+{
+	char call[160];
+
+	refusal_text(&why->refused, buf, size);
+	if (why->other_seq)
+		snprintf(buf + strlen(buf), size - strlen(buf), " (it waits in %s)",
+			 tt_fields_text(&why->other_form, why->other_seq, call, sizeof(call)));
+	return buf;
+}
+
+/* ---- reports ---- */
+
 static void say(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields,
 		uint32_t differs)
 {
@@ -184,7 +236,8 @@ static void say(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *f
 				.rank = comm->ctx->boot_params.rank,
 				.other = -comm->size,
 				.fields = *fields,
-				.other_fields.coll = differs};
+				.other_fields.coll = differs,
+				.refused = refusal_of(comm, fields->init, seq)};
 
 	tt_codec_name_text(fields->codec, msg.codec);
 	tt_ctl_send(comm->ctx->boot, tt_boot_lowest(comm->ctx->boot), TT_CTL_STUCK, &msg,
@@ -193,6 +246,9 @@ static void say(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *f
 
 void tt_stuck_report(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields)
 {
+	comm->stuck = *fields;
+	comm->stuck_seq = seq;
+	comm->stuck_at = tt_now_ns();
 	say(comm, seq, fields, 0);
 }
 
@@ -248,9 +304,10 @@ static void announce(struct tutti_context *ctx, struct tt_stuck_entry *e,
 	tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_MISMATCH, msg, sizeof(*msg));
 }
 
-static void count(struct tutti_context *ctx, struct tt_stuck_entry *e, int rank,
-		  const struct tt_fields *fields)
+static void count(struct tutti_context *ctx, struct tt_stuck_entry *e, const struct stuck_msg *msg)
 {
+	const struct tt_fields *fields = &msg->fields;
+	int rank = msg->rank;
 	unsigned char bit = (unsigned char)(1 << rank % 8);
 	int i;
 
@@ -270,9 +327,12 @@ static void count(struct tutti_context *ctx, struct tt_stuck_entry *e, int rank,
 	if (i == KINDS)
 		return;
 	if (i == e->nkinds)
-		e->kind[e->nkinds++] = (struct kind){.fields = *fields, .rank = rank};
+		e->kind[e->nkinds++] = (struct kind){.fields = *fields, .rank = INT_MAX};
 	e->kind[i].votes++;
-	e->kind[i].rank = rank < e->kind[i].rank ? rank : e->kind[i].rank;
+	if (rank < e->kind[i].rank) {
+		e->kind[i].rank = rank;
+		e->kind[i].refused = msg->refused;
+	}
 }
 
 /* Whether a is more likely the right call: more ranks, or as many and a lower rank. */
@@ -294,11 +354,14 @@ static void decide(struct tutti_context *ctx, struct tt_stuck_entry *e)
 	}
 	msg.rank = most->rank;
 	msg.fields = most->fields;
+	msg.refused = most->refused;
 	msg.other = least->rank;
 	msg.other_fields = least->fields;
+	msg.other_refused = least->refused;
 	if (e->nkinds < 2) {
 		msg.other = e->forgetful;
 		msg.other_fields = (struct tt_fields){.coll = FORGOTTEN};
+		msg.other_refused.code = 0;
 	}
 	tt_codec_name_text(msg.fields.codec, msg.codec);
 	tt_codec_name_text(msg.other_fields.codec, msg.other_codec);
@@ -354,7 +417,7 @@ void tt_stuck_msg(void *arg, int from, const void *data, size_t len)
 	if (e) {
 		e->size = msg.other < 0 ? -msg.other : e->size;
 		e->differs |= msg.other_fields.coll == DIFFERS;
-		count(ctx, e, msg.rank, &msg.fields);
+		count(ctx, e, &msg);
 		compare(ctx, e);
 	}
 	if (e && e->nkinds < 2 && !e->differs && tt_now_ns() - e->asked_at > 200 * TT_MS) {
@@ -364,8 +427,18 @@ void tt_stuck_msg(void *arg, int from, const void *data, size_t len)
 	tt_ctx_unlock(ctx);
 }
 
+static bool is_stuck(const struct tutti_comm *comm)
+{
+	return comm->stuck_seq && tt_now_ns() - comm->stuck_at < STUCK_NS;
+}
+
+static bool other_form(const struct tt_fields *a, const struct tt_fields *b)
+{
+	return !a->init != !b->init && !tt_fields_differ(a, b);
+}
+
 /* This rank has not made the call that it is asked for. */
-static void not_called(struct tutti_comm *comm, int from, const struct stuck_msg *msg)
+static void not_called(struct tutti_comm *comm, int from, struct stuck_msg *msg)
 {
 	uint32_t init = msg->fields.init;
 	struct tt_fields own;
@@ -380,6 +453,11 @@ static void not_called(struct tutti_comm *comm, int from, const struct stuck_msg
 		tt_comm_poll(comm->ctx, msg->uid, init, msg->seq);
 		tt_comm_expect_poll(comm, init);
 		return;
+	}
+	msg->other_refused = refusal_of(comm, init, msg->seq);
+	if (is_stuck(comm) && other_form(&msg->fields, &comm->stuck)) {
+		msg->other_fields = comm->stuck;
+		msg->other_seq = comm->stuck_seq;
 	}
 	tt_ctl_send(comm->ctx->boot, from, TT_CTL_LATE, msg, sizeof(*msg));
 }
@@ -419,21 +497,37 @@ void tt_query_msg(void *arg, int from, const void *data, size_t len)
 	tt_ctx_unlock(ctx);
 }
 
+/*
+ * This rank knows who is late for the call that it is stuck in: no news of an earlier call, in
+ * which other ranks are, takes its place.
+ */
+static bool keeps_late(const struct tutti_comm *comm, uint32_t init, uint64_t seq)
+{
+	return comm->nlate && is_stuck(comm) && comm->late_seq == comm->stuck_seq &&
+	       comm->late_init == comm->stuck.init &&
+	       (seq != comm->stuck_seq || init != comm->stuck.init);
+}
+
 static void note_late(struct tutti_context *ctx, const struct stuck_msg *msg)
 {
 	struct tutti_comm *comm = tt_comm_find(ctx, msg->uid);
 	int i;
 
-	if (!comm || tt_comm_calls(comm, msg->fields.init) < msg->seq)
+	if (!comm || tt_comm_calls(comm, msg->fields.init) < msg->seq ||
+	    keeps_late(comm, msg->fields.init, msg->seq))
 		return;
 	if (comm->late_seq != msg->seq || comm->late_init != msg->fields.init)
 		comm->nlate = 0;
 	comm->late_seq = msg->seq;
 	comm->late_init = msg->fields.init;
-	for (i = 0; i < comm->nlate; i++)
-		if (comm->late[i] == msg->other)
-			return;
-	if (comm->nlate == TT_LATE_MAX)
+	for (i = 0; i < comm->nlate && comm->late[i] != msg->other; i++)
+		;
+	if (i == TT_LATE_MAX)
+		return;
+	comm->late_why[i] = (struct tt_late){.refused = msg->other_refused,
+					     .other_form = msg->other_fields,
+					     .other_seq = msg->other_seq};
+	if (i < comm->nlate)
 		return;
 	comm->late[comm->nlate++] = msg->other;
 	if (comm->flight && comm->flight->uid == comm->uid) {
@@ -441,7 +535,22 @@ static void note_late(struct tutti_context *ctx, const struct stuck_msg *msg)
 		memcpy(comm->flight->late, comm->late, sizeof(comm->late));
 		comm->flight->nlate = (uint32_t)comm->nlate;
 	}
-	tt_late_warn(comm, &msg->fields, msg->other);
+	tt_late_warn(comm, &msg->fields, i);
+}
+
+/* Whether all ranks have to hear of it: the rank is late, or waits in another call than before. */
+static bool is_news(struct tt_stuck_entry *e, const struct stuck_msg *msg)
+{
+	int i;
+
+	for (i = 0; i < e->nlate && e->late[i] != msg->other; i++)
+		;
+	if (i == TT_LATE_MAX || (i < e->nlate && e->late_seq[i] == msg->other_seq))
+		return false;
+	if (i == e->nlate)
+		e->late[e->nlate++] = msg->other;
+	e->late_seq[i] = msg->other_seq;
+	return true;
 }
 
 /*
@@ -453,20 +562,14 @@ void tt_late_msg(void *arg, int from, const void *data, size_t len)
 	struct tutti_context *ctx = arg;
 	struct tt_stuck_entry *e;
 	struct stuck_msg msg;
-	int i;
 
 	if (!read_msg(data, len, &msg) || msg.other < 0 || msg.other >= ctx->boot_params.nranks)
 		return;
 	tt_ctx_lock(ctx);
 	if (collects(ctx)) {
 		e = entry_of(ctx, &msg);
-		for (i = 0; e && i < e->nlate; i++)
-			if (e->late[i] == msg.other)
-				break;
-		if (e && i == e->nlate && i < TT_LATE_MAX) {
-			e->late[e->nlate++] = msg.other;
+		if (e && is_news(e, &msg))
 			tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_LATE, &msg, sizeof(msg));
-		}
 	}
 	if (ctx->boot)
 		note_late(ctx, &msg);
@@ -489,6 +592,39 @@ void tt_pair_differ(struct tutti_comm *comm, const struct tt_past *past,
 	msg.other_fields.datatype = receiver->datatype;
 	tt_ctl_send(comm->ctx->boot, tt_boot_lowest(comm->ctx->boot), TT_CTL_MISMATCH, &msg,
 		    sizeof(msg));
+}
+
+/* A verdict names a rank of the minority, so far as it is known, as the other one. */
+bool tt_stuck_forms_differ(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields)
+{
+	struct stuck_msg msg = {.uid = comm->uid, .seq = seq, .fields = *fields};
+	const struct tt_late *why = &comm->late_why[0];
+	int i;
+
+	if (comm->forms_told || !comm->nlate || comm->late_seq != seq ||
+	    comm->late_init != fields->init)
+		return false;
+	for (i = 0; i < comm->nlate; i++)
+		if (!comm->late_why[i].other_seq)
+			return false;
+	comm->forms_told = true;
+	msg.rank = comm->world[comm->rank];
+	msg.other = comm->late[0];
+	msg.other_fields = why->other_form;
+	msg.other_seq = why->other_seq;
+	if (2 * comm->nlate > comm->size) {
+		msg.rank = comm->late[0];
+		msg.seq = why->other_seq;
+		msg.fields = why->other_form;
+		msg.other = comm->world[comm->rank];
+		msg.other_fields = *fields;
+		msg.other_seq = seq;
+	}
+	tt_codec_name_text(fields->codec, msg.codec);
+	memcpy(msg.other_codec, msg.codec, sizeof(msg.codec));
+	tt_ctl_send(comm->ctx->boot, tt_boot_lowest(comm->ctx->boot), TT_CTL_MISMATCH, &msg,
+		    sizeof(msg));
+	return true;
 }
 
 /* "10 elements", or of alltoallw "10 float64". */
@@ -531,8 +667,10 @@ static void note_mismatch(struct tutti_context *ctx, const struct stuck_msg *msg
 	const char *field = tt_fields_differ(&msg->fields, &msg->other_fields);
 	const char *call = tt_fields_call(&msg->fields), *in = "a communicator";
 	struct tutti_comm *comm = tt_comm_find_any(ctx, msg->uid);
-	char a[224], b[224], name[TT_COMM_NAME], text[640];
+	char a[224], b[224], c[120], d[120], name[TT_COMM_NAME], text[640];
 
+	if (!field && other_form(&msg->fields, &msg->other_fields))
+		field = "form";
 	if (!field)
 		return;
 	if (comm)
@@ -542,9 +680,12 @@ static void note_mismatch(struct tutti_context *ctx, const struct stuck_msg *msg
 		describe_pair(msg, field, in, text, sizeof(text));
 	} else {
 		snprintf(text, sizeof(text),
-			 "ranks disagree on %s in %s: rank %d called %s, rank %d called %s", field,
-			 in, msg->rank, tt_fields_text(&msg->fields, msg->seq, a, sizeof(a)),
-			 msg->other, tt_fields_text(&msg->other_fields, msg->seq, b, sizeof(b)));
+			 "ranks disagree on %s in %s: rank %d%s called %s, rank %d%s called %s",
+			 field, in, msg->rank, refusal_text(&msg->refused, c, sizeof(c)),
+			 tt_fields_text(&msg->fields, msg->seq, a, sizeof(a)), msg->other,
+			 refusal_text(&msg->other_refused, d, sizeof(d)),
+			 tt_fields_text(&msg->other_fields,
+					msg->other_seq ? msg->other_seq : msg->seq, b, sizeof(b)));
 	}
 	if (comm)
 		tt_comm_fail(comm, -TUTTI_EMISMATCH, msg->other, call, msg->seq, field, "%s", text);

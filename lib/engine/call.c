@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/clock.h"
 #include "lib/base/hash.h"
 #include "lib/engine/node/node_ops.h"
 
@@ -145,8 +146,12 @@ static void plan_free(struct tutti_request *r)
 	tt_plans_put(req);
 }
 
+#define VERDICT_NS (3 * TT_SEC / 2) /* before the deadline; plan_late comes every second */
+
 static void plan_late(struct tutti_request *r)
 {
+	if (r->deadline - tt_now_ns() < VERDICT_NS)
+		(void)tt_stuck_forms_differ(r->comm, r->seq, &plan_req(r)->fields);
 	tt_stuck_report(r->comm, r->seq, &plan_req(r)->fields);
 	tt_late_remind(r->comm, r->seq, &plan_req(r)->fields);
 	tt_run_ask(plan_req(r));
@@ -166,14 +171,16 @@ int tt_late_text(const struct tutti_request *r, uint32_t init, char *buf, size_t
 {
 	const struct tutti_comm *comm = r->comm;
 	int i, rank = -1;
+	char why[224];
 
 	for (i = 0; i < comm->nlate; i++) {
 		if (comm->late_seq != r->seq || comm->late_init != init)
 			break;
 		rank = rank < 0 ? comm->late[i] : rank;
-		snprintf(buf + strlen(buf), size - strlen(buf), "%s rank %d on host %s",
+		snprintf(buf + strlen(buf), size - strlen(buf), "%s rank %d on host %s%s",
 			 i ? "," : "; it waits for", comm->late[i],
-			 tt_boot_host(comm->ctx->boot, comm->late[i]));
+			 tt_boot_host(comm->ctx->boot, comm->late[i]),
+			 tt_late_why_text(&comm->late_why[i], why, sizeof(why)));
 	}
 	return rank;
 }
@@ -181,6 +188,14 @@ int tt_late_text(const struct tutti_request *r, uint32_t init, char *buf, size_t
 static int plan_waits(const struct tutti_request *r, char *buf, size_t size)
 {
 	return tt_late_text(r, plan_req(r)->fields.init, buf, size);
+}
+
+static bool plan_expire(struct tutti_request *r)
+{
+	if (!tt_stuck_forms_differ(r->comm, r->seq, &plan_req(r)->fields))
+		return false;
+	tt_request_due(r, tt_now_ns() + TT_SEC); /* the verdict comes from another rank */
+	return true;
 }
 
 static uint64_t plan_where(struct tutti_request *r, char *phase, size_t size)
@@ -193,7 +208,7 @@ static uint64_t plan_where(struct tutti_request *r, char *phase, size_t size)
 		__VA_ARGS__.list = active, .plan = true, .call = plan_call, .start = plan_start,   \
 		.cancel = plan_cancel, .fence = plan_fence, .abandon = plan_abandon,               \
 		.ended = plan_ended, .free = plan_free, .late = plan_late, .text = plan_text,      \
-		.waits = plan_waits, .where = plan_where                                           \
+		.waits = plan_waits, .expire = plan_expire, .where = plan_where                    \
 	}
 static const struct tt_request_ops plan_ops = PLAN_OPS(TT_ACTIVE_COLL, );
 static const struct tt_request_ops persistent_ops = PLAN_OPS(TT_ACTIVE_PERSISTENT, );

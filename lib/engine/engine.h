@@ -83,9 +83,9 @@ struct tt_request_ops {
 		       enum tutti_datatype *type);
 	/*
 	 * The deadline has passed, of a receive: that of a wait for it. True: nothing was under
-	 * way, so the request has ended and its communicator is intact. NULL or false: the
-	 * communicator fails; or, of a receive whose buffer its caller has not claimed back, the
-	 * wait does.
+	 * way, so the request has ended and its communicator is intact; or, of a collective, a
+	 * verdict about its communicator follows. NULL or false: the communicator fails; or, of a
+	 * receive whose buffer its caller has not claimed back, the wait does.
 	 */
 	bool (*expire)(struct tutti_request *req);
 	/*

@@ -191,7 +191,7 @@ int tt_engine_progress(struct tutti_context *ctx)
 void tt_request_time_out(struct tutti_request *req)
 {
 	struct tutti_comm *comm = req->comm;
-	char text[128], waits[192] = "", name[TT_COMM_NAME], limit[64];
+	char text[128], waits[400] = "", name[TT_COMM_NAME], limit[64];
 	int rank;
 
 	if (req->ops->expire && req->ops->expire(req))

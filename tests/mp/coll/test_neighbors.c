@@ -471,6 +471,58 @@ static int differ_body(struct mp_job *job)
 	return 0;
 }
 
+/* Rank 1 starts a persistent operation, the others make the blocking call. */
+static int forms_body(struct mp_job *job)
+{
+	struct tutti_request *req = NULL;
+	double x = 1, y = 0;
+	struct tutti_graph *g;
+	int err;
+
+	MP_OK(tutti_graph_complete(job->n, &g));
+	if (job->rank == 1) {
+		MP_OK(tutti_neighbor_allreduce_init(&x, &y, 1, TUTTI_FLOAT64, g, 0, job->world,
+						    &req));
+		err = tutti_start(req);
+		err = err ? err : tutti_wait(&req);
+	} else {
+		err = tutti_neighbor_allreduce(&x, &y, 1, TUTTI_FLOAT64, g, 0, job->world);
+	}
+	MP_ERR(err, -TUTTI_EMISMATCH);
+	MP_SAID("disagree on form");
+	MP_SAID("rank 1 called neighbor_allreduce init #1, start #1");
+	if (req)
+		MP_OK(tutti_request_free(req));
+	MP_OK(tutti_graph_free(g));
+	return mp_leave_failed(job);
+}
+
+/* The call of rank 1 is refused. arg: its next call is a barrier, else none. */
+static int not_made_body(struct mp_job *job)
+{
+	bool next = *(bool *)job->arg;
+	double x = 1, y = 0;
+	struct tutti_graph *g;
+	int err = 0;
+
+	MP_OK(tutti_graph_complete(job->n, &g));
+	if (job->rank == 1) {
+		MP_ERR(tutti_neighbor_allreduce(NULL, &y, 1, TUTTI_FLOAT64, g, 0, job->world),
+		       -EINVAL);
+		err = next ? tutti_barrier(job->world) : 0;
+	} else {
+		err = tutti_neighbor_allreduce(&x, &y, 1, TUTTI_FLOAT64, g, 0, job->world);
+	}
+	if (next || job->rank != 1) {
+		MP_ERR(err, next ? -TUTTI_EMISMATCH : -ETIMEDOUT);
+		MP_SAID("(its neighbor_allreduce failed: Invalid argument)");
+		MP_SAID("rank 1");
+	}
+	mp_meet(job);
+	MP_OK(tutti_graph_free(g));
+	return mp_leave_failed(job);
+}
+
 /* ---- deaths ---- */
 
 #define BEFORE 20
@@ -659,10 +711,15 @@ static void refused(void)
 
 static void differ(void)
 {
+	bool next = true;
 	int how;
 
 	for (how = 0; how < 3; how++)
 		TT_CHECK(!MP_RUN(.n = 4, .env = SHM, .fn = differ_body, .arg = &how));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_TIMEOUT=3s", .fn = forms_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = not_made_body, .arg = &next));
+	next = false;
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_TIMEOUT=1s", .fn = not_made_body, .arg = &next));
 }
 
 static void deaths_shm(void)

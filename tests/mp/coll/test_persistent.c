@@ -263,6 +263,27 @@ static int differ_freed(struct mp_job *job)
 	return 0;
 }
 
+/* The last rank starts a persistent operation, the others make the blocking call. */
+static int forms(struct mp_job *job)
+{
+	struct tutti_request *req = NULL;
+	int x = 1, y = 0, err;
+
+	if (job->rank == job->n - 1) {
+		MP_OK(tutti_allreduce_init(&x, &y, 1, TUTTI_INT32, TUTTI_SUM, job->world, &req));
+		err = tutti_start(req);
+		err = err ? err : tutti_wait(&req);
+	} else {
+		err = tutti_allreduce(&x, &y, 1, TUTTI_INT32, TUTTI_SUM, job->world);
+	}
+	MP_ERR(err, -TUTTI_EMISMATCH);
+	MP_SAID("disagree on form");
+	MP_SAID("rank 2 called allreduce init #1, start #1");
+	if (req)
+		MP_OK(tutti_request_free(req));
+	return 0;
+}
+
 static void mismatches(const char *env)
 {
 	int how;
@@ -369,6 +390,7 @@ static void node(void)
 	mismatches("TUTTI_LATE_AFTER=200ms");
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_LATE_AFTER=50ms", .fn = one_failed));
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_LATE_AFTER=1s TUTTI_TIMEOUT=60s", .fn = late));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TIMEOUT=3s", .fn = forms));
 }
 
 static void shm(void)
