@@ -221,7 +221,7 @@ static double local_work(const struct tt_model *model, const struct tt_plan *pla
 	case TT_OP_REDUCE:
 		return model->gamma;
 	case TT_OP_WEIGH:
-		return model->gamma * tt_edges_in(plan->args.edges, plan->args.rank);
+		return model->gamma * op->peer;
 	case TT_OP_ENCODE:
 		return tt_cost_encode(model, &plan->args);
 	default:

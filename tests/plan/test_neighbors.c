@@ -415,6 +415,34 @@ static void test_simulated(void)
 	tutti_graph_free(ring);
 }
 
+/* In two levels by messages that cost nothing: a rank adds up its quarter of 4 vectors. */
+static void test_hier_simulated(void)
+{
+	struct tutti_graph *g = graph_of(0, 2);
+	struct tt_sim_result result = {0};
+	struct tt_hosts *hosts = NULL;
+	struct tt_plan_args a;
+	struct tt_model m;
+	double bytes = 1 << 20;
+
+	TT_REQUIRE(g && !tt_hosts_blocks(8, 4, &hosts));
+	tt_model_default(&m);
+	m.link[TT_LEVEL_HOST] = m.link[TT_LEVEL_LEAF] = (struct tt_hop){0, 0};
+	m.ranks_per_host = 4;
+	m.copy = m.overhead = m.host_overhead = 0;
+	m.gamma = 1;
+	m.cores = 0;
+	a = args_of(TT_COLL_NEIGHBOR_HIER_ALLREDUCE, g->step[0], 1 << 18);
+	a.nranks = 8;
+	a.hosts = hosts;
+	a.lanes = 1;
+	TT_REQUIRE(!tt_sim(tt_alg_neighbors(a.coll), &a, &m, &result));
+	/* the 3 other ranks of the host, then the other host */
+	TT_CHECK(result.first > 0.999 * bytes && result.last < 1.001 * bytes);
+	free(hosts);
+	tutti_graph_free(g);
+}
+
 static const struct tt_test tests[] = {{"proved", test_proved},
 				       {"counted", test_counted},
 				       {"scratch", test_scratch},
@@ -424,6 +452,7 @@ static const struct tt_test tests[] = {{"proved", test_proved},
 				       {"hier_counted", test_hier_counted},
 				       {"hier_waits", test_hier_waits},
 				       {"simulated", test_simulated},
+				       {"hier_simulated", test_hier_simulated},
 				       {NULL, NULL}};
 
 int main(int argc, char **argv)
