@@ -5,6 +5,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "tools/graphs.h"
+
 #define VALUES 1024
 
 double averages_given(int rank, size_t i)
@@ -116,7 +118,7 @@ int averages_begin(struct averages *r, int graph, const struct perf_column *colu
 		   size_t ncolumns)
 {
 	struct perf *perf = r->perf;
-	int err = graph == AVERAGES_NO_GRAPH ? 0 : perf_graph_make(graph, perf->nranks, &r->graph);
+	int err = graph == AVERAGES_NO_GRAPH ? 0 : cli_graph_make(graph, perf->nranks, &r->graph);
 
 	if (err)
 		return averages_failed(r, "making the graph", err);

@@ -11,38 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RING, TORUS, STAR, COMPLETE, EXPONENTIAL, ONE_PEER };
-const char *const perf_graph_names[] = {"ring",	       "torus",	   "star", "complete",
-					"exponential", "one_peer", NULL};
-
-/* As square as n ranks allow. */
-static int make_torus(int n, struct tutti_graph **graph)
-{
-	int rows = 1, i;
-
-	for (i = 2; i <= n / i; i++)
-		if (n % i == 0)
-			rows = i;
-	return tutti_graph_torus(rows, n / rows, graph);
-}
-
-int perf_graph_make(int kind, int n, struct tutti_graph **graph)
-{
-	switch (kind) {
-	case RING:
-		return tutti_graph_ring(n, graph);
-	case TORUS:
-		return make_torus(n, graph);
-	case STAR:
-		return tutti_graph_star(n, graph);
-	case COMPLETE:
-		return tutti_graph_complete(n, graph);
-	case EXPONENTIAL:
-		return tutti_graph_exponential(n, graph);
-	default:
-		return tutti_graph_one_peer(n, graph);
-	}
-}
+#include "tools/graphs.h"
 
 static int find(struct perf_coll_job *job, int rank)
 {
@@ -64,7 +33,7 @@ int perf_neighbors_begin(struct perf_coll_job *job)
 	struct perf *perf = job->perf;
 	int rank, err;
 
-	err = perf_graph_make(perf->opt.graph, perf->nranks, &job->graph);
+	err = cli_graph_make(perf->opt.graph, perf->nranks, &job->graph);
 	if (err)
 		return perf_call_failed(perf, "making the graph", err);
 	job->in = calloc(2 * (size_t)perf->nranks, sizeof(*job->in));

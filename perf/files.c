@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The results as files: CSV with one heading line, JSON as one object with an array of rows. */
 #include "perf/perf.h"
+#include "tools/graphs.h"
 #include "tools/plot.h"
 
 #include <errno.h>
@@ -154,7 +155,7 @@ static int write_json(const struct perf *perf, FILE *f)
 	if (!root)
 		return -ENOMEM;
 	if (opt->cmd->uses & PERF_USE_GRAPH)
-		json_object_set_new(root, "graph", json_string(perf_graph_names[opt->graph]));
+		json_object_set_new(root, "graph", json_string(cli_graph_names[opt->graph]));
 	if (opt->cmd->uses & PERF_USE_PARTIAL)
 		json_partial(perf, root);
 	err = json_dumpf(root, f, JSON_INDENT(2)) ? -EIO : 0;

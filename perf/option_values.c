@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "perf/options.h"
+#include "tools/graphs.h"
 #include "tools/plot.h"
 
 /* A side of a matrix, or a number of products: small enough for sizes in bytes to be exact. */
@@ -246,7 +247,7 @@ int perf_option_take(struct perf_options *opt, int option)
 	case OPT_ROTATE:
 		return take_range("--rotate", optarg, 1, PERF_ROTATE, &opt->rotate);
 	case OPT_GRAPH:
-		return take_name("graph", optarg, perf_graph_names, &opt->graph);
+		return take_name("graph", optarg, cli_graph_names, &opt->graph);
 	case OPT_PARTNER:
 		return take_name("partner", optarg, perf_partner_names, &opt->partner);
 	case OPT_QUORUM:

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/graphs.h"
+
 static const char short_options[] = ":b:e:i:f:n:w:c:d:o:r:a:A:q:S:T:hV";
 static const struct option long_options[] = {
 	{"minbytes", required_argument, NULL, 'b'},
@@ -229,7 +231,7 @@ static int check_gossip(const struct perf_options *opt)
 	    (gossip || (type != TUTTI_INT32 && type != TUTTI_INT64)))
 		return perf_bad("%s is for %sfloat and double, not for %s", opt->cmd->name,
 				gossip ? "" : "int32, int64, ", perf_type_name(type));
-	if (gossip && !strcmp(perf_graph_names[opt->graph], "one_peer"))
+	if (gossip && !strcmp(cli_graph_names[opt->graph], "one_peer"))
 		return perf_bad("gossip needs a graph that stays the same, and one_peer changes in "
 				"each step");
 	return 0;

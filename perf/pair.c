@@ -9,6 +9,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "tools/graphs.h"
+
 #define PERIOD AVERAGES_PERIOD
 
 enum { RANDOM, ONE_PEER };
@@ -197,7 +199,7 @@ int perf_run_pair(struct perf *perf)
 	struct averages r = {.perf = perf};
 	int err;
 
-	err = averages_begin(&r, perf_name_find("one_peer", perf_graph_names), columns,
+	err = averages_begin(&r, perf_name_find("one_peer", cli_graph_names), columns,
 			     sizeof(columns) / sizeof(*columns));
 	if (!err)
 		err = averages_each(&r, pair_one, types, 4);

@@ -153,8 +153,6 @@ extern const char *const perf_type_names[];
 extern const char *const perf_op_names[];
 enum { PERF_FETCH_ADD, PERF_COMPARE_SWAP, PERF_ATOMICS };
 extern const char *const perf_atomic_names[];
-extern const char *const perf_graph_names[]; /* perf/coll_neighbors.c */
-int perf_graph_make(int kind, int n, struct tutti_graph **graph);
 extern const char *const perf_partner_names[]; /* perf/pair.c */
 extern const char *const perf_quorum_names[];  /* perf/partial.c; others are numbers */
 int perf_name_find(const char *name, const char *const *names);

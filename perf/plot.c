@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "perf/figure.h"
+#include "tools/graphs.h"
 #include "tools/plot.h"
 
 /* The parameters that all rows share. */
@@ -16,7 +17,7 @@ static void put_title(const struct figure *f)
 
 	snprintf(title, sizeof(title), "tutti_perf %s", f->perf->opt.cmd->name);
 	if (f->perf->opt.cmd->uses & PERF_USE_GRAPH)
-		label_add(title, ", ", "%s", perf_graph_names[f->perf->opt.graph]);
+		label_add(title, ", ", "%s", cli_graph_names[f->perf->opt.graph]);
 	if (f->perf->opt.cmd->uses & PERF_USE_PARTIAL) {
 		perf_partial_settings(f->perf, settings, sizeof(settings));
 		label_add(title, ", ", "%s", settings);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "tools/cli.h"
+#include "tools/graphs.h"
 
 #define MOST_LISTED 64
 
@@ -161,7 +162,7 @@ static int preamble(struct perf *perf)
 		perf_print(perf, " minBytes %zu maxBytes %zu step: %s", opt->minbytes,
 			   opt->maxbytes, step);
 	if (opt->cmd->uses & PERF_USE_GRAPH)
-		perf_print(perf, " graph: %s", perf_graph_names[opt->graph]);
+		perf_print(perf, " graph: %s", cli_graph_names[opt->graph]);
 	if (opt->cmd->uses & PERF_USE_PARTIAL) {
 		perf_partial_settings(perf, settings, sizeof(settings));
 		perf_print(perf, " %s", settings);

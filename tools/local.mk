@@ -39,7 +39,8 @@ tutti_ps_check_LDADD = libtutti.la
 bin_PROGRAMS += tutti_explain
 tutti_explain_SOURCES = \
 	tools/explain/main.c tools/explain/explain.h tools/explain/count.c tools/explain/ps.c \
-	tools/explain/codec.c tools/explain/rate.c \
+	tools/explain/codec.c tools/explain/rate.c tools/explain/neighbors.c \
+	tools/graphs.c tools/graphs.h \
 	tools/cli.c tools/cli.h tools/values.c tools/values.h
 tutti_explain_LDADD = libtt_verify.la libtt.la $(TT_LIBS) $(JANSSON_LIBS)
 

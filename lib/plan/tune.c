@@ -112,18 +112,25 @@ const struct tt_link_costs *tt_tune_link(const struct tt_tune *tune, bool betwee
 	return costs ? costs : tt_link_default("ofi");
 }
 
+void tt_model_by_table(const struct tt_chooser_params *p, struct tt_model *model)
+{
+	const struct tt_tune *t = p->tune;
+
+	tt_model_of(model, &p->layout, tt_tune_link(t, false, p->inside),
+		    tt_tune_link(t, true, p->between));
+	if (t && t->gamma > 0)
+		model->gamma = t->gamma;
+	if (t && t->copy > 0)
+		model->copy = t->copy;
+}
+
 int tt_chooser_by_table(const struct tt_chooser_params *p, struct tt_chooser **chooser)
 {
 	const struct tt_tune *t = p->tune;
 	struct tt_model model, levels;
 	int err;
 
-	tt_model_of(&model, &p->layout, tt_tune_link(t, false, p->inside),
-		    tt_tune_link(t, true, p->between));
-	if (t && t->gamma > 0)
-		model.gamma = t->gamma;
-	if (t && t->copy > 0)
-		model.copy = t->copy;
+	tt_model_by_table(p, &model);
 	levels = model;
 	if (p->layout.hosts == 1 && p->layout.numa > 1)
 		tt_model_numa(&model, &p->layout, &levels);

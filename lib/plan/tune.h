@@ -61,6 +61,8 @@ struct tt_chooser_params {
 	const char *inside, *between; /* transports */
 	const struct tt_tune *tune;
 };
+/* The model by which it chooses, but for NUMA nodes. */
+void tt_model_by_table(const struct tt_chooser_params *p, struct tt_model *model);
 int tt_chooser_by_table(const struct tt_chooser_params *p, struct tt_chooser **chooser);
 /*
  * The path that TUTTI_TUNE_FILE means: its value, the user's own file if it is "", none if "none".

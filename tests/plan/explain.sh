@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
-# tutti_explain: bytes as the plans have them; NUMA nodes. tutti_explain ps: times and shares
-# worked out by hand, files, and complaints.
+# tutti_explain: bytes as the plans have them; NUMA nodes; neighbours in graphs. tutti_explain ps:
+# times and shares worked out by hand, files, and complaints.
 only=$*
 . "${TT_SRC:-$(dirname "$0")/../..}/tests/sh.inc"
 suite tutti_explain
@@ -288,7 +288,84 @@ test_codec_best()
 	grep -q ' loses$' "$tmp/out" || die "$(cat "$tmp/out")"
 }
 
+# moved CALL OPTION...: of the row of a call of neighbours: plan, and the busiest rank's bytes sent,
+# inbound and reduced, and what leaves the busiest host
+moved()
+{
+	call=$1
+	shift
+	./tutti_explain "$@" >"$tmp/out" || die "$(cat "$tmp/out")"
+	awk -v call="$call" '/^#/ { next } { sub(/^[*]/, "") }
+		$2 == call { print $3, $8, $9, $10, $11 }' "$tmp/out"
+}
+
+# Of 12 ranks: the most neighbours of a rank, times the bytes.
+test_neighbors()
+{
+	n=4000
+	for graph in ring:2 torus:4 star:11 complete:11 exponential:4 one_peer:1; do
+		all=$((${graph#*:} * n))
+		for coll in allreduce allgather alltoall; do
+			sum=0
+			[ $coll = allreduce ] && sum=$n
+			got=$(moved neighbor_$coll neighbor_$coll -n 12 -H 12 -b $n \
+				-g "${graph%:*}")
+			[ "$got" = "direct $all $all $sum $all" ] || die "$graph, $coll: $got"
+		done
+		got=$(moved neighbor_allreduce neighbor_allreduce -n 12 -b $n -g "${graph%:*}")
+		[ "$got" = "direct $all $all $n 0" ] || die "$graph, one host: $got"
+	done
+	grep -q '^# graph of 12 ranks: one_peer, 4 steps, in-degree 1, ' "$tmp/out" ||
+		die "$(cat "$tmp/out")"
+	./tutti_explain neighbor_alltoall -n 8 | grep -q '|lambda2| 0.8047$' ||
+		die "the ring of 8 contracts by another factor"
+}
+
+# 3 hosts of 4 ranks: a quarter of the vector to each of 2 hosts; by messages also 3 quarters within
+# the host, twice. On one host short vectors are in slots.
+test_neighbor_levels()
+{
+	n=4096
+	set -- neighbor_hier_allreduce neighbor_hier_allreduce -n 12 -b $n
+	got=$(moved "$@" -H 3)
+	[ "$got" = "hier 2048 2048 2048 8192" ] || die "$got: $(cat "$tmp/out")"
+	grep -q '^[*].* neighbor_hier_allreduce .*hosts share memory' "$tmp/out" ||
+		die "$(cat "$tmp/out")"
+	grep -q '^# graph of 3 hosts: ring' "$tmp/out" || die "$(cat "$tmp/out")"
+	got=$(TUTTI_NODE=off moved "$@" -H 3)
+	[ "$got" = "direct 8192 8192 2048 8192" ] || die "$got: $(cat "$tmp/out")"
+	grep -q 'by messages: TUTTI_NODE=off$' "$tmp/out" || die "$(cat "$tmp/out")"
+	got=$(moved "$@" -H 12)
+	[ "$got" = "direct 8192 8192 4096 8192" ] || die "$got: $(cat "$tmp/out")"
+	grep -q 'each rank is alone on its host$' "$tmp/out" || die "$(cat "$tmp/out")"
+	got=$(moved "$@" -H 1,11)
+	[ "${got%% *}" = hier ] || die "$got: $(cat "$tmp/out")"
+	./tutti_explain neighbor_hier_allreduce -n 4 -b 3K -e 6K >"$tmp/out"
+	short=$(awk '$NF == "slots" { print $2, $3 }' "$tmp/out")
+	[ "$short" = "3072 neighbor_hier_allreduce" ] || die "$(cat "$tmp/out")"
+}
+
+# One neighbour: alpha, the bytes and their sum. Three calls are compared.
+test_neighbor_times()
+{
+	export TUTTI_LANES=1 TUTTI_CHUNK=64M
+	./tutti_explain neighbor_allreduce -n 16 -H 16 -b 4M -g one_peer >"$tmp/out" || exit 1
+	awk '/^[* ]/ { rows++ } $1 == "*" { print $7 } END { exit rows != 3 }' "$tmp/out" \
+		>"$tmp/time" || die "$(cat "$tmp/out")"
+	near "$(cat "$tmp/time")" 4183 2 # 4 MiB at 1.15 GB/s, and at 8 GB/s
+	[ "$(./tutti_explain neighbor_allgather -n 4 -b 8 -e 32 | grep -c '^[*]')" = 3 ] ||
+		die "not one row for each size"
+}
+
 run counts test_counts
+run neighbors test_neighbors
+run neighbor_levels test_neighbor_levels
+run neighbor_times test_neighbor_times
+run neighbor_name says "did you mean neighbor_allreduce?" ./tutti_explain neighbour_allreduce
+run neighbor_graph says "did you mean ring?" ./tutti_explain neighbor_allreduce -g rign
+run neighbor_many says "at most 4096 ranks" ./tutti_explain neighbor_allreduce -n 5000
+run neighbor_numa says "neighbor_alltoall does not use it" ./tutti_explain neighbor_alltoall -N 2
+run no_graph says "allreduce does not use a graph" ./tutti_explain -g ring
 run codec_links test_codec_links
 run codec_rates test_codec_rates
 run codec_sim test_codec_sim

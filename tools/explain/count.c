@@ -12,6 +12,8 @@ static void add_rank(struct tt_plan_cost *most, const struct tt_plan_cost *rank)
 		most->bytes_sent = rank->bytes_sent;
 	if (rank->bytes_received > most->bytes_received)
 		most->bytes_received = rank->bytes_received;
+	if (rank->messages_sent > most->messages_sent)
+		most->messages_sent = rank->messages_sent;
 	if (rank->bytes_reduced > most->bytes_reduced)
 		most->bytes_reduced = rank->bytes_reduced;
 	if (rank->steps > most->steps)

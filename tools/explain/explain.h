@@ -1,14 +1,43 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The parts of tutti_explain: main.c and count.c for collectives, ps.c for parameter servers,
- * codec.c and rate.c for vectors that travel encoded.
+ * The parts of tutti_explain: main.c and count.c for collectives, neighbors.c for those of
+ * neighbours, ps.c for parameter servers, codec.c and rate.c for vectors that travel encoded.
  */
 #ifndef TUTTI_EXPLAIN_H
 #define TUTTI_EXPLAIN_H
 
+#include "lib/base/env.h"
 #include "lib/codec/codec.h"
 #include "lib/plan/tune.h"
 #include "lib/verify/check.h"
+
+/* The command line of collectives. */
+#define EXPLAIN_ELEM 4
+#define EXPLAIN_NEIGHBORS 4096 /* ranks of a graph, at most */
+#define EXPLAIN_HOSTS 64       /* with a number of ranks for each */
+struct explain_options {
+	enum tt_coll coll;
+	int nranks, hosts, numa, cores, root;
+	int sizes[EXPLAIN_HOSTS],
+		listed; /* ranks on each host, if they were given, and their sum */
+	size_t min_bytes, max_bytes;
+	double factor;
+	const char *between, *file;
+	bool all;
+	int graph; /* of neighbours: by name; negative: not given */
+	struct tt_env env;
+};
+
+/* The call of one rank. */
+struct tt_plan_args explain_args(const struct explain_options *opt, enum tt_coll coll, size_t size);
+/* Ranks one host, or NUMA node, after the other; NULL: no plans in two levels. */
+struct tt_hosts *explain_hosts(const struct explain_options *opt);
+/* The size after `size`; 0: it was the last one. */
+size_t explain_next(const struct explain_options *opt, size_t size);
+
+/* neighbors.c: all sizes. 0, or it has complained. */
+int explain_neighbors(const struct explain_options *opt, const struct tt_chooser_params *params,
+		      const struct tt_chooser *chooser);
 
 /*
  * The tables of `asked`, or of the place where they are by default; path "": there are none. 0 or

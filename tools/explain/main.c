@@ -17,23 +17,10 @@
 #include "lib/topo/topo.h"
 #include "tools/cli.h"
 #include "tools/explain/explain.h"
+#include "tools/graphs.h"
 #include "tools/values.h"
 
-#define ELEM 4
-#define MAX_SIZES 64
-
 const char cli_prog[] = "tutti_explain";
-
-struct options {
-	enum tt_coll coll;
-	int nranks, hosts, numa, cores, root;
-	int sizes[MAX_SIZES], listed; /* ranks on each host, if they were given, and their sum */
-	size_t min_bytes, max_bytes;
-	double factor;
-	const char *between, *file;
-	bool all;
-	struct tt_env env;
-};
 
 static const char usage[] =
 	"usage: tutti_explain [COLLECTIVE] [options]\n"
@@ -52,6 +39,8 @@ static const char usage[] =
 	"  -c, --cores N          processors of a host (default: those of this one)\n"
 	"  -r, --root RANK        root of rooted collectives (default 0)\n"
 	"  -T, --table FILE       tuning table (default: as TUTTI_TUNE_FILE)\n"
+	"  -g, --graph NAME       of neighbor_...: ring (default), torus, star, complete, "
+	"exponential or one_peer\n"
 	"  -a, --all              every algorithm that can do it, not the best three only\n"
 	"  -h, --help             show this\n"
 	"  -V, --version          show the version\n"
@@ -67,22 +56,23 @@ static const struct option long_options[] = {{"ranks", required_argument, NULL, 
 					     {"cores", required_argument, NULL, 'c'},
 					     {"root", required_argument, NULL, 'r'},
 					     {"table", required_argument, NULL, 'T'},
+					     {"graph", required_argument, NULL, 'g'},
 					     {"all", no_argument, NULL, 'a'},
 					     {"help", no_argument, NULL, 'h'},
 					     {"version", no_argument, NULL, 'V'},
 					     {0}};
 
 /* How many hosts, or how many ranks on each. */
-static int parse_hosts(struct options *opt, char *arg)
+static int parse_hosts(struct explain_options *opt, char *arg)
 {
-	double size[MAX_SIZES];
+	double size[EXPLAIN_HOSTS];
 	int i, n;
 
 	memset(opt->sizes, 0, sizeof(opt->sizes));
 	opt->listed = 0;
 	if (!strchr(arg, ','))
 		return cli_integer("-H", arg, 1, 1 << 20, &opt->hosts);
-	if (cli_numbers("-H", arg, ",", 1, 1 << 20, size, MAX_SIZES, &n))
+	if (cli_numbers("-H", arg, ",", 1, 1 << 20, size, EXPLAIN_HOSTS, &n))
 		return -1;
 	opt->hosts = n;
 	for (i = 0; i < n; i++) {
@@ -93,9 +83,56 @@ static int parse_hosts(struct options *opt, char *arg)
 	return 0;
 }
 
+static int parse_graph(const char *arg, int *graph)
+{
+	const char *near;
+
+	for (*graph = 0; cli_graph_names[*graph]; ++*graph)
+		if (!strcmp(cli_graph_names[*graph], arg))
+			return 0;
+	near = tt_nearest(arg, cli_graph_names, CLI_GRAPHS);
+	return near ? cli_fail("-g: no graph is called %s; did you mean %s?", arg, near)
+		    : cli_fail("-g: no graph is called %s", arg);
+}
+
+/* Collectives of neighbours are not among those of cli_coll. */
+static int parse_coll(const char *arg, enum tt_coll *coll)
+{
+	const char *names[TT_ALL_COLLS - TT_COLL_NEIGHBOR_ALLREDUCE], *near;
+	int i, n = TT_ALL_COLLS - TT_COLL_NEIGHBOR_ALLREDUCE;
+
+	if (strncmp(arg, "neigh", 5))
+		return cli_coll(arg, coll);
+	for (i = 0; i < n; i++) {
+		*coll = (enum tt_coll)(TT_COLL_NEIGHBOR_ALLREDUCE + i);
+		names[i] = tt_coll_name(*coll);
+		if (!strcmp(names[i], arg))
+			return 0;
+	}
+	near = tt_nearest(arg, names, n);
+	return cli_fail("no collective is called %s; did you mean %s?", arg,
+			near ? near : names[0]);
+}
+
+/* Options that do not go together. */
+static int check_options(const struct explain_options *opt)
+{
+	const char *name = tt_coll_name(opt->coll);
+
+	if (!tt_coll_neighbors(opt->coll))
+		return opt->graph < 0 ? 0 : cli_fail("-g: %s does not use a graph", name);
+	if (opt->numa > 1 || opt->root || opt->all)
+		return cli_fail("%s: %s does not use it",
+				opt->all    ? "-a"
+				: opt->root ? "-r"
+					    : "-N",
+				name);
+	return 0;
+}
+
 static int parse_one(void *into, int c, char *arg)
 {
-	struct options *opt = into;
+	struct explain_options *opt = into;
 
 	switch (c) {
 	case 'n':
@@ -122,6 +159,8 @@ static int parse_one(void *into, int c, char *arg)
 	case 'T':
 		opt->file = arg;
 		return 0;
+	case 'g':
+		return parse_graph(arg, &opt->graph);
 	default:
 		opt->all = true;
 		return 0;
@@ -129,17 +168,18 @@ static int parse_one(void *into, int c, char *arg)
 }
 
 /* 0, 1: done, or negative. */
-static int parse(struct options *opt, int argc, char **argv)
+static int parse(struct explain_options *opt, int argc, char **argv)
 {
-	static const struct cli cli = {cli_prog,     usage,	":n:H:N:b:e:f:t:c:r:T:ahV",
+	static const struct cli cli = {cli_prog,     usage,	":n:H:N:b:e:f:t:c:r:T:g:ahV",
 				       long_options, parse_one, NULL};
 	int err;
 
-	*opt = (struct options){.min_bytes = 8, .factor = 2, .numa = 1, .cores = tt_topo_cpus()};
+	*opt = (struct explain_options){
+		.min_bytes = 8, .factor = 2, .numa = 1, .cores = tt_topo_cpus(), .graph = -1};
 	err = cli_options(&cli, argc, argv, opt);
 	if (err)
 		return err;
-	if (optind < argc && cli_coll(argv[optind], &opt->coll))
+	if (optind < argc && parse_coll(argv[optind], &opt->coll))
 		return -1;
 	if (optind + 1 < argc)
 		return cli_fail("unexpected argument '%s'", argv[optind + 1]);
@@ -151,7 +191,7 @@ static int parse(struct options *opt, int argc, char **argv)
 		return cli_fail("-e %zu is less than -b %zu", opt->max_bytes, opt->min_bytes);
 	if (tt_env_load(&opt->env))
 		return cli_fail("%s", tt_fail_text(-EINVAL));
-	return 0;
+	return check_options(opt);
 }
 
 /* A table of one rank has no costs of messages. */
@@ -225,29 +265,29 @@ static void print_row(const struct tt_candidate *c, bool taken, const struct tt_
 
 	if (c->measured > 0)
 		snprintf(measured, sizeof(measured), "%.1f", c->measured / 1e3);
-	printf("%c %12zu %-23s %9zu %5d %14.1f %13s %12.1f", taken ? '*' : ' ', args->count * ELEM,
-	       c->alg->name, c->chunk, c->lanes, c->predicted / 1e3, measured, c->time / 1e3);
+	printf("%c %12zu %-23s %9zu %5d %14.1f %13s %12.1f", taken ? '*' : ' ',
+	       args->count * EXPLAIN_ELEM, c->alg->name, c->chunk, c->lanes, c->predicted / 1e3,
+	       measured, c->time / 1e3);
 	print_counts(c, args);
 }
 
 /* The most ranks on any host. */
-static int most_of(const struct options *opt)
+static int most_of(const struct explain_options *opt)
 {
 	int i, most = 0;
 
-	for (i = 0; i < MAX_SIZES; i++)
+	for (i = 0; i < EXPLAIN_HOSTS; i++)
 		most = opt->sizes[i] > most ? opt->sizes[i] : most;
 	return most ? most : (opt->nranks + opt->hosts - 1) / opt->hosts;
 }
 
 /* The same of NUMA nodes. */
-static int most_near(const struct options *opt)
+static int most_near(const struct explain_options *opt)
 {
 	return (opt->nranks + opt->numa - 1) / opt->numa;
 }
 
-/* Ranks one host, or NUMA node, after the other; NULL: no plans in two levels. */
-static struct tt_hosts *hosts_of(const struct options *opt)
+struct tt_hosts *explain_hosts(const struct explain_options *opt)
 {
 	int each = opt->numa > 1 ? most_near(opt) : most_of(opt);
 	struct tt_hosts *hosts;
@@ -259,20 +299,25 @@ static struct tt_hosts *hosts_of(const struct options *opt)
 	return hosts;
 }
 
-static int explain(const struct options *opt, const struct tt_chooser *chooser, size_t size)
+struct tt_plan_args explain_args(const struct explain_options *opt, enum tt_coll coll, size_t size)
 {
-	struct tt_plan_args args = {.coll = opt->coll,
-				    .nranks = opt->nranks,
-				    .root = opt->root,
-				    .node = opt->hosts == 1 && opt->nranks > 1 &&
-					    opt->nranks <= TT_NODE_RANKS &&
-					    strcmp(opt->env.node.text, "off") != 0,
-				    .elem = ELEM,
-				    .count = size / ELEM + (size % ELEM > 0)};
+	return (struct tt_plan_args){.coll = coll,
+				     .nranks = opt->nranks,
+				     .root = opt->root,
+				     .node = opt->hosts == 1 && opt->nranks > 1 &&
+					     opt->nranks <= TT_NODE_RANKS &&
+					     strcmp(opt->env.node.text, "off") != 0,
+				     .elem = EXPLAIN_ELEM,
+				     .count = size / EXPLAIN_ELEM + (size % EXPLAIN_ELEM > 0)};
+}
+
+static int explain(const struct explain_options *opt, const struct tt_chooser *chooser, size_t size)
+{
+	struct tt_plan_args args = explain_args(opt, opt->coll, size);
 	struct tt_candidate list[TT_CANDIDATES];
 	struct tt_plan_args cut;
 	size_t *counts = calloc((size_t)opt->nranks, sizeof(*counts));
-	struct tt_hosts *hosts = hosts_of(opt);
+	struct tt_hosts *hosts = explain_hosts(opt);
 	const struct tt_alg *taken;
 	int n, i, shown = 0;
 
@@ -303,7 +348,7 @@ static int explain(const struct options *opt, const struct tt_chooser *chooser, 
 	return 0;
 }
 
-static void print_cache(const struct options *opt, size_t measured)
+static void print_cache(const struct explain_options *opt, size_t measured)
 {
 	const char *by = opt->env.cache.number ? "by TUTTI_CACHE"
 			 : measured	       ? "as tutti_tune has measured"
@@ -314,7 +359,9 @@ static void print_cache(const struct options *opt, size_t measured)
 	       (double)tt_stores_share(&opt->env, measured, most_of(opt)) / (1 << 20), by);
 }
 
-static void print_head(const struct options *opt, const struct tt_tune *tune, const char *path)
+/* The first lines, of all collectives. */
+static void print_place(const struct explain_options *opt, const struct tt_tune *tune,
+			const char *path)
 {
 	const struct tt_link_costs *in = tt_tune_link(tune, false, "shm"),
 				   *out = tt_tune_link(tune, true, opt->between);
@@ -333,6 +380,10 @@ static void print_head(const struct options *opt, const struct tt_tune *tune, co
 	       "%.2f GB/s\n",
 	       in->hop.alpha / 1e3, 1 / in->hop.beta, opt->between, out->hop.alpha / 1e3,
 	       1 / out->hop.beta);
+}
+
+static void print_head(const struct explain_options *opt, const struct tt_tune *tune)
+{
 	printf("# TUTTI_ALGO=\"%s\" TUTTI_CHUNK=%lld TUTTI_LANES=%lld; *: taken; time: what is "
 	       "compared\n",
 	       opt->env.algo.text, (long long)opt->env.chunk.number,
@@ -347,7 +398,15 @@ static void print_head(const struct options *opt, const struct tt_tune *tune, co
 	       "sent (B)", "inbound (B)", "reduced (B)");
 }
 
-static int run(struct options *opt, const struct tt_tune *tune, const char *path)
+size_t explain_next(const struct explain_options *opt, size_t size)
+{
+	size_t next = (size_t)((double)size * opt->factor);
+
+	next = next > size ? next : size + EXPLAIN_ELEM;
+	return next > opt->max_bytes ? 0 : next;
+}
+
+static int run(struct explain_options *opt, const struct tt_tune *tune, const char *path)
 {
 	struct tt_chooser_params params = {.rules = opt->env.algo.text,
 					   .chunk = (size_t)opt->env.chunk.number,
@@ -355,7 +414,7 @@ static int run(struct options *opt, const struct tt_tune *tune, const char *path
 					   .inside = "shm",
 					   .tune = tune};
 	struct tt_chooser *chooser;
-	size_t size, next;
+	size_t size = opt->min_bytes;
 	int err = 0;
 
 	if (!opt->between)
@@ -370,6 +429,9 @@ static int run(struct options *opt, const struct tt_tune *tune, const char *path
 	if (opt->root >= opt->nranks)
 		return cli_fail("-r %d: not a rank of %d (0 to %d)", opt->root, opt->nranks,
 				opt->nranks - 1);
+	if (tt_coll_neighbors(opt->coll) && opt->nranks > EXPLAIN_NEIGHBORS)
+		return cli_fail("-n: at most %d ranks of %s, not %d", EXPLAIN_NEIGHBORS,
+				tt_coll_name(opt->coll), opt->nranks);
 	params.nranks = opt->nranks;
 	params.between = opt->between;
 	params.layout = (struct tt_layout){.hosts = opt->hosts,
@@ -379,13 +441,14 @@ static int run(struct options *opt, const struct tt_tune *tune, const char *path
 					   .ranks_per_numa = most_near(opt)};
 	if (tt_chooser_by_table(&params, &chooser))
 		return cli_fail("%s", tt_fail_text(-EINVAL));
-	print_head(opt, tune, path);
-	for (size = opt->min_bytes; !err; size = next) {
-		err = explain(opt, chooser, size);
-		next = (size_t)((double)size * opt->factor);
-		next = next > size ? next : size + ELEM;
-		if (next > opt->max_bytes)
-			break;
+	print_place(opt, tune, path);
+	if (tt_coll_neighbors(opt->coll)) {
+		err = explain_neighbors(opt, &params, chooser);
+	} else {
+		print_head(opt, tune);
+		do
+			err = explain(opt, chooser, size);
+		while (!err && (size = explain_next(opt, size)));
 	}
 	tt_chooser_free(chooser);
 	return err;
@@ -394,7 +457,7 @@ static int run(struct options *opt, const struct tt_tune *tune, const char *path
 int main(int argc, char **argv)
 {
 	struct tt_tunes tunes;
-	struct options opt;
+	struct explain_options opt;
 	char path[4096];
 	int err;
 
