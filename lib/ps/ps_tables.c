@@ -199,12 +199,6 @@ static int check_codec_table(const struct tutti_ps_table *t, const char *what)
 			       "a table's options: %s adds up what it holds back, and rule assign "
 			       "does not",
 			       what);
-	if (o->budget > 0)
-		return tt_fail(
-			-EOPNOTSUPP,
-			"a table's options: %s is not possible with a budget yet; set one of "
-			"the two",
-			what);
 	if (o->codec && o->significance > 0 && tt_codec_states(o->codec) > 1)
 		return tt_fail(
 			-EOPNOTSUPP,

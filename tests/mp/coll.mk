@@ -237,7 +237,7 @@ tests_mp_ps_test_ps_codec_killed_SOURCES = tests/mp/ps/test_ps_codec_killed.c \
 tests_mp_ps_test_ps_codec_killed_LDADD = libttmp.la
 tests_mp_ps_test_ps_codec_modes_SOURCES = tests/mp/ps/test_ps_codec_modes.c \
 	tests/mp/ps/ps_codec_table.h
-tests_mp_ps_test_ps_codec_modes_LDADD = libttmp.la
+tests_mp_ps_test_ps_codec_modes_LDADD = libttmp.la -lm
 tests_mp_ps_test_ps_codec_rows_SOURCES = tests/mp/ps/test_ps_codec_rows.c
 tests_mp_ps_test_ps_codec_rows_LDADD = libttmp.la
 tests_mp_ps_test_ps_hammer_SOURCES = tests/mp/ps/test_ps_hammer.c

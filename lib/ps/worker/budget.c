@@ -9,6 +9,9 @@
  * that wait, x the values as last pulled by this worker. Between clocks progress sends, in this
  * thread or the progress thread: requests like those of the caller's pushes, which no caller waits
  * for. While `held`, only the caller's thread touches this state.
+ *
+ * Pushes that travel encoded cost the bytes of their encodings, which are known once a request has
+ * had its turn to send; until then no other one starts.
  */
 #include <errno.h>
 #include <math.h>
@@ -16,7 +19,7 @@
 #include <string.h>
 
 #include "lib/base/clock.h"
-#include "lib/ps/worker/accumulate.h"
+#include "lib/ps/worker/held_back.h"
 
 #define PIECE 2048  /* bytes of a dense table's unit, less than what travels behind its head */
 #define BATCH 65536 /* of rows that go together */
@@ -44,6 +47,7 @@ struct tt_ps_budget {
 	struct tt_ps_row_units met; /* rows */
 	double earned;
 	uint64_t earned_at;
+	uint64_t charged; /* encoded: the feedback's sent_bytes that were taken from earned */
 	bool held;
 	struct flight flight[FLIGHTS];
 	int flying;
@@ -151,10 +155,35 @@ static void earn(struct tt_ps_budget *b)
 		b->earned = most;
 }
 
+/* Bytes have been sent: as many, or those that were encoded since. */
+static void charge(struct tt_ps_budget *b, size_t bytes)
+{
+	const struct tt_ps_feedback *f = b->t->feedback;
+
+	b->earned -= f ? (double)(f->sent_bytes - b->charged) : (double)bytes;
+	if (f)
+		b->charged = f->sent_bytes;
+}
+
+static const struct tt_ps_task *task_of(const struct tutti_request *req)
+{
+	return tt_container(req, struct tt_ps_task, r);
+}
+
+static bool all_encoded(const struct tt_ps_budget *b)
+{
+	int i;
+
+	for (i = 0; i < FLIGHTS && b->t->feedback; i++)
+		if (b->flight[i].req && !task_of(b->flight[i].req)->sent)
+			return false;
+	return true;
+}
+
 /* No caller waits for this request: keep its error for the next call. */
 static void landed(struct tutti_request *req)
 {
-	struct tt_ps_task *task = tt_container(req, struct tt_ps_task, r);
+	const struct tt_ps_task *task = task_of(req);
 	struct tt_ps_budget *b = task->table->budget;
 	struct tutti_ps *ps = task->ps;
 	int i;
@@ -163,6 +192,7 @@ static void landed(struct tutti_request *req)
 		if (b->flight[i].req == req)
 			b->flight[i].req = NULL;
 	b->flying--;
+	charge(b, 0);
 	if (req->status && req->status == task->status && !ps->status) {
 		ps->status = req->status;
 		ps->refuser = task->rank;
@@ -198,7 +228,7 @@ static bool send_piece(struct tt_ps_budget *b, struct flight *f)
 	if (tt_ps_push_now(t, f->buf, from, to - from, TT_PS_PUSH_UPDATES, "ps_push", &req))
 		return false;
 	tt_ps_sum_clear(&b->sum, from, to);
-	b->earned -= (double)((to - from) * t->elem);
+	charge(b, (to - from) * t->elem);
 	weigh(b, unit);
 	fly(b, f, req);
 	return true;
@@ -230,7 +260,7 @@ static bool send_some_rows(struct tt_ps_budget *b, struct flight *f)
 	}
 	if (err)
 		return false;
-	b->earned = left;
+	charge(b, n * row);
 	fly(b, f, req);
 	return true;
 }
@@ -256,7 +286,8 @@ static void go_on(struct tt_stalled *stalled)
 	if (b->held)
 		return;
 	earn(b);
-	while (ok && b->urgent.n && b->earned >= unit && (f = free_flight(b)))
+	charge(b, 0);
+	while (ok && b->urgent.n && b->earned >= unit && all_encoded(b) && (f = free_flight(b)))
 		ok = b->t->rows ? send_some_rows(b, f) : send_piece(b, f);
 	if (ok && b->urgent.n)
 		tt_list_add(&b->t->ps->comm->ctx->stalled, &stalled->link);
@@ -276,6 +307,19 @@ static void wait_on(struct tt_ps_budget *b)
 	tt_wire_unlock(ctx->wire);
 }
 
+/* All that was sent while nothing waited is free: flushes, and what a clock sends. */
+static void begin(struct tt_ps_budget *b)
+{
+	struct tt_wire *wire = b->t->ps->comm->ctx->wire;
+
+	if (!b->t->feedback)
+		return;
+	tt_wire_lock(wire);
+	if (!b->flying && !b->urgent.n)
+		b->charged = b->t->feedback->sent_bytes;
+	tt_wire_unlock(wire);
+}
+
 int tt_ps_budget_push(struct tutti_ps_table *t, const void *buf, uint64_t offset, uint64_t count,
 		      const char *call, struct tutti_request **request)
 {
@@ -284,6 +328,7 @@ int tt_ps_budget_push(struct tutti_ps_table *t, const void *buf, uint64_t offset
 	uint64_t at, n, unit;
 	int err = tt_ps_nothing(t, call, request);
 
+	begin(b);
 	for (at = 0; !err && at < count; at += n) {
 		n = count - at < AT_ONCE ? count - at : AT_ONCE;
 		tt_wire_lock(wire);
@@ -313,6 +358,7 @@ int tt_ps_budget_push_rows(struct tutti_ps_table *t, const uint64_t *keys, size_
 	tt_wire_unlock(wire);
 	if (!err)
 		err = tt_ps_nothing(t, call, request);
+	begin(b);
 	for (i = 0; !err && i < n; i = end) {
 		end = n - i < ROWS_AT_ONCE ? n : i + ROWS_AT_ONCE;
 		tt_wire_lock(wire);

@@ -279,19 +279,19 @@ static void values_seen(struct tt_ps_task *task)
 {
 	const struct tt_ps_pull *pull = tt_container(task, struct tt_ps_pull, task);
 	const struct tt_ps_places *p = &pull->places;
+	const float *values = (const float *)(const void *)pull->buf;
+	struct tutti_ps_table *t = task->table;
 
-	if (tt_ps_filters(task->table) && task->table->rows)
-		tt_ps_feedback_seen_rows(task->table, p->keys, p->n,
-					 (const float *)(const void *)pull->buf);
-	else if (tt_ps_filters(task->table))
-		tt_ps_feedback_seen(task->table, (const float *)(const void *)pull->buf,
-				    pull->offset, pull->count);
-	else if (!task->table->rows)
-		tt_ps_budget_seen(task->table, pull->buf, pull->offset, pull->count);
-	else if (task->table->budget)
-		tt_ps_budget_seen_rows(task->table, p->keys, p->n, pull->buf);
-	if (tt_ps_notes_rows(task->table))
-		tt_ps_fetched_rows(task->table, p->keys, p->n);
+	if (tt_ps_filters(t) && t->rows)
+		tt_ps_feedback_seen_rows(t, p->keys, p->n, values);
+	else if (tt_ps_filters(t))
+		tt_ps_feedback_seen(t, values, pull->offset, pull->count);
+	if (t->budget && t->rows)
+		tt_ps_budget_seen_rows(t, p->keys, p->n, pull->buf);
+	else if (t->budget)
+		tt_ps_budget_seen(t, pull->buf, pull->offset, pull->count);
+	if (tt_ps_notes_rows(t))
+		tt_ps_fetched_rows(t, p->keys, p->n);
 }
 
 /* As tt_ps_task_new. */

@@ -557,10 +557,6 @@ static int refused_body(struct mp_job *job)
 	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT64, &opt, &t), -EINVAL);
 	MP_SAID("codec int8:block=256 is for tables of float32, not float64");
 	bad = opt;
-	bad.budget = 1000;
-	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT32, &bad, &t), -EOPNOTSUPP);
-	MP_SAID("codec int8:block=256 is not possible with a budget yet; set one of the two");
-	bad = opt;
 	bad.rule = TUTTI_PS_ASSIGN;
 	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT32, &bad, &t), -EINVAL);
 	MP_SAID("assign");
@@ -580,10 +576,6 @@ static int refused_body(struct mp_job *job)
 	MP_SAID("significance is -1");
 	bad.significance = 1;
 	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_INT32, &bad, &t), -EINVAL);
-	bad.budget = 1000;
-	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT32, &bad, &t), -EOPNOTSUPP);
-	MP_SAID("significance is not possible with a budget yet; set one of the two");
-	bad.budget = 0;
 	bad.significance = 1 + job->rank;
 	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT32, &bad, &t), -TUTTI_EMISMATCH);
 	MP_OK(tutti_codec_create("dgc:1%", &bad.codec));

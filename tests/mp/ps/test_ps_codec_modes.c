@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Pushes that travel encoded, in tables that also have ESSP, combined pushes, threads, n-softsync
- * or staleness-aware rates: the bits of a serial oracle, and conservation.
+ * Pushes that travel encoded, in tables that also have ESSP, combined pushes, threads, n-softsync,
+ * staleness-aware rates or a budget: the bits of a serial oracle, conservation, and bytes.
  */
 #include "config.h"
 
 #define COUNT 4096 /* each of two servers has whole blocks */
 #include "tests/mp/ps/ps_codec_table.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -436,12 +437,165 @@ static void crowds(void)
 		TT_CHECK(!MP_RUN(.n = SERVERS + LOOSE_WORKERS, .env = OFI, .fn = crowd_body));
 }
 
+/* ---- a budget: the bytes of the encodings count, and nothing is lost ---- */
+
+#define RATE 20000 /* bytes a second */
+#define PIECE 2048 /* bytes of the values that are sent together */
+#define ROW 256	   /* elements */
+#define MANY (1 << 18)
+
+struct budgeted {
+	const char *codec;
+	bool rows;
+	struct tutti_ps_table *t;
+	float *u;
+};
+
+static int budget_push(struct mp_job *job, const struct budgeted *b, int c)
+{
+	uint64_t key[MANY / ROW], i;
+
+	for (i = 0; i < MANY / ROW; i++)
+		key[i] = i * 77;
+	for (i = 0; i < MANY; i++)
+		b->u[i] = value(EXACT, 0, c, (int)i);
+	if (b->rows)
+		MP_OK(tutti_ps_push_rows(b->t, key, MANY / ROW, b->u, TUTTI_FLOAT32));
+	else
+		MP_OK(tutti_ps_push(b->t, b->u, 0, MANY, TUTTI_FLOAT32));
+	return 0;
+}
+
+/*
+ * More goes than the budget would allow of plain updates, and its encodings are within it. Heads of
+ * messages are not counted.
+ */
+static int budget_rate(struct mp_job *job, const struct budgeted *b, double opened)
+{
+	struct tutti_stats before = {.size = sizeof(before)}, after = before;
+	struct tutti_ps_held held = {.size = sizeof(held)};
+	double end = mp_now() + 20, most;
+	uint64_t sent;
+
+	MP_OK(tutti_stats_get(job->ctx, &before));
+	TT_EXPECT(!budget_push(job, b, 0));
+	do { /* no call that sends: it goes by itself */
+		mp_sleep_ms(20);
+		MP_OK(tutti_ps_held(b->t, &held));
+		most = RATE * (mp_now() - opened) + PIECE;
+	} while ((double)held.plain_bytes <= most && mp_now() < end);
+	MP_OK(tutti_stats_get(job->ctx, &after));
+	sent = after.put_bytes - before.put_bytes;
+	if ((double)held.sent_bytes > most || (double)held.plain_bytes <= most)
+		fprintf(stderr, "%s: %llu bytes of %llu, and the budget was %.0f\n", b->codec,
+			(unsigned long long)held.sent_bytes, (unsigned long long)held.plain_bytes,
+			most);
+	TT_EXPECT((double)held.sent_bytes <= most && (double)held.plain_bytes > most);
+	TT_EXPECT(sent >= held.sent_bytes);
+	return 0;
+}
+
+/*
+ * The next push goes at once, although the clock has sent far more than the budget. Not within this
+ * time if that were taken from it: of int8 it is what 13 s allow.
+ */
+static int budget_again(struct mp_job *job, const struct budgeted *b)
+{
+	struct tutti_ps_held held = {.size = sizeof(held)};
+	double end = mp_now() + 5;
+	uint64_t before;
+
+	MP_OK(tutti_ps_held(b->t, &held));
+	before = held.plain_bytes;
+	TT_EXPECT(before == MANY * sizeof(float));
+	TT_EXPECT(!budget_push(job, b, 1));
+	do {
+		mp_sleep_ms(20);
+		MP_OK(tutti_ps_held(b->t, &held));
+	} while (held.plain_bytes == before && mp_now() < end);
+	TT_EXPECT(held.plain_bytes > before);
+	return 0;
+}
+
+/* After some clocks and a flush the values are the sums. */
+static int budget_sums(struct mp_job *job, struct tutti_ps *ps, const struct budgeted *b)
+{
+	double *sum = calloc(MANY, sizeof(*sum)), *size = calloc(MANY, sizeof(*size)), off;
+	bool exact = !strcmp(b->codec, codecs[0]);
+	uint64_t key[MANY / ROW];
+	int c, i;
+
+	for (c = 0; c < 3; c++) {
+		if (c == 1)
+			TT_EXPECT(!budget_again(job, b));
+		else
+			TT_EXPECT(!c || !budget_push(job, b, c));
+		for (i = 0; i < MANY; i++) {
+			off = (double)value(EXACT, 0, c, i);
+			sum[i] += off;
+			size[i] += fabs(off);
+		}
+		MP_OK(tutti_ps_clock(ps));
+	}
+	MP_OK(tutti_ps_flush(b->t));
+	MP_OK(tutti_ps_clock(ps));
+	for (i = 0; i < MANY / ROW; i++)
+		key[i] = (uint64_t)i * 77;
+	if (b->rows)
+		MP_OK(tutti_ps_pull_rows(b->t, key, MANY / ROW, b->u, TUTTI_FLOAT32));
+	else
+		MP_OK(tutti_ps_pull(b->t, b->u, 0, MANY, TUTTI_FLOAT32));
+	for (i = 0; i < MANY; i++)
+		TT_EXPECT(fabs((double)b->u[i] - sum[i]) <= (exact ? 0 : 1e-6 * size[i]));
+	free(sum);
+	free(size);
+	return 0;
+}
+
+static int budget_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO, .budget = RATE};
+	struct budgeted b = *(const struct budgeted *)job->arg;
+	double opened = mp_now();
+	struct tutti_ps *ps;
+
+	MP_OK(mp_ps_open(job, 1, 0, &ps));
+	MP_OK(tutti_codec_create(b.codec, &opt.codec));
+	if (b.rows)
+		MP_OK(tutti_ps_rows(ps, "t", ROW, MANY / ROW, TUTTI_FLOAT32, &opt, &b.t));
+	else
+		MP_OK(tutti_ps_dense(ps, "t", MANY, TUTTI_FLOAT32, &opt, &b.t));
+	MP_OK(tutti_codec_free(opt.codec));
+	b.u = malloc(MANY * sizeof(*b.u));
+	if (job->rank) {
+		TT_EXPECT(!budget_rate(job, &b, opened));
+		TT_EXPECT(!budget_sums(job, ps, &b));
+	}
+	free(b.u);
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void budget(void)
+{
+	struct budgeted b;
+	int k;
+
+	for (k = 0; k < 4; k++) {
+		b = (struct budgeted){.codec = codecs[k / 2], .rows = k % 2};
+		TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = budget_body, .arg = &b));
+	}
+}
+
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {
-		{"in_step_shm", in_step_shm}, {"in_step_ofi", in_step_ofi},
-		{"loose_shm", loose_shm},     {"loose_ofi", loose_ofi},
-		{"crowds", crowds},	      {NULL, NULL}};
+	static const struct tt_test tests[] = {{"in_step_shm", in_step_shm},
+					       {"in_step_ofi", in_step_ofi},
+					       {"loose_shm", loose_shm},
+					       {"loose_ofi", loose_ofi},
+					       {"crowds", crowds},
+					       {"budget", budget},
+					       {NULL, NULL}};
 
 	return tt_test_main("ps_codec_modes", tests, argc, argv);
 }

@@ -259,7 +259,8 @@ static void conserve_modes(void)
 		{.opt = {.combine = TUTTI_PS_COMBINE_SUM, .flush = 7}},
 		{.staleness = TUTTI_PS_ASYNC, .opt = {.softsync = WORKERS}},
 		{.staleness = 1, .opt = {.staleness_aware = 1}},
-		{.staleness = 1, .opt = {.threads = 2, .essp = 1}}};
+		{.staleness = 1, .opt = {.threads = 2, .essp = 1}},
+		{.staleness = 1, .opt = {.budget = 300000}}};
 	struct conserve p;
 	size_t i;
 
