@@ -2,13 +2,14 @@
 /*
  * A backward pass over the 161 gradients of ResNet-50, as sleeps, with the reducer, with one
  * nonblocking all-reduce for each tensor, and with one all-reduce of all of them at its end. The
- * ways take turns. perf/buckets runs it.
+ * ways take turns. perf/buckets and perf/shares run it.
  *
- *	backward [-t BACKWARD_MS] [-l MBIT] [-b BUCKET_KIB] [-r REPEATS]
+ *	backward [-t BACKWARD_MS] [-d DIVISOR] [-l MBIT] [-b BUCKET_KIB] [-r REPEATS]
  *
- * Exposed is the time from the end of the backward pass until all gradients are reduced, of the
- * slowest rank. -l: the rate of a host's link, for the least that is possible: the bytes of an
- * all-reduce at that rate, less the backward pass.
+ * Exposed is the time by which communication makes a step longer than the backward pass alone, of
+ * the slowest rank. -d: gradients and buckets have as many times fewer bytes. -l: the rate of a
+ * host's link, for the least that is possible: the bytes of an all-reduce at that rate, less the
+ * backward pass.
  */
 #include <getopt.h>
 #include <stdbool.h>
@@ -22,10 +23,13 @@
 
 #define TENSORS 161
 #define REPEATS_MAX 50
+#define FIRST_KIB 1024 /* the reducer's defaults */
+#define BUCKET_KIB (25 * 1024)
+#define KIB ((size_t)1024)
 
 static struct options {
-	int backward_ms, mbit, bucket_kib, repeats;
-} opt = {.backward_ms = 1000, .repeats = 3};
+	int backward_ms, divisor, mbit, bucket_kib, repeats;
+} opt = {.backward_ms = 1000, .divisor = 1, .bucket_kib = BUCKET_KIB, .repeats = 3};
 
 static size_t counts[TENSORS], total;
 static float *gradients;
@@ -62,8 +66,10 @@ static void resnet50(void)
 	}
 	*at++ = in * 1000;
 	*at++ = 1000;
-	for (i = 0; i < TENSORS; i++)
+	for (i = 0; i < TENSORS; i++) {
+		counts[i] = (counts[i] + (size_t)opt.divisor - 1) / (size_t)opt.divisor;
 		total += counts[i];
+	}
 }
 
 /* ---- a step ---- */
@@ -81,7 +87,7 @@ static void compute(double start, size_t i)
 			NULL);
 }
 
-static int by_reducer(struct tutti_reducer *r, double start, double *end)
+static int by_reducer(struct tutti_reducer *r, double start)
 {
 	size_t i;
 	int err = 0;
@@ -90,11 +96,10 @@ static int by_reducer(struct tutti_reducer *r, double start, double *end)
 		compute(start, i);
 		err = tutti_reducer_ready(r, i);
 	}
-	*end = now();
 	return err ? err : tutti_reducer_finish(r);
 }
 
-static int by_calls(struct tutti_comm *world, enum way way, double start, double *end)
+static int by_calls(struct tutti_comm *world, enum way way, double start)
 {
 	struct tutti_request *request[TENSORS] = {NULL};
 	size_t i;
@@ -106,24 +111,23 @@ static int by_calls(struct tutti_comm *world, enum way way, double start, double
 			err = tutti_iallreduce(TUTTI_IN_PLACE, tensor[i], counts[i], TUTTI_FLOAT32,
 					       TUTTI_AVG, world, &request[i]);
 	}
-	*end = now();
 	if (!err && way == ONE)
 		err = tutti_allreduce(TUTTI_IN_PLACE, gradients, total, TUTTI_FLOAT32, TUTTI_AVG,
 				      world);
 	return err ? err : tutti_waitall(TENSORS, request);
 }
 
-/* Seconds from the end of the backward pass, of the slowest rank. */
+/* Seconds beyond the backward pass, of the slowest rank. */
 static int step(struct tutti_comm *world, struct tutti_reducer *r, enum way way, double *exposed)
 {
-	double start, end;
+	double start;
 	int err = tutti_barrier(world);
 
 	if (err)
 		return err;
 	start = now();
-	err = way == REDUCER ? by_reducer(r, start, &end) : by_calls(world, way, start, &end);
-	*exposed = now() - end;
+	err = way == REDUCER ? by_reducer(r, start) : by_calls(world, way, start);
+	*exposed = now() - start - opt.backward_ms / 1e3;
 	return err ? err
 		   : tutti_allreduce(TUTTI_IN_PLACE, exposed, 1, TUTTI_FLOAT64, TUTTI_MAX, world);
 }
@@ -162,7 +166,9 @@ static int run(struct tutti_context *ctx)
 					      .counts = counts,
 					      .gradients = tensor,
 					      .datatype = TUTTI_FLOAT32,
-					      .bucket_bytes = (size_t)opt.bucket_kib << 10};
+					      .first_bytes = FIRST_KIB * KIB / (size_t)opt.divisor,
+					      .bucket_bytes = (size_t)opt.bucket_kib * KIB /
+							      (size_t)opt.divisor};
 	struct tutti_reducer_stats stats = {.size = sizeof(stats)};
 	struct tutti_comm *world = tutti_world(ctx);
 	struct tutti_reducer *r;
@@ -185,9 +191,11 @@ static int read_options(int argc, char **argv)
 {
 	int c;
 
-	while ((c = getopt(argc, argv, "t:l:b:r:")) != -1) {
+	while ((c = getopt(argc, argv, "t:d:l:b:r:")) != -1) {
 		if (c == 't')
 			opt.backward_ms = atoi(optarg);
+		else if (c == 'd')
+			opt.divisor = atoi(optarg);
 		else if (c == 'l')
 			opt.mbit = atoi(optarg);
 		else if (c == 'b')
@@ -197,8 +205,8 @@ static int read_options(int argc, char **argv)
 		else
 			return 1;
 	}
-	return opt.backward_ms < 1 || opt.mbit < 0 || opt.bucket_kib < 0 || opt.repeats < 1 ||
-	       opt.repeats > REPEATS_MAX || optind < argc;
+	return opt.backward_ms < 1 || opt.divisor < 1 || opt.divisor > FIRST_KIB || opt.mbit < 0 ||
+	       opt.bucket_kib < 1 || opt.repeats < 1 || opt.repeats > REPEATS_MAX || optind < argc;
 }
 
 int main(int argc, char **argv)
@@ -209,8 +217,8 @@ int main(int argc, char **argv)
 	int err;
 
 	if (read_options(argc, argv)) {
-		fprintf(stderr, "usage: backward [-t BACKWARD_MS] [-l MBIT] [-b BUCKET_KIB] "
-				"[-r 1 to 50]\n");
+		fprintf(stderr, "usage: backward [-t BACKWARD_MS] [-d DIVISOR] [-l MBIT] "
+				"[-b BUCKET_KIB] [-r 1 to 50]\n");
 		return 2;
 	}
 	resnet50();

@@ -62,7 +62,8 @@ endif
 
 EXTRA_DIST += perf/staleness perf/staleness.gp perf/relay perf/compare_verbs perf/scale \
 	perf/servers perf/predict perf/tune perf/hier perf/advice perf/codecs perf/factors \
-	perf/hosts.inc perf/program.h perf/training perf/training.gp \
+	perf/hosts.inc perf/program.h perf/training perf/training.gp perf/shares perf/shares.gp \
+	perf/tokens \
 	perf/instructions perf/waiting perf/launchers \
 	perf/compare/compare perf/compare/report.awk perf/compare/curves.awk \
 	perf/compare/curves.gp perf/compare/heat.awk perf/compare/heat.gp perf/compare/drive.h \
@@ -113,9 +114,12 @@ perf-codec: all
 .PHONY: perf-buckets
 perf-buckets: all
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/buckets $(OPTIONS)
-# What models learn when gradients travel encoded, by bytes and by seconds on slow links (as root);
-# OPTIONS: those of perf/training, such as -n 3 for three seeds.
+# The share of communication in a training step, by the link; tokens/s of gpt on 2 ranks and on 1;
+# then what models learn when gradients travel encoded, by bytes and by seconds on slow links. Links
+# need root. OPTIONS: those of perf/training, such as -n 3 for three seeds.
 perf-training: all
+	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/shares
+	$(SHELL) $(srcdir)/perf/tokens
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/training $(OPTIONS)
 # Reinforcement learning: the queue, requests, V-trace.
 perf-rl: all
