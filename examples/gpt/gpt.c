@@ -29,12 +29,13 @@ static int make_all(struct gpt *g)
 }
 
 /*
- * The loss is on the last stages, once for each rank of the tensor axis. Of the times, the largest
- * of all ranks counts.
+ * The loss is on the last stages, once for each rank of the tensor axis, or with slices in parts.
+ * Of the times, the largest of all ranks counts.
  */
 static int tell_step(struct gpt *g, double seconds)
 {
-	double loss = g->last && !g->at[TENSOR] ? g->loss : 0, times[AXES], tokens;
+	double loss = g->last && (!g->at[TENSOR] || g->slices > 1) ? g->loss : 0;
+	double times[AXES], tokens;
 	int i, err;
 
 	g->doing = "adding up the loss";
@@ -84,18 +85,29 @@ static void tell_start(const struct gpt *g)
 	       "sequences, bubble %.1f %% (%d of %d slots), %d micro-batches live\n",
 	       d[DATA], d[PIPELINE], d[TENSOR], g->file_count, g->o.micro, g->sequences,
 	       100.0 * (c.slots - c.busy) / c.slots, c.slots - c.busy, c.slots, c.live);
+	printf("activations kept on this rank: %zu bytes, %zu of them outside the matrices\n",
+	       g->kept, g->kept_outside);
 }
 
-/* The library counts the collectives of a communicator: two all-reduces a layer each way. */
+/*
+ * The library counts the collectives of a communicator: two all-reduces a layer each way, or an
+ * all-gather and a reduce-scatter for each of them, and the sums over slices.
+ */
 static void tell_tensor(const struct gpt *g, int steps)
 {
 	struct tutti_comm_state s = {.size = sizeof(s)};
+	int i, sums = g->nlayers;
 
 	if (g->o.dims[TENSOR] == 1 || tutti_comm_state(g->comm[TENSOR], &s))
 		return;
-	printf("tensor: %llu all-reduces on this rank, %d layers x %d micro-batches x %d steps x "
-	       "4\n",
-	       (unsigned long long)s.calls, g->nlayers, g->o.micro, steps);
+	printf("tensor: %llu %s on this rank, %d layers x %d micro-batches x %d steps x %d",
+	       (unsigned long long)s.calls, g->slices > 1 ? "collectives" : "all-reduces",
+	       g->nlayers, g->o.micro, steps, g->slices > 1 ? 8 : 4);
+	for (i = g->nlayers; i < g->nbuckets; i++)
+		sums += g->buckets[i].count > 0;
+	if (g->slices > 1)
+		printf(" and %d sums of gradients x %d steps", sums, steps);
+	printf("\n");
 }
 
 static int run(struct gpt *g)

@@ -15,6 +15,10 @@
  *	text.c		the text, and text that the model writes
  *
  * Read layer.c for tensor parallelism, stage.c for the pipeline, gradients.c for data parallelism.
+ *
+ * The rows of an activation are the first position of all sequences, then the second, and so on. So
+ * a slice of the positions is a block of rows.
+ *
  * Numbers are float, or double in gpt_double, in which all grids agree to ten digits.
  */
 #ifndef GPT_H
@@ -41,6 +45,7 @@ struct options {
 	int batch;			   /* sequences of a step, over all ranks */
 	int micro;			   /* micro-batches of a step on each pipeline */
 	int chunks;			   /* of each stage, interleaved only */
+	int sequence_parallel;
 	int zero; /* stage of ZeRO, 1 or 2; 0: every replica has all of the state */
 	int steps, seed, write;
 	double rate, decay;
@@ -115,6 +120,8 @@ struct gpt {
 	int first, last;
 	int sequences; /* of a micro-batch */
 	int local;     /* hidden / tensor ranks */
+	int slices;    /* tensor ranks if they divide the positions of a sequence, else 1 */
+	int positions; /* length / slices: of each sequence, between the parts of a layer */
 
 	struct param *params;
 	int nparams, nslots;
@@ -130,6 +137,7 @@ struct gpt {
 	struct saved *saved; /* [layer][slot] */
 	struct saved_head *saved_head;
 	real *memory, *x, *scratch[4];
+	size_t kept, kept_outside; /* bytes of saved activations; outside the matrices */
 
 	uint8_t *text;
 	size_t text_len;
@@ -150,7 +158,7 @@ int params_each_run(struct gpt *g,
 			      size_t n, void *arg),
 		    void *arg);
 
-/* layer.c: x and dx are replaced; rows is sequences * length */
+/* layer.c: x and dx are replaced; they have sequences * positions rows */
 int layer_forward(struct gpt *g, int layer, struct saved *s, real *x, int sequences);
 int layer_backward(struct gpt *g, int layer, struct saved *s, real *dx, int sequences);
 
@@ -162,6 +170,8 @@ int stage_infer(struct gpt *g, const uint8_t *context, int n, real *logits);
 
 /* gradients.c */
 int gradients_make(struct gpt *g);
+/* Sums what slices of a sequence share in a layer; then its bucket is whole on this replica. */
+int gradients_sum_layer(struct gpt *g, int layer);
 int gradients_start(struct gpt *g, int bucket);
 /* Sums what is shared by stages, and waits until all sums over the data axis are there. */
 int gradients_finish(struct gpt *g);

@@ -17,6 +17,8 @@ static const char help[] =
 	"  --data N          replicas (default: the ranks that are left)\n"
 	"  --pipeline N      stages of the pipeline (default 1)\n"
 	"  --tensor N        ranks that share each layer (default 1)\n"
+	"  --sequence-parallel\n"
+	"                    tensor ranks divide the positions outside the matrices of layers\n"
 	"  --schedule NAME   gpipe, 1f1b or interleaved (default gpipe)\n"
 	"  --chunks N        runs of layers of a stage, interleaved only (default 2)\n"
 	"  --zero N          1 or 2: replicas divide the optimizer's state (2: and gradients)\n"
@@ -54,6 +56,7 @@ static const struct option options[] = {
 	{"text", 1, NULL, TEXTS}, {"codec", 1, NULL, TEXTS + 1}, {"save", 1, NULL, TEXTS + 2},
 	{"load", 1, NULL, TEXTS + 3}, {"schedule", 1, NULL, TEXTS + 4},
 	{"rate", 1, NULL, REALS}, {"decay", 1, NULL, REALS + 1},
+	{"sequence-parallel", 0, NULL, 's'},
 	{"help", 0, NULL, 'h'}, {"version", 0, NULL, 'V'}, {NULL, 0, NULL, 0},
 };
 /* clang-format on */
@@ -122,6 +125,9 @@ static int read_one(struct options *o, int c, const char *name)
 	case 'V':
 		printf("gpt (tutti) %s\n", tutti_version());
 		return 1;
+	case 's':
+		o->sequence_parallel = 1;
+		return 0;
 	case '?':
 		fprintf(stderr, "see gpt --help\n");
 		return -EINVAL;

@@ -4,11 +4,15 @@
  * the last micro-batch has passed the layer, and runs beside the backward pass of the layers below.
  * The embedding and the head come last: they are one parameter, so the first and the last stage add
  * their gradients before the replicas do. With --zero, adamw.c's optimizer sums the buckets.
+ *
+ * With --sequence-parallel, ranks of the tensor axis have gradients of norms, of the biases beside
+ * them, of the embedding and of the head from their slices only, and add them up first.
  */
 #include "examples/gpt/gpt.h"
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* After the layers: what lies before them, and what lies behind. */
 static int make_bucket(struct gpt *g, struct bucket *b, size_t first, size_t count)
@@ -39,6 +43,36 @@ int gradients_make(struct gpt *g)
 		err = make_bucket(g, &g->buckets[l], 0, first);
 	if (!err)
 		err = make_bucket(g, &g->buckets[l + 1], end, g->count - end);
+	return err;
+}
+
+/* The same bits on all ranks, which keep the same parameters. */
+static int sum_slices(struct gpt *g, real *x, size_t n)
+{
+	double from = now();
+	int err = 0;
+
+	if (g->slices > 1 && n)
+		err = tutti_allreduce(TUTTI_IN_PLACE, x, n, REAL, TUTTI_SUM, g->comm[TENSOR]);
+	g->waited[TENSOR] += now() - from;
+	return err;
+}
+
+int gradients_sum_layer(struct gpt *g, int layer)
+{
+	static const enum weight shared[] = {LN1_GAIN, LN1_BIAS, PROJECT_BIAS,
+					     LN2_GAIN, LN2_BIAS, OUT_BIAS};
+	size_t d = (size_t)g->o.hidden, n = sizeof(shared) / sizeof(*shared), i;
+	real *packed = g->scratch[1]; /* 4 x length x hidden or more: length is 2 or more */
+	int err;
+
+	if (g->slices == 1)
+		return 0;
+	for (i = 0; i < n; i++)
+		memcpy(packed + i * d, g->grad + g->layer_at[layer][shared[i]], d * sizeof(real));
+	err = sum_slices(g, packed, n * d);
+	for (i = 0; i < n; i++)
+		memcpy(g->grad + g->layer_at[layer][shared[i]], packed + i * d, d * sizeof(real));
 	return err;
 }
 
@@ -80,9 +114,13 @@ static int sum_tied(struct gpt *g)
 int gradients_finish(struct gpt *g)
 {
 	double from;
-	int i, err = sum_tied(g);
+	int i, err = 0;
 
 	g->doing = "summing gradients";
+	for (i = g->nlayers; i < g->nbuckets && !err; i++)
+		err = sum_slices(g, g->grad + g->buckets[i].first, g->buckets[i].count);
+	if (!err)
+		err = sum_tied(g);
 	for (i = g->nlayers; i < g->nbuckets && !err; i++)
 		err = gradients_start(g, i);
 	from = now();

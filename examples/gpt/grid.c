@@ -41,6 +41,11 @@ static int divide_model(struct gpt *g)
 		return refuse(g, "elements (--hidden)", o->hidden, "heads (--heads)", o->heads);
 	if (o->heads % o->dims[TENSOR])
 		return refuse(g, "heads (--heads)", o->heads, "ranks (--tensor)", o->dims[TENSOR]);
+	g->slices = o->sequence_parallel ? o->dims[TENSOR] : 1;
+	if (o->length % g->slices)
+		return refuse(g, "positions (--length)", o->length,
+			      "ranks (--tensor) with --sequence-parallel", g->slices);
+	g->positions = o->length / g->slices;
 	g->part_layers = o->layers / g->parts;
 	g->nlayers = g->part_layers * o->chunks;
 	g->local = o->hidden / o->dims[TENSOR];

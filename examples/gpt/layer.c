@@ -12,25 +12,67 @@
  *
  * Norms and the biases after the all-reduce are the same on all ranks, and so are their gradients.
  *
+ * With --sequence-parallel each rank has a slice of the positions of x, and norms and adds biases
+ * to that slice only. An all-gather of the rows precedes qkv and fc, and a reduce-scatter follows
+ * project and out; backward again the other way round. They send the bytes of the all-reduces. The
+ * gradients of norms and of these biases become sums over ranks, see gradients.c.
+ *
  * M. Shoeybi et al., "Megatron-LM: Training Multi-Billion Parameter Language Models Using Model
  * Parallelism", 2019.
+ * V. Korthikanti et al., "Reducing Activation Recomputation in Large Transformer Models", 2022.
  */
 #include "examples/gpt/math.h"
 
 #include <string.h>
 
-/* The sum over the tensor axis. All of it is exposed: the next operation needs the result. */
+/*
+ * The sum over the tensor axis of this rank's rows of x; they are moved to its beginning. All of it
+ * is exposed: the next operation needs the result.
+ */
 static int sum_parts(struct gpt *g, real *x, int rows)
 {
+	size_t n = (size_t)rows * (size_t)g->o.hidden;
 	double from = now();
 	int err;
 
 	if (g->o.dims[TENSOR] == 1)
 		return 0;
-	err = tutti_allreduce(TUTTI_IN_PLACE, x, (size_t)rows * (size_t)g->o.hidden, REAL,
-			      TUTTI_SUM, g->comm[TENSOR]);
+	if (g->slices == 1)
+		err = tutti_allreduce(TUTTI_IN_PLACE, x, n, REAL, TUTTI_SUM, g->comm[TENSOR]);
+	else
+		err = tutti_reduce_scatter_block(TUTTI_IN_PLACE, x, n, REAL, TUTTI_SUM,
+						 g->comm[TENSOR]);
 	g->waited[TENSOR] += now() - from;
 	return err;
+}
+
+/* The place of this rank's rows among those of all slices. */
+static real *own_rows(const struct gpt *g, real *all, int rows)
+{
+	return g->slices == 1 ? all : all + g->at[TENSOR] * rows * g->o.hidden;
+}
+
+/* The rows of the other slices. */
+static int gather(struct gpt *g, real *all, int rows)
+{
+	double from = now();
+	int err = 0;
+
+	if (g->slices > 1)
+		err = tutti_allgather(TUTTI_IN_PLACE, all, (size_t)rows * (size_t)g->o.hidden, REAL,
+				      g->comm[TENSOR]);
+	g->waited[TENSOR] += now() - from;
+	return err;
+}
+
+/* All rows of a gradient of which this rank has its slice. */
+static int gather_gradient(struct gpt *g, real *dx, int rows, real **all)
+{
+	*all = g->slices == 1 ? dx : g->scratch[3];
+	if (g->slices > 1)
+		memcpy(own_rows(g, *all, rows), dx,
+		       (size_t)rows * (size_t)g->o.hidden * sizeof(*dx));
+	return gather(g, *all, rows);
 }
 
 static real *weight(const struct gpt *g, int layer, enum weight w)
@@ -67,42 +109,52 @@ static int add_sum(struct gpt *g, real *part, const real *bias, real *x, int row
 
 int layer_forward(struct gpt *g, int l, struct saved *s, real *x, int sequences)
 {
-	int rows = sequences * g->o.length, d = g->o.hidden, mine = g->local, err;
+	int rows = sequences * g->positions, all = rows * g->slices, d = g->o.hidden;
+	int mine = g->local, err;
 	struct attention att = shape(g, sequences);
 	real *part = g->scratch[0];
 
 	norm_forward(rows, d, x, weight(g, l, LN1_GAIN), weight(g, l, LN1_BIAS), s->xhat1, s->rstd1,
-		     s->norm1);
-	product_nt(rows, 3 * mine, d, s->norm1, weight(g, l, QKV), s->qkv);
-	add_row(rows, 3 * mine, weight(g, l, QKV_BIAS), s->qkv);
+		     own_rows(g, s->norm1, rows));
+	err = gather(g, s->norm1, rows);
+	if (err)
+		return err;
+	product_nt(all, 3 * mine, d, s->norm1, weight(g, l, QKV), s->qkv);
+	add_row(all, 3 * mine, weight(g, l, QKV_BIAS), s->qkv);
 	attention_forward(&att, s->qkv, s->att, s->y);
-	product_nt(rows, d, mine, s->y, weight(g, l, PROJECT), part);
+	product_nt(all, d, mine, s->y, weight(g, l, PROJECT), part);
 	err = add_sum(g, part, weight(g, l, PROJECT_BIAS), x, rows);
 	if (err)
 		return err;
 
 	norm_forward(rows, d, x, weight(g, l, LN2_GAIN), weight(g, l, LN2_BIAS), s->xhat2, s->rstd2,
-		     s->norm2);
-	product_nt(rows, 4 * mine, d, s->norm2, weight(g, l, FC), s->h);
-	add_row(rows, 4 * mine, weight(g, l, FC_BIAS), s->h);
-	gelu_forward((size_t)rows * 4 * (size_t)mine, s->h, s->a);
-	product_nt(rows, d, 4 * mine, s->a, weight(g, l, OUT), part);
+		     own_rows(g, s->norm2, rows));
+	err = gather(g, s->norm2, rows);
+	if (err)
+		return err;
+	product_nt(all, 4 * mine, d, s->norm2, weight(g, l, FC), s->h);
+	add_row(all, 4 * mine, weight(g, l, FC_BIAS), s->h);
+	gelu_forward((size_t)all * 4 * (size_t)mine, s->h, s->a);
+	product_nt(all, d, 4 * mine, s->a, weight(g, l, OUT), part);
 	return add_sum(g, part, weight(g, l, OUT_BIAS), x, rows);
 }
 
 /* From the output of the layer to x'. dx is the gradient by the output, then by x'. */
 static int mlp_backward(struct gpt *g, int l, struct saved *s, real *dx, int rows)
 {
-	int d = g->o.hidden, wide = 4 * g->local, err;
-	real *da = g->scratch[1], *dnorm = g->scratch[0];
+	int all = rows * g->slices, d = g->o.hidden, wide = 4 * g->local, err;
+	real *da = g->scratch[1], *dnorm = g->scratch[0], *dout;
 
+	err = gather_gradient(g, dx, rows, &dout);
+	if (err)
+		return err;
 	add_column_sums(rows, d, dx, gradient(g, l, OUT_BIAS));
-	product_tn_add(d, wide, rows, dx, s->a, gradient(g, l, OUT));
-	product_nn(rows, wide, d, dx, weight(g, l, OUT), da);
-	gelu_backward((size_t)rows * (size_t)wide, s->h, da);
-	add_column_sums(rows, wide, da, gradient(g, l, FC_BIAS));
-	product_tn_add(wide, d, rows, da, s->norm2, gradient(g, l, FC));
-	product_nn(rows, d, wide, da, weight(g, l, FC), dnorm);
+	product_tn_add(d, wide, all, dout, s->a, gradient(g, l, OUT));
+	product_nn(all, wide, d, dout, weight(g, l, OUT), da);
+	gelu_backward((size_t)all * (size_t)wide, s->h, da);
+	add_column_sums(all, wide, da, gradient(g, l, FC_BIAS));
+	product_tn_add(wide, d, all, da, s->norm2, gradient(g, l, FC));
+	product_nn(all, d, wide, da, weight(g, l, FC), dnorm);
 	err = sum_parts(g, dnorm, rows);
 	if (!err)
 		norm_backward(rows, d, dnorm, s->xhat2, s->rstd2, weight(g, l, LN2_GAIN),
@@ -112,20 +164,23 @@ static int mlp_backward(struct gpt *g, int l, struct saved *s, real *dx, int row
 
 int layer_backward(struct gpt *g, int l, struct saved *s, real *dx, int sequences)
 {
-	int rows = sequences * g->o.length, d = g->o.hidden, mine = g->local, err;
+	int rows = sequences * g->positions, all = rows * g->slices, d = g->o.hidden;
+	int mine = g->local, err;
 	struct attention att = shape(g, sequences);
-	real *dy = g->scratch[2], *dqkv = g->scratch[1], *dnorm = g->scratch[0];
+	real *dy = g->scratch[2], *dqkv = g->scratch[1], *dnorm = g->scratch[0], *dout;
 
 	err = mlp_backward(g, l, s, dx, rows);
+	if (!err)
+		err = gather_gradient(g, dx, rows, &dout);
 	if (err)
 		return err;
 	add_column_sums(rows, d, dx, gradient(g, l, PROJECT_BIAS));
-	product_tn_add(d, mine, rows, dx, s->y, gradient(g, l, PROJECT));
-	product_nn(rows, mine, d, dx, weight(g, l, PROJECT), dy);
+	product_tn_add(d, mine, all, dout, s->y, gradient(g, l, PROJECT));
+	product_nn(all, mine, d, dout, weight(g, l, PROJECT), dy);
 	attention_backward(&att, s->qkv, s->att, dy, dqkv);
-	add_column_sums(rows, 3 * mine, dqkv, gradient(g, l, QKV_BIAS));
-	product_tn_add(3 * mine, d, rows, dqkv, s->norm1, gradient(g, l, QKV));
-	product_nn(rows, d, 3 * mine, dqkv, weight(g, l, QKV), dnorm);
+	add_column_sums(all, 3 * mine, dqkv, gradient(g, l, QKV_BIAS));
+	product_tn_add(3 * mine, d, all, dqkv, s->norm1, gradient(g, l, QKV));
+	product_nn(all, d, 3 * mine, dqkv, weight(g, l, QKV), dnorm);
 	err = sum_parts(g, dnorm, rows);
 	if (!err)
 		norm_backward(rows, d, dnorm, s->xhat1, s->rstd1, weight(g, l, LN1_GAIN),

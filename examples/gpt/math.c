@@ -206,28 +206,29 @@ static void axpy(int n, real factor, const real *x, real *y)
 		y[j] += factor * x[j];
 }
 
-/* One head of one sequence: a row of qkv is 3 * all elements, and the head's start at offset. */
+/* One head of one sequence: its rows of qkv are step elements apart, those of y a third of that. */
 void attention_forward(const struct attention *s, const real *qkv, real *att, real *y)
 {
-	int all = s->heads * s->width, b, h, t, u;
+	size_t all = (size_t)s->heads * s->width, step = 3 * all * s->sequences;
+	int b, h, t, u;
 	real scale = 1 / (real)sqrt((double)s->width);
 
 	memset(y, 0, (size_t)s->sequences * s->length * all * sizeof(*y));
 	for (b = 0; b < s->sequences; b++)
 		for (h = 0; h < s->heads; h++, att += (size_t)s->length * s->length) {
-			const real *q = qkv + (size_t)b * s->length * 3 * all + h * s->width;
-			real *out = y + (size_t)b * s->length * all + h * s->width;
+			const real *q = qkv + b * 3 * all + h * s->width;
+			real *out = y + b * all + h * s->width;
 
 			for (t = 0; t < s->length; t++) {
 				real *row = att + (size_t)t * s->length;
 
 				for (u = 0; u <= t; u++)
-					row[u] = scale * dot(s->width, q + (size_t)t * 3 * all,
-							     q + (size_t)u * 3 * all + all);
+					row[u] = scale *
+						 dot(s->width, q + t * step, q + u * step + all);
 				softmax(t + 1, row);
 				for (u = 0; u <= t; u++)
-					axpy(s->width, row[u], q + (size_t)u * 3 * all + 2 * all,
-					     out + (size_t)t * all);
+					axpy(s->width, row[u], q + u * step + 2 * all,
+					     out + t * step / 3);
 			}
 		}
 }
@@ -236,7 +237,7 @@ void attention_forward(const struct attention *s, const real *qkv, real *att, re
 static void attend_back(const struct attention *s, int t, const real *att, const real *q,
 			const real *dy, real *dq)
 {
-	size_t all = (size_t)s->heads * s->width, row = 3 * all;
+	size_t all = (size_t)s->heads * s->width, row = 3 * all * s->sequences;
 	real scale = 1 / (real)sqrt((double)s->width), mean = 0, d;
 	int u;
 
@@ -260,10 +261,11 @@ void attention_backward(const struct attention *s, const real *qkv, const real *
 	for (b = 0; b < s->sequences; b++)
 		for (h = 0; h < s->heads; h++)
 			for (t = 0; t < s->length; t++, att += s->length) {
-				at = (size_t)b * s->length * all + (size_t)h * s->width;
-				attend_back(s, t, att, qkv + 3 * at - 2 * (size_t)h * s->width,
-					    dy + at + (size_t)t * all,
-					    dqkv + 3 * at - 2 * (size_t)h * s->width);
+				at = (size_t)b * 3 * all + (size_t)h * s->width;
+				attend_back(s, t, att, qkv + at,
+					    dy + ((size_t)t * s->sequences + b) * all +
+						    (size_t)h * s->width,
+					    dqkv + at);
 			}
 }
 

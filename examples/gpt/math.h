@@ -28,7 +28,8 @@ void gelu_backward(size_t n, const real *h, real *da); /* da becomes the gradien
 
 /*
  * Causal attention of heads heads of width elements. A row of qkv has the queries of all heads,
- * then keys, then values. att: sequences x heads x length x length.
+ * then keys, then values. Rows: the first position of all sequences, then the second, and so on.
+ * att: sequences x heads x length x length.
  */
 struct attention {
 	int sequences, length, heads, width;

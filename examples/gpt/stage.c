@@ -14,9 +14,16 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* The rows that this rank has outside the matrices of a layer. */
 static size_t rows_of(const struct gpt *g, int sequences)
 {
-	return (size_t)sequences * (size_t)g->o.length;
+	return (size_t)sequences * (size_t)g->positions;
+}
+
+/* The first of this rank's positions. */
+static int first_position(const struct gpt *g)
+{
+	return g->slices > 1 ? g->at[TENSOR] * g->positions : 0;
 }
 
 /* The i-th sequence of a micro-batch of this replica. */
@@ -27,21 +34,22 @@ static const uint8_t *sequence(const struct gpt *g, int micro, int i)
 	return text_sequence(g, g->at[DATA] * mine + micro * g->sequences + i);
 }
 
-static void embed(const struct gpt *g, const uint8_t *bytes, real *x)
+/* x: the first row of one of the sequences. */
+static void embed(const struct gpt *g, const uint8_t *bytes, real *x, int sequences)
 {
-	int d = g->o.hidden, t, j;
+	size_t d = (size_t)g->o.hidden, first = (size_t)first_position(g), t, j;
 
-	for (t = 0; t < g->o.length; t++, x += d)
+	for (t = first; t < first + (size_t)g->positions; t++, x += (size_t)sequences * d)
 		for (j = 0; j < d; j++)
-			x[j] = g->value[g->embed + (size_t)bytes[t] * (size_t)d + (size_t)j] +
-			       g->value[g->position + (size_t)t * (size_t)d + (size_t)j];
+			x[j] = g->value[g->embed + bytes[t] * d + j] +
+			       g->value[g->position + t * d + j];
 }
 
 static void embed_backward(struct gpt *g, const uint8_t *bytes, const real *dx)
 {
-	size_t d = (size_t)g->o.hidden, t;
+	size_t d = (size_t)g->o.hidden, first = (size_t)first_position(g), t;
 
-	for (t = 0; t < (size_t)g->o.length; t++, dx += d) {
+	for (t = first; t < first + (size_t)g->positions; t++, dx += (size_t)g->sequences * d) {
 		add_to(d, dx, g->grad + g->embed + bytes[t] * d);
 		add_to(d, dx, g->grad + g->position + t * d);
 	}
@@ -57,16 +65,20 @@ static void head_logits(struct gpt *g, struct saved_head *s, const real *x, int 
 /* The bytes that follow those of the sequence, of all rows of a micro-batch. */
 static void targets(const struct gpt *g, int micro, uint8_t *target)
 {
-	int i;
+	const uint8_t *next;
+	int i, t;
 
-	for (i = 0; i < g->sequences; i++)
-		memcpy(target + i * g->o.length, sequence(g, micro, i) + 1, (size_t)g->o.length);
+	for (i = 0; i < g->sequences; i++) {
+		next = sequence(g, micro, i) + first_position(g) + 1;
+		for (t = 0; t < g->positions; t++)
+			target[t * g->sequences + i] = next[t];
+	}
 }
 
 static int head_forward(struct gpt *g, int micro, const real *x)
 {
 	struct saved_head *s = &g->saved_head[micro % g->nslots];
-	int rows = g->sequences * g->o.length;
+	int rows = g->sequences * g->positions;
 	uint8_t *target = malloc((size_t)rows);
 
 	if (!target)
@@ -82,7 +94,7 @@ static int head_forward(struct gpt *g, int micro, const real *x)
 static int head_backward(struct gpt *g, int micro, real *dx)
 {
 	struct saved_head *s = &g->saved_head[micro % g->nslots];
-	int rows = g->sequences * g->o.length, d = g->o.hidden, i;
+	int rows = g->sequences * g->positions, d = g->o.hidden, i;
 	real share = (real)(1.0 / ((double)g->o.batch * g->o.length));
 	uint8_t *target = malloc((size_t)rows);
 
@@ -135,7 +147,7 @@ static int forward(void *arg, const struct tutti_pipeline_step *step, const void
 		memcpy(x, in, rows * d * sizeof(*x));
 	else
 		for (i = 0; i < g->sequences; i++)
-			embed(g, sequence(g, step->micro, i), x + rows_of(g, i) * d);
+			embed(g, sequence(g, step->micro, i), x + (size_t)i * d, g->sequences);
 	err = run_layers(g, step->chunk, step->micro % g->nslots, x, g->sequences);
 	return err || out ? err : head_forward(g, step->micro, x);
 }
@@ -157,10 +169,12 @@ static int backward(void *arg, const struct tutti_pipeline_step *step, const voi
 		err = layer_backward(g, l, &g->saved[l * g->nslots + step->micro % g->nslots], dx,
 				     g->sequences);
 		if (!err && step->micro == g->o.micro - 1)
+			err = gradients_sum_layer(g, l);
+		if (!err && step->micro == g->o.micro - 1)
 			err = gradients_start(g, l);
 	}
 	for (i = 0; i < g->sequences && !in && !err; i++)
-		embed_backward(g, sequence(g, step->micro, i), dx + rows_of(g, i) * d);
+		embed_backward(g, sequence(g, step->micro, i), dx + (size_t)i * d);
 	return err;
 }
 
@@ -170,6 +184,16 @@ int stage_run(struct gpt *g)
 	g->loss = 0;
 	memset(g->grad, 0, g->count * sizeof(*g->grad));
 	return tutti_pipeline_run(g->pipeline, &g->waited[PIPELINE]);
+}
+
+/* The logits of a position, from the rank that has it. */
+static int give_logits(struct gpt *g, int position, real *logits)
+{
+	int owner = position / g->positions, at = position - first_position(g);
+
+	if (g->slices == 1 || owner == g->at[TENSOR])
+		memcpy(logits, g->saved_head->prob + at * VOCAB, VOCAB * sizeof(*logits));
+	return g->slices == 1 ? 0 : tutti_bcast(logits, VOCAB, REAL, owner, g->comm[TENSOR]);
 }
 
 /* One context, padded to the length of a sequence, through all parts of the model. */
@@ -186,7 +210,7 @@ int stage_infer(struct gpt *g, const uint8_t *context, int n, real *logits)
 		if (part % p != me)
 			continue;
 		if (!part)
-			embed(g, padded, g->x);
+			embed(g, padded, g->x, 1);
 		else if (p > 1)
 			err = tutti_recv(g->x, count, REAL, (me + p - 1) % p, part,
 					 g->comm[PIPELINE], NULL);
@@ -199,9 +223,8 @@ int stage_infer(struct gpt *g, const uint8_t *context, int n, real *logits)
 	free(padded);
 	if (err || !g->last)
 		return err;
-	head_logits(g, g->saved_head, g->x, g->o.length);
-	memcpy(logits, g->saved_head->prob + (n - 1) * VOCAB, VOCAB * sizeof(*logits));
-	return 0;
+	head_logits(g, g->saved_head, g->x, g->positions);
+	return give_logits(g, n - 1, logits);
 }
 
 /* ---- memory ---- */
@@ -218,13 +241,13 @@ static real *take(real **next, size_t n)
 static size_t lay_out(const struct gpt *g, struct saved *s, real **next)
 {
 	size_t rows = rows_of(g, g->sequences), d = rows * (size_t)g->o.hidden;
-	size_t mine = rows * (size_t)g->local;
-	size_t att = rows * (size_t)(g->o.heads / g->o.dims[TENSOR] * g->o.length);
+	size_t all = rows * (size_t)g->slices, mine = all * (size_t)g->local;
+	size_t att = all * (size_t)(g->o.heads / g->o.dims[TENSOR] * g->o.length);
 
 	s->xhat1 = take(next, d);
-	s->norm1 = take(next, d);
+	s->norm1 = take(next, d * (size_t)g->slices);
 	s->xhat2 = take(next, d);
-	s->norm2 = take(next, d);
+	s->norm2 = take(next, d * (size_t)g->slices);
 	s->rstd1 = take(next, rows);
 	s->rstd2 = take(next, rows);
 	s->qkv = take(next, 3 * mine);
@@ -232,7 +255,7 @@ static size_t lay_out(const struct gpt *g, struct saved *s, real **next)
 	s->h = take(next, 4 * mine);
 	s->a = take(next, 4 * mine);
 	s->att = take(next, att);
-	return 4 * d + 2 * rows + 12 * mine + att;
+	return 2 * (d + rows) + 2 * d * (size_t)g->slices + 12 * mine + att;
 }
 
 static void lay_out_head(const struct gpt *g, struct saved_head *s, real **next)
@@ -248,13 +271,16 @@ static void lay_out_head(const struct gpt *g, struct saved_head *s, real **next)
 static int make_memory(struct gpt *g)
 {
 	size_t rows = rows_of(g, g->sequences), d = rows * (size_t)g->o.hidden, n;
-	size_t wide = 4 * d;
+	size_t all = d * (size_t)g->slices, layers = (size_t)(g->nlayers * g->nslots);
+	size_t head = g->last ? (size_t)g->nslots * (2 * d + rows * (VOCAB + 1)) : 0;
 	real *none = NULL, *next;
 	struct saved unused;
 	int i;
 
-	n = lay_out(g, &unused, &none) * (size_t)(g->nlayers * g->nslots) +
-	    (size_t)g->nslots * (2 * d + rows * (VOCAB + 1)) + d + 2 * wide + 2 * d;
+	n = lay_out(g, &unused, &none) * layers + head;
+	g->kept = n * sizeof(real);
+	g->kept_outside = (2 * (d + rows) * layers + head) * sizeof(real);
+	n += d + all + 2 * 4 * all + (g->slices > 1 ? all : 0);
 	g->saved = calloc((size_t)(g->nlayers * g->nslots), sizeof(*g->saved));
 	g->saved_head = calloc((size_t)g->nslots, sizeof(*g->saved_head));
 	g->memory = next = calloc(n, sizeof(real));
@@ -262,12 +288,14 @@ static int make_memory(struct gpt *g)
 		return -ENOMEM;
 	for (i = 0; i < g->nlayers * g->nslots; i++)
 		lay_out(g, &g->saved[i], &next);
-	for (i = 0; i < g->nslots; i++)
+	for (i = 0; i < g->nslots && g->last; i++)
 		lay_out_head(g, &g->saved_head[i], &next);
 	g->x = take(&next, d);
-	g->scratch[0] = take(&next, d);
-	g->scratch[1] = take(&next, wide);
-	g->scratch[2] = take(&next, wide);
+	g->scratch[0] = take(&next, all);
+	g->scratch[1] = take(&next, 4 * all);
+	g->scratch[2] = take(&next, 4 * all);
+	if (g->slices > 1)
+		g->scratch[3] = take(&next, all);
 	return 0;
 }
 

@@ -68,6 +68,50 @@ test_tensor()
 		"$tmp/out" || die "$(cat "$tmp/out")"
 }
 
+# sent OPTION...: the bytes that rank 0 of two sends in a step, in rings
+sent()
+{
+	rm -f "$tmp"/prom.*
+	TUTTI_PROMETHEUS=$tmp/prom TUTTI_TRANSPORT=shm \
+		TUTTI_ALGO="allreduce:ring;allgather:ring;reduce_scatter:ring" \
+		losses gpt_double 2 --tensor 2 --steps 1 "$@" >/dev/null || exit 1
+	awk '$1 ~ /^tutti_put_bytes_total/ { print $2 }' "$tmp/prom.0.prom"
+}
+
+# kept OPTION...: the activations that 4 ranks of a layer keep each, outside the matrices
+kept()
+{
+	losses gpt 4 --tensor 4 --steps 1 "$@" >/dev/null || exit 1
+	sed -n 's/^activations kept on this rank: .*, \([0-9]*\) of them outside .*/\1/p' \
+		"$tmp/out"
+}
+
+# Each all-reduce is an all-gather and a reduce-scatter; the losses and the text are the same.
+test_sequence_parallel()
+{
+	losses gpt_double 1 --steps 50 --write 20 >"$tmp/one" || exit 1
+	sed -n '/^the model writes/,$p' "$tmp/out" >"$tmp/text_one"
+	for grid in "2 --tensor 2" "4 --tensor 4" \
+		"8 --data 2 --pipeline 2 --tensor 2 --schedule 1f1b --zero 2"; do
+		# shellcheck disable=SC2086
+		losses gpt_double $grid --sequence-parallel --steps 50 --write 20 >"$tmp/grid" ||
+			exit 1
+		same "$tmp/one" "$tmp/grid" 1e-10 50 || die "$grid differs"
+		sed -n '/^the model writes/,$p' "$tmp/out" | cmp - "$tmp/text_one" ||
+			die "$grid writes another text"
+	done
+	count="2 layers x 4 micro-batches x 50 steps x 8 and 3 sums of gradients x 50 steps"
+	grep -q "^tensor: 3350 collectives on this rank, $count$" "$tmp/out" ||
+		die "$(cat "$tmp/out")"
+	# beside it the gradients: 6 x 16 in each of 4 layers, 264 x 16 embedded, 2 x 16 at the end
+	plain=$(sent) && sliced=$(sent --sequence-parallel) || exit 1
+	[ $((sliced - plain)) = $(((4 * 96 + 264 * 16 + 32) * 8)) ] ||
+		die "$sliced bytes instead of $plain"
+	plain=$(kept) && sliced=$(kept --sequence-parallel) || exit 1
+	[ "$sliced" -gt 0 ] && [ $((4 * sliced)) = "$plain" ] ||
+		die "$sliced bytes are kept instead of $plain"
+}
+
 test_bubble()
 {
 	losses gpt 4 --pipeline 4 --micro 8 --steps 1 --schedule 1f1b >/dev/null || exit 1
@@ -154,6 +198,8 @@ test_wrong()
 		--data 3 --pipeline 2
 	refuses "4 layers (--layers) cannot be divided by 3 parts" 3 --pipeline 3
 	refuses "2 heads (--heads) cannot be divided by 4 ranks (--tensor)" 4 --tensor 4 --heads 2
+	refuses "9 positions (--length) cannot be divided by 2 ranks (--tensor) with" 2 --tensor 2 \
+		--sequence-parallel --length 9
 	refuses "8 sequences (--batch) cannot be divided by 3 replicas" 3
 	refuses "2 micro-batches are fewer than the 4 stages" 4 --pipeline 4 --micro 2 \
 		--schedule 1f1b
@@ -178,6 +224,7 @@ test_wrong()
 run double_curves curves gpt_double 1e-10
 run float_curves curves gpt 1e-4
 run tensor test_tensor
+run sequence_parallel test_sequence_parallel
 run bubble test_bubble
 run restart test_restart
 run zero test_zero
