@@ -69,13 +69,12 @@ static void write_rows(const struct tt_ps_store *s, uint64_t block, char *to)
 }
 
 /* Beside the values, without feedback: what pulls read are values, not updates. */
-static void write_coded(const struct tt_ps_store *s, uint64_t block, struct tt_ps_head *head)
+static void write_coded(const struct tutti_ps_table *t, struct tt_ps_head *head, const void *values,
+			uint64_t n)
 {
-	const struct tutti_ps_table *t = s->t;
-	const float *from = (const float *)(const void *)s->values + block * t->block_elems;
 	size_t len = 0;
 
-	if (tt_codec_encode(t->opt.publish, from, NULL, 0, elems_of(s, block), 0, head + 1, &len))
+	if (tt_codec_encode(t->opt.publish, values, NULL, 0, n, 0, head + 1, &len))
 		len = 0; /* pulls of the block will fail */
 	head->coded = len;
 	head->coded_checksum = t->ps->verify ? XXH3_64bits(head + 1, len) : 0;
@@ -89,7 +88,7 @@ static void write_slot(struct tt_ps_store *s, uint64_t block, struct tt_ps_head 
 	char *data = (char *)(head + 1) + t->coded;
 
 	if (only_new && t->rows)
-		write_new(s, block, data, old ? (const char *)(old + 1) : NULL);
+		write_new(s, block, data, old ? (const char *)(old + 1) + t->coded : NULL);
 	else if (tt_ps_row_versions(t))
 		write_rows(s, block, data);
 	else
@@ -99,7 +98,7 @@ static void write_slot(struct tt_ps_store *s, uint64_t block, struct tt_ps_head 
 	if (t->rows)
 		s->shown[block] = (uint32_t)(elems_of(s, block) / t->width);
 	if (t->coded)
-		write_coded(s, block, head);
+		write_coded(t, head, data, elems_of(s, block));
 	head->length = len;
 	head->checksum = t->ps->verify ? XXH3_64bits(data, len) : 0;
 	head->generation = t->ps->generation + s->copy;

@@ -88,7 +88,7 @@ static bool may_read(const struct tt_ps_unit *u)
 	       link->min_clock >= u->pull->need;
 }
 
-/* Elements of the block; bytes of its encoded copy, which all have the same length. */
+/* Elements of the block, and bytes of its encoded copy: of a block of rows at most. */
 static size_t elems_of(const struct tt_ps_unit *u)
 {
 	const struct tutti_ps_table *t = u->pull->task.table;
@@ -183,6 +183,14 @@ static void read_dir(struct tt_ps_unit *u)
 	get(u, &u->landing->word, sizeof(uint64_t), tt_ps_dir_at(u->block));
 }
 
+/* Elements of the copy that was read: of rows, those that there are. */
+static size_t copied_of(const struct tt_ps_unit *u)
+{
+	size_t n = elems_of(u), there = u->landing->head.length / sizeof(float);
+
+	return u->pull->task.table->rows && there < n ? there : n;
+}
+
 static bool torn(const struct tt_ps_unit *u)
 {
 	const struct tt_ps_head *h = &u->landing->head;
@@ -192,23 +200,27 @@ static bool torn(const struct tt_ps_unit *u)
 
 	if (u->pull->coded)
 		return u->pull->task.ps->verify &&
-		       XXH3_64bits(u->landing->data, u->span) != h->coded_checksum;
+		       XXH3_64bits(u->landing->data, h->coded < u->span ? h->coded : u->span) !=
+			       h->coded_checksum;
 	return u->pull->task.ps->verify && whole && XXH3_64bits(data, h->length) != h->checksum;
 }
 
 /* The copy came over the network. A part of a block is decoded with the whole block. */
 static int decode(const struct tt_ps_unit *u)
 {
-	const struct tutti_ps_table *t = u->pull->task.table;
-	size_t n = elems_of(u);
-	bool all = u->item->len == n * sizeof(float);
+	const struct tutti_codec *codec = u->pull->task.table->opt.publish;
+	size_t n = copied_of(u), coded = tt_codec_bound(codec, n), i;
+	bool all = u->items == 1 && u->item->len == n * sizeof(float);
 	float *to = all ? u->item->local : u->pull->units->decoded;
-	int err = u->landing->head.coded == u->span ? 0 : -EPROTO;
+	int err = u->landing->head.coded == coded ? 0 : -EPROTO;
 
+	for (i = 0; i < u->items; i++)
+		if (u->item[i].offset + u->item[i].len > n * sizeof(float))
+			err = -EPROTO;
 	if (!err)
-		err = tt_codec_decode(t->opt.publish, u->landing->data, u->span, 0, n, to);
-	if (!err && !all)
-		memcpy(u->item->local, (const char *)to + u->item->offset, u->item->len);
+		err = tt_codec_decode(codec, u->landing->data, coded, 0, n, to);
+	for (i = 0; i < u->items && !err && !all; i++)
+		memcpy(u->item[i].local, (const char *)to + u->item[i].offset, u->item[i].len);
 	return err;
 }
 
@@ -240,7 +252,8 @@ static void accept(struct tt_ps_unit *u)
 				"the encoded copy of block %llu of rank %d is damaged: %llu bytes, "
 				"and %zu are expected",
 				(unsigned long long)u->block, task->ps->server[u->server],
-				(unsigned long long)h->coded, u->span);
+				(unsigned long long)h->coded,
+				tt_codec_bound(task->table->opt.publish, copied_of(u)));
 	if (u->span && !pull->coded)
 		copy_out(u);
 	tt_ps_pull_got(u);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Encoded copies of published blocks: pulls return what the values of one version decode to, of
- * whole blocks and of parts; exact pulls; the bytes; many versions at once; damaged copies; servers
- * that are killed; membership change; refused options.
+ * whole blocks, of parts and of rows; exact pulls; the bytes; many versions at once; damaged
+ * copies; servers that are killed; membership change; refused options.
  */
 #include "config.h"
 
@@ -49,21 +49,26 @@ static float value(int w, int c, int i)
 /* ---- values ---- */
 
 /* v becomes what the encoded copies of its blocks decode to; one server. */
-static int through(const char *name, float *v)
+static int through_blocks(const char *name, float *v, size_t count, size_t block)
 {
 	static char coded[8 * BLOCK];
 	struct tutti_codec *codec;
 	size_t at, n, len;
 
 	TT_EXPECT(!tutti_codec_create(name, &codec));
-	for (at = 0; at < COUNT; at += n) {
-		n = COUNT - at < BLOCK ? COUNT - at : BLOCK;
+	for (at = 0; at < count; at += n) {
+		n = count - at < block ? count - at : block;
 		TT_EXPECT(
 			!tutti_codec_encode(codec, v + at, n, TUTTI_FLOAT32, NULL, 0, coded, &len));
 		TT_EXPECT(!tutti_codec_decode(codec, coded, len, v + at, n, TUTTI_FLOAT32));
 	}
 	TT_EXPECT(!tutti_codec_free(codec));
 	return 0;
+}
+
+static int through(const char *name, float *v)
+{
+	return through_blocks(name, v, COUNT, BLOCK);
 }
 
 /* Exact pulls, whole ones, and parts of one block and of several. */
@@ -153,6 +158,145 @@ static void values_verbs(void)
 		TT_SKIP("%s", mp_no_verbs());
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=verbs", .fn = values_body,
 			 .arg = &staleness));
+}
+
+/* ---- rows, which are made one after the other; blocks fill up ---- */
+
+#define ROWS 500
+#define WIDTH 50
+#define PER_BLOCK 20 /* rows */
+#define FIRST 3.25f
+
+static int make_rows(struct mp_job *job, struct tutti_ps *ps, const char *codec,
+		     struct tutti_ps_table **t)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt),
+				       .init = TUTTI_PS_CONSTANT,
+				       .init_a = (double)FIRST,
+				       .block = PER_BLOCK * WIDTH * sizeof(float)};
+	char name[32];
+
+	MP_OK(tutti_codec_create(codec, &opt.publish));
+	snprintf(name, sizeof(name), "rows %s", codec);
+	MP_OK(tutti_ps_rows(ps, name, WIDTH, ROWS, TUTTI_FLOAT32, &opt, t));
+	MP_OK(tutti_codec_free(opt.publish));
+	return 0;
+}
+
+struct rows {
+	struct tutti_ps_table *t;
+	const char *codec;
+	uint64_t key[2 * ROWS];
+	float x[ROWS][WIDTH], u[ROWS][WIDTH];
+	size_t n; /* that exist */
+};
+
+/* The rows that these n keys, in this order, are for. */
+static int pull_these(struct mp_job *job, const struct rows *r, const size_t *which, size_t n,
+		      float (*want)[WIDTH])
+{
+	static float v[2 * ROWS][WIDTH];
+	uint64_t key[2 * ROWS] = {0};
+	size_t i;
+
+	memset(v, 0x77, sizeof(v));
+	for (i = 0; i < n; i++)
+		key[i] = r->key[which[i]];
+	MP_OK(tutti_ps_pull_rows(r->t, key, n, v, TUTTI_FLOAT32));
+	for (i = 0; i < n; i++)
+		if (memcmp(v[i], want[which[i]], sizeof(v[i])))
+			return fprintf(stderr, "%s: row %zu of %zu\n", r->codec, which[i], r->n), 1;
+	return 0;
+}
+
+/* All rows; backwards, each twice; one alone; and their values themselves. */
+static int compare_rows(struct mp_job *job, struct rows *r)
+{
+	static float d[ROWS][WIDTH];
+	size_t which[2 * ROWS], blocks = (r->n + PER_BLOCK - 1) / PER_BLOCK, i;
+	struct tutti_codec *codec;
+	uint64_t got, most;
+
+	memcpy(d, r->x, sizeof(d));
+	TT_EXPECT(!through_blocks(r->codec, d[0], r->n * WIDTH, PER_BLOCK * WIDTH));
+	for (i = 0; i < r->n; i++)
+		which[i] = i;
+	TT_EXPECT(!pull_these(job, r, which, r->n, d)); /* from here on blocks are known */
+	got = mp_got_bytes(job);
+	TT_EXPECT(!pull_these(job, r, which, r->n, d));
+	got = mp_got_bytes(job) - got;
+	MP_OK(tutti_codec_create(r->codec, &codec));
+	most = blocks * (tutti_codec_bound(codec, PER_BLOCK * WIDTH) + 128);
+	MP_OK(tutti_codec_free(codec));
+	TT_EXPECT(got <= most && most < r->n * WIDTH * sizeof(float) * 2 / 3);
+	for (i = 0; i < 2 * r->n; i++)
+		which[i] = (2 * r->n - i - 1) / 2;
+	TT_EXPECT(!pull_these(job, r, which, 2 * r->n, d));
+	TT_EXPECT(!pull_these(job, r, which, 1, d));
+	MP_OK(tutti_ps_exact(r->t, 1));
+	TT_EXPECT(!pull_these(job, r, which, 2 * r->n, r->x));
+	MP_OK(tutti_ps_exact(r->t, 0));
+	return 0;
+}
+
+/*
+ * In each clock more rows get an update, and three more exist because they are pulled. Their block
+ * is then published again, with what it had before the clock.
+ */
+static int rows_clock(struct mp_job *job, struct tutti_ps *ps, struct rows *r, int c, int staleness)
+{
+	size_t most = 75 + (size_t)c * 7, which[] = {most, most + 1, most + 2, r->n - !!c}, i, e;
+	static float d[ROWS][WIDTH];
+
+	for (i = 0; i < most; i++)
+		for (e = 0; e < WIDTH; e++)
+			r->u[i][e] = value(1, c, (int)(i * WIDTH + e));
+	MP_OK(tutti_ps_push_rows(r->t, r->key, most, r->u, TUTTI_FLOAT32));
+	r->n = most + (staleness ? 0 : 3);
+	memcpy(d, r->x, sizeof(d));
+	TT_EXPECT(!through_blocks(r->codec, d[0], r->n * WIDTH, PER_BLOCK * WIDTH));
+	if (!staleness)
+		TT_EXPECT(!pull_these(job, r, which, c ? 4 : 3, d));
+	MP_OK(tutti_ps_clock(ps));
+	for (i = 0; i < most; i++)
+		for (e = 0; e < WIDTH; e++)
+			r->x[i][e] += r->u[i][e];
+	return compare_rows(job, r);
+}
+
+static int rows_body(struct mp_job *job)
+{
+	int staleness = *(const int *)job->arg, k, c;
+	static struct rows r;
+	struct tutti_ps *ps;
+	size_t i;
+
+	MP_OK(mp_ps_open(job, 1, staleness, &ps));
+	for (k = 0; k < CODECS; k++) {
+		r.codec = codecs[k];
+		r.n = 0;
+		TT_EXPECT(!make_rows(job, ps, r.codec, &r.t));
+		for (i = 0; i < ROWS * WIDTH; i++)
+			r.x[i / WIDTH][i % WIDTH] = FIRST;
+		for (i = 0; i < ROWS; i++)
+			r.key[i] = i * 77 + 5;
+		for (c = 0; c < 5 && job->rank; c++)
+			TT_EXPECT(!rows_clock(job, ps, &r, c, staleness));
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void rows(void)
+{
+	int staleness[] = {0, 1, TUTTI_PS_ASYNC}, i;
+
+	for (i = 0; i < 3; i++)
+		TT_CHECK(!MP_RUN(.n = 2, .env = SHM "TUTTI_PS_VERIFY=1", .fn = rows_body,
+				 .arg = &staleness[i]));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi TUTTI_IF=lo", .fn = rows_body,
+				 .arg = &staleness[0]));
 }
 
 /* ---- one version: every push adds 1 to all elements, so those of a block are always equal ---- */
@@ -271,6 +415,49 @@ static void damage(void)
 	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = damage_body, .arg = &length[1]));
 }
 
+/* A head that says that a block has fewer rows, or more, than are encoded. */
+static int damaged_rows_body(struct mp_job *job)
+{
+	uint64_t key[3] = {1, 2, 3};
+	unsigned slot;
+	float v[3][WIDTH] = {{0}};
+	struct tt_ps_head *head;
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+
+	MP_OK(mp_ps_open(job, 1, 0, &ps));
+	TT_EXPECT(!make_rows(job, ps, "int8", &t));
+	if (job->rank) {
+		MP_OK(tutti_ps_push_rows(t, key, 3, v, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_clock(ps));
+		MP_OK(tutti_ps_pull_rows(t, key, 3, v, TUTTI_FLOAT32));
+	}
+	mp_meet(job);
+	if (!job->rank) { /* the slot with the push */
+		slot = *(const uint64_t *)(const void *)t->mem & 0xff;
+		head = (struct tt_ps_head *)(void *)(t->mem + tt_ps_slot_at(t, 0, 0, slot));
+		head->length = *(const uint64_t *)job->arg;
+		if (head->length != 4 * WIDTH * sizeof(float)) /* right for as many */
+			head->coded = head->length / 4 + (head->length / 4 + 255) / 256 * 4;
+	}
+	mp_meet(job);
+	if (job->rank) {
+		MP_ERR(tutti_ps_pull_rows(t, key, 3, v, TUTTI_FLOAT32), -EPROTO);
+		MP_SAID("block 0 of rank 0");
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void damaged_rows(void)
+{
+	uint64_t length[] = {0, 4 * WIDTH * sizeof(float), 2 * PER_BLOCK * WIDTH * sizeof(float)};
+	int i;
+
+	for (i = 0; i < 3; i++)
+		TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = damaged_rows_body, .arg = &length[i]));
+}
+
 /* ---- a server is killed; its replica's copies are read ---- */
 
 #define ROUNDS 40
@@ -281,12 +468,16 @@ static int killed_body(struct mp_job *job)
 					 .copies = 2,
 					 .role = job->rank ? TUTTI_PS_SERVER : TUTTI_PS_WORKER};
 	static float one[COUNT], v[COUNT];
-	struct tutti_ps_table *t;
+	struct tutti_ps_table *t, *rows;
+	uint64_t key[COUNT / WIDTH];
 	struct tutti_ps *ps;
 	int c, i;
 
 	MP_OK(tutti_ps_open(job->world, &config, &ps));
 	TT_EXPECT(!make(job, ps, "fp16", 1000, &t));
+	TT_EXPECT(!make_rows(job, ps, "fp16", &rows));
+	for (i = 0; i < COUNT / WIDTH; i++)
+		key[i] = (uint64_t)i * 77;
 	for (i = 0; i < COUNT; i++)
 		one[i] = (float)(i % 7);
 	for (c = 0; c < ROUNDS && !job->rank; c++) {
@@ -297,6 +488,11 @@ static int killed_body(struct mp_job *job)
 		MP_OK(tutti_ps_pull(t, v, 0, COUNT, TUTTI_FLOAT32));
 		for (i = 0; i < COUNT; i++)
 			TT_EXPECT(v[i] == (float)(c + 1) * one[i]);
+		MP_OK(tutti_ps_push_rows(rows, key, ROWS / 2, one, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_clock(ps));
+		MP_OK(tutti_ps_pull_rows(rows, key, ROWS / 2, v, TUTTI_FLOAT32));
+		for (i = 0; i < ROWS / 2 * WIDTH; i++)
+			TT_EXPECT(v[i] == FIRST + (float)(c + 1) * one[i]);
 	}
 	MP_OK(tutti_ps_close(ps));
 	return 0;
@@ -364,9 +560,9 @@ static int refused_body(struct mp_job *job)
 	opt.publish = fp16;
 	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT64, &opt, &t), -EINVAL);
 	MP_SAID("publish is for tables of float32");
-	MP_ERR(tutti_ps_rows(ps, "t", 9, 9, TUTTI_FLOAT32, &opt, &t), -EOPNOTSUPP);
-	MP_SAID("rows");
 	opt.essp = 1;
+	MP_ERR(tutti_ps_rows(ps, "t", 9, 9, TUTTI_FLOAT32, &opt, &t), -EOPNOTSUPP);
+	MP_SAID("essp");
 	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT32, &opt, &t), -EOPNOTSUPP);
 	MP_SAID("essp");
 	opt.essp = 0;
@@ -395,9 +591,11 @@ int main(int argc, char **argv)
 	static const struct tt_test tests[] = {{"values", values},
 					       {"values_ofi", values_ofi},
 					       {"values_verbs", values_verbs},
+					       {"rows", rows},
 					       {"versions", versions},
 					       {"bytes", bytes},
 					       {"damage", damage},
+					       {"damaged_rows", damaged_rows},
 					       {"killed", killed},
 					       {"resized", resized},
 					       {"refused", refused},
