@@ -112,6 +112,52 @@ test_sequence_parallel()
 		die "$sliced bytes are kept instead of $plain"
 }
 
+# put HOSTS OPTION...: the bytes that each of 4 ranks writes to peers; neighbours in rank are on
+# different HOSTS. On one host ranks read each other's memory, and write nothing.
+put()
+{
+	hosts=$1
+	shift
+	rm -f "$tmp"/put.*
+	# shellcheck disable=SC2086,SC2016
+	TUTTI_PROMETHEUS=$tmp/put TUTTI_IF=lo timeout 120 "$TT_BUILD/tutti_run" -n 4 sh -c \
+		'TUTTI_HOST_ID=h$((TUTTI_RANK % $0)) exec "$@"' "$hosts" "$TT_BUILD/gpt" $tiny \
+		--data 2 --tensor 2 --micro 1 --steps 2 "$@" >"$tmp/out" 2>&1 ||
+		{ cat "$tmp/out" >&2; exit 1; }
+	cat "$tmp"/put.[0-3].prom | sed -n 's/^tutti_put_bytes_total.* //p'
+}
+
+# more FILE FILE BYTES...: how many more bytes ranks have put in the second run
+more()
+{
+	old=$1 new=$2
+	shift 2
+	more=$(paste "$old" "$new" | awk '{ printf "%s%d", (NR > 1 ? " " : ""), $2 - $1 }')
+	[ "$more" = "$*" ] || die "$more more bytes, not $*"
+}
+
+# Twice the sequences are twice the activations, and not a byte more between hosts that have whole
+# tensor groups. With a rank on each host, bytes say how many all-reduces there are, each of which
+# makes each of two ranks send all elements: 4 a layer in training; and 2 forward alone, of one
+# sequence for each byte that the first replica writes.
+test_hosts()
+{
+	put 2 --batch 8 >"$tmp/inside.8"
+	put 2 --batch 16 >"$tmp/inside.16"
+	more "$tmp/inside.8" "$tmp/inside.16" 0 0 0 0
+	put 2 --batch 8 --sequence-parallel >"$tmp/inside.8"
+	put 2 --batch 16 --sequence-parallel >"$tmp/inside.16"
+	more "$tmp/inside.8" "$tmp/inside.16" 0 0 0 0
+	put 4 --batch 8 >"$tmp/between.8"
+	put 4 --batch 16 >"$tmp/between.16"
+	sequence=$((8 * 16 * 4)) layers=4 steps=2
+	train=$((4 * layers * steps * 4 * sequence))
+	more "$tmp/between.8" "$tmp/between.16" $train $train $train $train
+	put 4 --batch 8 --write 10 >"$tmp/write"
+	write=$((2 * layers * 10 * sequence))
+	more "$tmp/between.8" "$tmp/write" $write $write 0 0
+}
+
 test_bubble()
 {
 	losses gpt 4 --pipeline 4 --micro 8 --steps 1 --schedule 1f1b >/dev/null || exit 1
@@ -225,6 +271,7 @@ run double_curves curves gpt_double 1e-10
 run float_curves curves gpt 1e-4
 run tensor test_tensor
 run sequence_parallel test_sequence_parallel
+run hosts test_hosts
 run bubble test_bubble
 run restart test_restart
 run zero test_zero
