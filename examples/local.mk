@@ -2,7 +2,7 @@
 include examples/gpt/local.mk
 include examples/rl/local.mk
 
-noinst_PROGRAMS += hello halo logreg glove
+noinst_PROGRAMS += hello halo experts logreg glove
 glove_SOURCES = examples/glove.c examples/random.c examples/random.h examples/coded_sum.c \
 	examples/coded_sum.h
 glove_LDADD = libtutti.la -lm
@@ -11,6 +11,8 @@ logreg_SOURCES = examples/logreg.c examples/texts.c examples/texts.h examples/ra
 logreg_LDADD = libtutti.la -lm
 halo_SOURCES = examples/halo.c
 halo_LDADD = libtutti.la
+experts_SOURCES = examples/experts.c examples/random.c examples/random.h
+experts_LDADD = libtutti.la -lm
 hello_SOURCES = examples/hello.c
 hello_LDADD = libtutti.la
 
@@ -19,10 +21,11 @@ demodir = $(pkglibexecdir)
 demo_PROGRAMS =
 
 examplesdir = $(docdir)/examples
-dist_examples_DATA = examples/hello.c examples/halo.c examples/logreg.c examples/glove.c \
-	examples/ps_digits.c examples/train_digits.c examples/train_elastic.c examples/trainer.c \
-	examples/trainer.h examples/train_options.c examples/train_options.h examples/mlp.c \
-	examples/mlp.h examples/digits.c examples/digits.h examples/texts.c examples/texts.h \
+dist_examples_DATA = examples/hello.c examples/halo.c examples/experts.c \
+	examples/logreg.c examples/glove.c examples/ps_digits.c examples/train_digits.c \
+	examples/train_elastic.c examples/trainer.c examples/trainer.h \
+	examples/train_options.c examples/train_options.h examples/mlp.c examples/mlp.h \
+	examples/digits.c examples/digits.h examples/texts.c examples/texts.h \
 	examples/random.c examples/random.h examples/coded_sum.c examples/coded_sum.h \
 	examples/advise.c examples/advise.h examples/mpi_unique_id.c
 

@@ -45,6 +45,11 @@ test_cpuset()
 run hello example 3 shm hello 'the average is 1$'
 run halo_shm example 4 shm halo 'heat 300.000 of 300.000'
 run halo_alone example 1 shm halo 'heat 0.000 of 0.000'
+# 17: the last expert gets no token
+for n in 1 4 17; do
+	run experts_$n example $n shm experts 'differs from a rank alone by at most [0-9]'
+done
+run experts_ofi example 3 ofi experts 'differs from a rank alone by at most [0-9]'
 run one_cpu test_one_cpu
 run cpuset test_cpuset
 finish
