@@ -62,6 +62,7 @@ dist_man_MANS += \
 	man/tutti_comm_world_rank.3 \
 	man/tutti_compare_swap.3 \
 	man/tutti_datatype_size.3 \
+	man/tutti_datatype_name.3 \
 	man/tutti_deregister.3 \
 	man/tutti_describe.3 \
 	man/tutti_exscan.3 \

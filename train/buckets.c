@@ -3,6 +3,7 @@
 #include "train/buckets.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -163,12 +164,41 @@ void tt_bucket_unpack(const struct tt_buckets *b, size_t k, const char *from, ch
 
 #define SAME_MAX 16
 
+uint64_t tt_same_real(double x)
+{
+	uint64_t bits;
+
+	memcpy(&bits, &x, sizeof(bits));
+	return bits;
+}
+
+/* " (float32 and float64)"; of hashes, which tell nothing, "". */
+static const char *both_text(const struct tt_same *same, uint64_t a, uint64_t b, char *buf,
+			     size_t size)
+{
+	double x, y;
+
+	memcpy(&x, &a, sizeof(x));
+	memcpy(&y, &b, sizeof(y));
+	buf[0] = 0;
+	if (same->kind == TT_NUMBER)
+		snprintf(buf, size, " (%llu and %llu)", (unsigned long long)a,
+			 (unsigned long long)b);
+	else if (same->kind == TT_DATATYPE)
+		snprintf(buf, size, " (%s and %s)", tutti_datatype_name((enum tutti_datatype)a),
+			 tutti_datatype_name((enum tutti_datatype)b));
+	else if (same->kind == TT_REAL)
+		snprintf(buf, size, " (%.17g and %.17g)", x, y);
+	return buf;
+}
+
 /* The first rank that differs from rank 0 is named; all: own values of all ranks. */
 static int compare(const char *call, const struct tt_same *same, int n, const uint64_t *all,
 		   int ranks)
 {
 	size_t width = (size_t)n + 2;
 	const uint64_t *v;
+	char both[80];
 	int r, k;
 
 	for (r = 0; r < ranks; r++)
@@ -185,11 +215,11 @@ static int compare(const char *call, const struct tt_same *same, int n, const ui
 		for (k = 0; k < n; k++)
 			if (v[k + 2] != all[k + 2])
 				return tt_train_fail(-TUTTI_EMISMATCH,
-						     "%s: ranks 0 and %d disagree on %s (%llu and "
-						     "%llu); pass the same config on all ranks",
+						     "%s: ranks 0 and %d disagree on %s%s; pass "
+						     "the same config on all ranks",
 						     call, r, same[k].name,
-						     (unsigned long long)all[k + 2],
-						     (unsigned long long)v[k + 2]);
+						     both_text(&same[k], all[k + 2], v[k + 2], both,
+							       sizeof(both)));
 	}
 	return 0;
 }

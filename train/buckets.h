@@ -47,7 +47,25 @@ void tt_bucket_unpack(const struct tt_buckets *b, size_t k, const char *from, ch
 struct tt_same {
 	const char *name;
 	uint64_t value;
+	enum { TT_NUMBER, TT_DATATYPE, TT_REAL, TT_HASH } kind; /* for the text */
 };
+#define TT_SAME_NUMBER(name, number)                                                               \
+	{                                                                                          \
+		name, (uint64_t)(number), TT_NUMBER                                                \
+	}
+#define TT_SAME_DATATYPE(name, number)                                                             \
+	{                                                                                          \
+		name, (uint64_t)(number), TT_DATATYPE                                              \
+	}
+#define TT_SAME_REAL(name, number)                                                                 \
+	{                                                                                          \
+		name, tt_same_real(number), TT_REAL                                                \
+	}
+#define TT_SAME_HASH(name, number)                                                                 \
+	{                                                                                          \
+		name, number, TT_HASH                                                              \
+	}
+uint64_t tt_same_real(double x); /* its bits */
 /*
  * Collective: 0 if all ranks passed the same values, numbers of tensors and counts and had
  * memory; else the same error on all ranks, which names the rank and the value or tensor.

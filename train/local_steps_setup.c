@@ -39,8 +39,8 @@ static int check_config(const char *call, const struct tutti_local_steps_config 
 	int err;
 
 	if (c->datatype != TUTTI_FLOAT32 && c->datatype != TUTTI_FLOAT64)
-		return tt_train_fail(-EINVAL, "%s: datatype is %d; it must be float32 or float64",
-				     call, (int)c->datatype);
+		return tt_train_fail(-EINVAL, "%s: datatype is %s; it must be float32 or float64",
+				     call, tutti_datatype_name(c->datatype));
 	if (c->flags & ~TUTTI_LOCAL_DELAYED)
 		return tt_train_fail(-EINVAL, "%s: flags are %#x; this version knows %#x", call,
 				     c->flags, TUTTI_LOCAL_DELAYED);
@@ -101,31 +101,22 @@ static void destroy(struct tutti_local_steps *l)
 	free(l);
 }
 
-static uint64_t bits_of(double x)
-{
-	uint64_t bits;
-
-	memcpy(&bits, &x, sizeof(bits));
-	return bits;
-}
-
 /* Collective: the parameters of rank 0, or the same error on all ranks. */
 static int begin(const char *call, struct tutti_local_steps *l, unsigned flags, int reserved)
 {
 	struct tt_same same[] = {
-		{"datatype", l->datatype},
-		{"flags", flags},
-		{"every", (uint64_t)l->every},
-		{"the outer rule", l->has_outer ? (uint64_t)l->outer.rule : 0},
-		{"the bits of the outer rate", bits_of(l->has_outer ? l->outer.rate : 0)},
-		{"the bits of the outer momentum", bits_of(l->has_outer ? l->outer.momentum : 0)},
-		{"the bits of the outer beta1", bits_of(l->has_outer ? l->outer.beta1 : 0)},
-		{"the bits of the outer beta2", bits_of(l->has_outer ? l->outer.beta2 : 0)},
-		{"the bits of the outer epsilon", bits_of(l->has_outer ? l->outer.epsilon : 0)},
-		{"the bits of the outer weight_decay",
-		 bits_of(l->has_outer ? l->outer.weight_decay : 0)},
-		{"the bits of inner_rate", bits_of(l->inner_rate)},
-		{"the codec, as a number", tt_train_codec_number(l->codec)}};
+		TT_SAME_DATATYPE("datatype", l->datatype),
+		TT_SAME_NUMBER("flags", flags),
+		TT_SAME_NUMBER("every", l->every),
+		TT_SAME_NUMBER("the outer rule", l->has_outer ? (uint64_t)l->outer.rule : 0),
+		TT_SAME_REAL("the outer rate", l->has_outer ? l->outer.rate : 0),
+		TT_SAME_REAL("the outer momentum", l->has_outer ? l->outer.momentum : 0),
+		TT_SAME_REAL("the outer beta1", l->has_outer ? l->outer.beta1 : 0),
+		TT_SAME_REAL("the outer beta2", l->has_outer ? l->outer.beta2 : 0),
+		TT_SAME_REAL("the outer epsilon", l->has_outer ? l->outer.epsilon : 0),
+		TT_SAME_REAL("the outer weight_decay", l->has_outer ? l->outer.weight_decay : 0),
+		TT_SAME_REAL("inner_rate", l->inner_rate),
+		TT_SAME_HASH("the codec", tt_train_codec_number(l->codec))};
 	int err = tt_buckets_agree(l->comm, call, same, sizeof(same) / sizeof(same[0]), &l->b,
 				   !reserved);
 

@@ -284,11 +284,11 @@ static int check_attach(const struct tutti_pipeline *pipeline, struct tutti_comm
 static int agree(const char *call, struct tutti_comm *comm, const struct tutti_pipeline_config *c,
 		 const struct tutti_pipeline_work *w)
 {
-	const struct tt_same same[] = {{"schedule", (uint64_t)c->schedule},
-				       {"micro_batches", (uint64_t)c->micro_batches},
-				       {"chunks", (uint64_t)c->chunks},
-				       {"count", w->count},
-				       {"datatype", w->datatype}};
+	const struct tt_same same[] = {TT_SAME_NUMBER("schedule", c->schedule),
+				       TT_SAME_NUMBER("micro_batches", c->micro_batches),
+				       TT_SAME_NUMBER("chunks", c->chunks),
+				       TT_SAME_NUMBER("count", w->count),
+				       TT_SAME_DATATYPE("datatype", w->datatype)};
 	const struct tt_buckets none = {0};
 	int err = tt_buckets_agree(comm, call, same, sizeof(same) / sizeof(same[0]), &none, true);
 

@@ -15,8 +15,8 @@ static int check_config(const char *call, const struct tutti_reducer_config *c)
 	size_t elem = tutti_datatype_size(c->datatype);
 
 	if (!elem || c->datatype == TUTTI_BOOL || c->datatype >= TUTTI_NUM_DATATYPES)
-		return tt_train_fail(-EINVAL, "%s: datatype is %d; it must be a number's", call,
-				     (int)c->datatype);
+		return tt_train_fail(-EINVAL, "%s: datatype is %s; it must be a number's", call,
+				     tutti_datatype_name(c->datatype));
 	if (c->flags & ~(TUTTI_REDUCER_SUM | TUTTI_REDUCER_UNUSED))
 		return tt_train_fail(-EINVAL, "%s: flags are %#x; this version knows %#x", call,
 				     c->flags, TUTTI_REDUCER_SUM | TUTTI_REDUCER_UNUSED);
@@ -70,11 +70,11 @@ static void destroy(struct tutti_reducer *r)
 /* Collective: buckets on all ranks, or the same error on all. */
 static int agree(const char *call, struct tutti_reducer *r)
 {
-	struct tt_same same[] = {{"datatype", r->datatype},
-				 {"flags", r->flags},
-				 {"first_bytes", r->first_bytes},
-				 {"bucket_bytes", r->bucket_bytes},
-				 {"the codec, as a number", tt_train_codec_number(r->codec)}};
+	struct tt_same same[] = {TT_SAME_DATATYPE("datatype", r->datatype),
+				 TT_SAME_NUMBER("flags", r->flags),
+				 TT_SAME_NUMBER("first_bytes", r->first_bytes),
+				 TT_SAME_NUMBER("bucket_bytes", r->bucket_bytes),
+				 TT_SAME_HASH("the codec", tt_train_codec_number(r->codec))};
 	int err;
 
 	err = tt_buckets_agree(r->comm, call, same, 5, &r->b, r->words != NULL);

@@ -14,8 +14,8 @@ static int check_config(const char *call, const struct tutti_sharded_config *c)
 	int err;
 
 	if (c->datatype != TUTTI_FLOAT32 && c->datatype != TUTTI_FLOAT64)
-		return tt_train_fail(-EINVAL, "%s: datatype is %d; it must be float32 or float64",
-				     call, (int)c->datatype);
+		return tt_train_fail(-EINVAL, "%s: datatype is %s; it must be float32 or float64",
+				     call, tutti_datatype_name(c->datatype));
 	if (c->flags & ~TUTTI_SHARDED_SUM)
 		return tt_train_fail(-EINVAL, "%s: flags are %#x; this version knows %#x", call,
 				     c->flags, TUTTI_SHARDED_SUM);
@@ -113,29 +113,21 @@ static void destroy(struct tutti_sharded *s)
 	free(s);
 }
 
-static uint64_t bits_of(double x)
-{
-	uint64_t bits;
-
-	memcpy(&bits, &x, sizeof(bits));
-	return bits;
-}
-
 static int agree(const char *call, const struct tutti_sharded *s, int reserved)
 {
 	const struct tutti_rule *rule = &s->rule;
-	const struct tt_same same[] = {{"datatype", s->datatype},
-				       {"flags", s->flags},
-				       {"stage", (uint64_t)s->stage},
-				       {"bucket_bytes", s->bucket_bytes},
-				       {"the bits of clip_norm", bits_of(s->clip_norm)},
-				       {"rule", (uint64_t)rule->rule},
-				       {"the bits of rate", bits_of(rule->rate)},
-				       {"the bits of momentum", bits_of(rule->momentum)},
-				       {"the bits of beta1", bits_of(rule->beta1)},
-				       {"the bits of beta2", bits_of(rule->beta2)},
-				       {"the bits of epsilon", bits_of(rule->epsilon)},
-				       {"the bits of weight_decay", bits_of(rule->weight_decay)}};
+	const struct tt_same same[] = {TT_SAME_DATATYPE("datatype", s->datatype),
+				       TT_SAME_NUMBER("flags", s->flags),
+				       TT_SAME_NUMBER("stage", s->stage),
+				       TT_SAME_NUMBER("bucket_bytes", s->bucket_bytes),
+				       TT_SAME_REAL("clip_norm", s->clip_norm),
+				       TT_SAME_NUMBER("rule", rule->rule),
+				       TT_SAME_REAL("rate", rule->rate),
+				       TT_SAME_REAL("momentum", rule->momentum),
+				       TT_SAME_REAL("beta1", rule->beta1),
+				       TT_SAME_REAL("beta2", rule->beta2),
+				       TT_SAME_REAL("epsilon", rule->epsilon),
+				       TT_SAME_REAL("weight_decay", rule->weight_decay)};
 
 	return tt_buckets_agree(s->comm, call, same, sizeof(same) / sizeof(same[0]), &s->b,
 				!reserved);

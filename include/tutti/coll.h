@@ -96,6 +96,8 @@ enum tutti_op {
 
 /** tutti_datatype_size - bytes of one element, 0 for an invalid value. */
 size_t tutti_datatype_size(enum tutti_datatype datatype);
+/** tutti_datatype_name - "float32", "opaque"; "invalid" for an invalid value. Static. */
+const char *tutti_datatype_name(enum tutti_datatype datatype);
 
 /**
  * tutti_op_fn - a user-defined operator: b[i] = a[i] op b[i] for i < count; a is from lower ranks.

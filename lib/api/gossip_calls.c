@@ -74,8 +74,8 @@ static int check_config(const struct tutti_comm *comm, const char *call,
 	int err;
 
 	if (!is_float(c->datatype))
-		return tt_fail(-EINVAL, "%s: datatype is %d; it must be float32 or float64", call,
-			       c->datatype);
+		return tt_fail(-EINVAL, "%s: datatype is %s; it must be float32 or float64", call,
+			       tt_datatype_name((enum tutti_datatype)c->datatype));
 	err = check_neighbors(comm, call, "in", c->nin, c->in);
 	if (!err)
 		err = check_neighbors(comm, call, "out", c->nout, c->out);
@@ -202,8 +202,8 @@ int tutti_pair_create(struct tutti_comm *comm, size_t count, enum tutti_datatype
 		return err;
 	if (!is_float((int)datatype) && datatype != TUTTI_INT32 && datatype != TUTTI_INT64)
 		err = tt_fail(-EINVAL,
-			      "%s: datatype is %d; it must be int32, int64, float32 or float64",
-			      call, (int)datatype);
+			      "%s: datatype is %s; it must be int32, int64, float32 or float64",
+			      call, tt_datatype_name(datatype));
 	else if (!x || !pair)
 		err = tt_fail(-EINVAL, "%s: %s is NULL", call, x ? "pair" : "x");
 	else if (too_long(count, datatype, 2))
@@ -327,8 +327,8 @@ int tutti_elastic_average(void *x, void *center, void *work, size_t count,
 	if (err)
 		return err;
 	if (!is_float((int)datatype))
-		return tt_fail(-EINVAL, "%s: datatype is %d; it must be float32 or float64", call,
-			       (int)datatype);
+		return tt_fail(-EINVAL, "%s: datatype is %s; it must be float32 or float64", call,
+			       tt_datatype_name(datatype));
 	if (count && (!x || !center || !work))
 		return tt_fail(-EINVAL, "%s: %s is NULL", call,
 			       !x	 ? "x"

@@ -29,6 +29,11 @@ const char *tt_datatype_name(enum tutti_datatype datatype)
 	return (unsigned)datatype < TUTTI_NUM_DATATYPES ? names[datatype] : "invalid";
 }
 
+const char *tutti_datatype_name(enum tutti_datatype datatype)
+{
+	return tt_datatype_name(datatype);
+}
+
 void tt_datatype_text(enum tutti_datatype datatype, char *buf, size_t size)
 {
 	if (datatype > TUTTI_OPAQUE_FLAG && tutti_datatype_size(datatype))

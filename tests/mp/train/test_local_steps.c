@@ -419,7 +419,10 @@ static int refusals_body(struct mp_job *job)
 	rule = average, rule.weight_decay = job->rank == 1 ? 0.5 : 0;
 	bad = good, bad.outer = &rule;
 	MP_ERR(tutti_local_steps_create(job->world, &bad, &l), -TUTTI_EMISMATCH);
-	MP_SAID("the outer weight_decay");
+	MP_SAID("the outer weight_decay (0 and 0.5)");
+	bad = good, bad.datatype = job->rank == 1 ? TUTTI_FLOAT64 : TUTTI_FLOAT32;
+	MP_ERR(tutti_local_steps_create(job->world, &bad, &l), -TUTTI_EMISMATCH);
+	MP_SAID("disagree on datatype (float32 and float64)");
 	MP_OK(tutti_local_steps_free(NULL));
 	return tutti_codec_free(codec);
 }
