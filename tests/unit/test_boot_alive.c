@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Heartbeats: silent ranks are evicted; busy ranks, late judges and unread heartbeats cost no rank.
+ * A rank without memory for messages is out itself.
  */
 #include <netinet/in.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -117,11 +120,75 @@ static void test_unread_heartbeat(void)
 	close(fd[1]);
 }
 
-static const struct tt_test tests[] = {{"stopped_rank", test_stopped_rank},
-				       {"busy_is_alive", test_busy_is_alive},
-				       {"late_judge", test_late_judge},
-				       {"unread_heartbeat", test_unread_heartbeat},
-				       {NULL, NULL}};
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define SANITIZED true /* they need memory of their own */
+#else
+#define SANITIZED false
+#endif
+
+/* Private memory that this process writes, in bytes. */
+static rlim_t used_data(void)
+{
+	FILE *f = fopen("/proc/self/status", "r");
+	unsigned long kib = 0;
+	char line[256];
+
+	while (f && fgets(line, sizeof(line), f))
+		if (sscanf(line, "VmData: %lu kB", &kib) == 1)
+			break;
+	if (f)
+		fclose(f);
+	return (rlim_t)kib << 10;
+}
+
+/* Rank 1 reads nothing, and rank 0 has no memory to queue messages for it: rank 0 is out. */
+static int rank_no_memory(int rank, int n, void *arg)
+{
+	static const unsigned char data[TT_CTL_MSG_MAX];
+	struct bt_job *j = arg;
+	struct tt_boot_params p = bt_params(rank, n, j->port);
+	struct tt_boot *boot = NULL;
+	uint64_t until = tt_deadline_ms(20000);
+	struct rlimit before, less;
+	struct bt_seen seen;
+	char why[160] = "";
+
+	bt_seen_init(&seen);
+	TT_EXPECT(!bt_start(&p, &seen, &boot));
+	j->pid[rank] = getpid();
+	j->here++;
+	BT_WAIT(j->here == n, 10000);
+	getrlimit(RLIMIT_DATA, &before);
+	less = before;
+	less.rlim_cur = used_data() + (512 << 10);
+	if (!rank) {
+		kill(j->pid[1], SIGSTOP);
+		setrlimit(RLIMIT_DATA, &less);
+	}
+	while (!rank && !bt_gone(&seen, 0, why, sizeof(why)) && !tt_passed(until))
+		if (tt_ctl_send(boot, 1, TT_CTL_QUERY, data, sizeof(data)))
+			usleep(1000);
+	setrlimit(RLIMIT_DATA, &before);
+	BT_WAIT(bt_gone(&seen, 0, why, sizeof(why)), 20000);
+	TT_EXPECT(bt_gone(&seen, 0, why, sizeof(why)) && bt_gone_count(&seen) == 1);
+	TT_EXPECT(rank || strstr(why, "no memory to send to rank")); /* others may not hear it */
+	if (rank == 2)
+		kill(j->pid[1], SIGCONT);
+	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(10000)));
+	return 0;
+}
+
+static void test_no_memory(void)
+{
+	if (SANITIZED)
+		TT_SKIP("the sanitizers need memory of their own");
+	bt_job_run(3, rank_no_memory, 0);
+}
+
+static const struct tt_test tests[] = {
+	{"stopped_rank", test_stopped_rank}, {"busy_is_alive", test_busy_is_alive},
+	{"late_judge", test_late_judge},     {"unread_heartbeat", test_unread_heartbeat},
+	{"no_memory", test_no_memory},	     {NULL, NULL}};
 
 int main(int argc, char **argv)
 {

@@ -222,6 +222,10 @@ void tt_tree_cut(struct tt_boot *b, struct tt_link *link)
 			b->ranks[r].via = NULL;
 	if (b->evicted[0])
 		return;
+	if (link->err == -ENOMEM) { /* the fault is here, not at the other end */
+		tt_tree_evict(b, b->rank, link->why);
+		return;
+	}
 	if (!b->ranks[rank].gone) /* otherwise another rank has given the reason */
 		tt_tree_gone(b, NULL, rank, b->rank, link->why);
 	b->unsettled = tt_deadline_ms(SETTLE_MS) + 2 * b->limit_ns;

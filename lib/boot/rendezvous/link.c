@@ -161,7 +161,7 @@ static unsigned char *tx_room(struct tt_link *link, size_t n)
 	if (cap != link->tx_cap) {
 		p = realloc(link->tx, cap);
 		if (!p) {
-			tt_link_kill(link, -ENOMEM, "no memory for its queue");
+			tt_link_kill(link, -ENOMEM, "no memory to send to rank %d", link->peer);
 			return NULL;
 		}
 		link->tx = p;
