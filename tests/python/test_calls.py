@@ -13,6 +13,7 @@ SRC = Path(os.environ["TT_SRC"])
 LEFT_OUT = {
     "comm_context": "Comm.context is the object itself",
     "comm_perror": "prints to standard error; exceptions carry the text, Comm.error returns it",
+    "datatype_name": "members of tutti.Datatype have names",
     "set_last_error": "for libraries written in C; Python raises exceptions",
     "comm_set_owner": "for libraries written in C",
     "rule_states": "for libraries written in C; tutti.train and tables apply rules",
