@@ -17,8 +17,8 @@ static struct tutti_rule rule_of(const struct gpt *g)
 	return (struct tutti_rule){.size = sizeof(struct tutti_rule),
 				   .rule = TUTTI_PS_ADAMW,
 				   .rate = g->o.rate,
-				   .beta1 = 0.9,
-				   .beta2 = 0.99,
+				   .beta1 = ADAMW_BETA1,
+				   .beta2 = ADAMW_BETA2,
 				   .weight_decay = g->o.decay};
 }
 
@@ -58,6 +58,8 @@ int adamw_make(struct gpt *g)
 	g->doing = "making the optimizer";
 	if (g->o.zero)
 		return make_sharded(g);
+	if (g->o.servers)
+		return 0;
 	g->m = calloc(g->count, sizeof(real));
 	g->v = calloc(g->count, sizeof(real));
 	return g->m && g->v ? 0 : -ENOMEM;
@@ -70,6 +72,8 @@ int adamw_step(struct gpt *g)
 	int err;
 
 	g->doing = "changing the parameters";
+	if (g->table)
+		return downpour_step(g);
 	if (!g->sharded)
 		return tutti_rule_apply(&rule, REAL, g->value, g->grad, g->m, g->v, g->count,
 					(uint64_t)g->step + 1);

@@ -25,29 +25,35 @@ static int make_all(struct gpt *g)
 		err = gradients_make(g);
 	if (!err)
 		err = adamw_make(g);
-	return !err && g->o.load ? checkpoint_load(g, g->o.load) : err;
+	if (!err && g->o.load)
+		err = checkpoint_load(g, g->o.load);
+	return g->o.servers ? downpour_make(g, err) : err;
 }
 
 /*
  * The loss is on the last stages, once for each rank of the tensor axis, or with slices in parts.
- * Of the times, the largest of all ranks counts.
+ * Of the times, the largest of all ranks counts. Replicas on a parameter server tell it one by one:
+ * together they would wait for each other.
  */
 static int tell_step(struct gpt *g, double seconds)
 {
 	double loss = g->last && (!g->at[TENSOR] || g->slices > 1) ? g->loss : 0;
-	double times[AXES], tokens;
+	struct tutti_comm *told = g->replica ? g->replica : g->world;
+	double times[AXES], tokens = (double)g->o.batch * g->o.length;
 	int i, err;
 
 	g->doing = "adding up the loss";
 	for (i = 0; i < AXES; i++)
 		times[i] = g->waited[i];
-	err = tutti_allreduce(TUTTI_IN_PLACE, &loss, 1, TUTTI_FLOAT64, TUTTI_SUM, g->world);
+	err = tutti_allreduce(TUTTI_IN_PLACE, &loss, 1, TUTTI_FLOAT64, TUTTI_SUM, told);
 	if (!err)
-		err = tutti_allreduce(TUTTI_IN_PLACE, times, AXES, TUTTI_FLOAT64, TUTTI_MAX,
-				      g->world);
-	if (err || tutti_comm_rank(g->world))
+		err = tutti_allreduce(TUTTI_IN_PLACE, times, AXES, TUTTI_FLOAT64, TUTTI_MAX, told);
+	if (err || tutti_comm_rank(told))
 		return err;
-	tokens = (double)g->o.batch * g->o.length;
+	if (g->replica) {
+		tokens /= g->o.dims[DATA];
+		printf("replica %d ", g->at[DATA]);
+	}
 	printf("step %d loss %.*f, %.0f tokens/s, exposed: data %.1f ms, pipeline %.1f ms, "
 	       "tensor %.1f ms of %.1f\n",
 	       g->step + 1, g->o.digits, loss / tokens, tokens / seconds, times[DATA] * 1e3,
@@ -64,6 +70,8 @@ static int train(struct gpt *g)
 	for (; g->step < g->o.steps && !err; g->step++) {
 		from = now();
 		memset(g->waited, 0, sizeof(g->waited));
+		if (g->o.straggle && g->at[DATA] == g->o.dims[DATA] - 1)
+			linger(g->o.straggle);
 		err = stage_run(g);
 		if (!err)
 			err = gradients_finish(g);
@@ -85,6 +93,11 @@ static void tell_start(const struct gpt *g)
 	       "sequences, bubble %.1f %% (%d of %d slots), %d micro-batches live\n",
 	       d[DATA], d[PIPELINE], d[TENSOR], g->file_count, g->o.micro, g->sequences,
 	       100.0 * (c.slots - c.busy) / c.slots, c.slots - c.busy, c.slots, c.live);
+	if (g->o.servers && g->o.staleness == TUTTI_PS_ASYNC)
+		printf("servers: %d, replicas any number of steps apart\n", g->o.servers);
+	else if (g->o.servers)
+		printf("servers: %d, replicas at most %d steps apart\n", g->o.servers,
+		       g->o.staleness);
 	printf("activations kept on this rank: %zu bytes, %zu of them outside the matrices\n",
 	       g->kept, g->kept_outside);
 }
@@ -107,6 +120,8 @@ static void tell_tensor(const struct gpt *g, int steps)
 		sums += g->buckets[i].count > 0;
 	if (g->slices > 1)
 		printf(" and %d sums of gradients x %d steps", sums, steps);
+	if (g->table)
+		printf(" and a broadcast of parameters x %d steps", steps);
 	printf("\n");
 }
 
@@ -132,7 +147,7 @@ static void tell_error(const struct gpt *g, int err)
 
 	if (tutti_last_error(&info) || info.code != err)
 		fprintf(stderr, "gpt: %s: %s\n", g->doing, tutti_strerror(err));
-	else if (!tutti_comm_rank(g->world))
+	else if (!tutti_comm_rank(g->all))
 		fprintf(stderr, "gpt: %s: %s\n", g->doing, info.text);
 }
 
@@ -142,15 +157,19 @@ int main(int argc, char **argv)
 	struct tutti_config config = {.size = sizeof(config),
 				      .progress_thread = !getenv("TUTTI_PROGRESS")};
 	struct gpt g = {.doing = "starting"};
-	int err = options_read(&g.o, argc, argv);
+	int err = options_read(&g.o, argc, argv), closed;
 
 	if (err)
 		return err < 0 ? 2 : 0;
 	err = tutti_init(&config, &g.ctx);
 	if (err)
 		return fprintf(stderr, "gpt: starting: %s\n", tutti_strerror(err)), 1;
-	g.world = tutti_world(g.ctx);
-	err = run(&g);
+	g.all = g.world = tutti_world(g.ctx);
+	err = g.o.servers ? downpour_split(&g) : 0;
+	if (!err)
+		err = g.serves ? downpour_make(&g, 0) : run(&g);
+	closed = downpour_close(&g);
+	err = err ? err : closed;
 	if (err && !g.told)
 		tell_error(&g, err);
 	gpt_free(&g);

@@ -11,6 +11,7 @@
  *	stage.c		the part of the model of a pipeline stage: embedding, layers, head
  *	gradients.c	sums of gradients over the data axis, beside the backward pass
  *	adamw.c		the optimizer, on every replica or divided among them (ZeRO)
+ *	downpour.c	replicas on a parameter server instead (DistBelief)
  *	checkpoint.c	saves the model and restores it on any grid
  *	text.c		the text, and text that the model writes
  *
@@ -47,6 +48,7 @@ struct options {
 	int chunks;			   /* of each stage, interleaved only */
 	int sequence_parallel;
 	int zero; /* stage of ZeRO, 1 or 2; 0: every replica has all of the state */
+	int serve, servers, staleness, straggle; /* servers 0: replicas sum their gradients */
 	int steps, seed, write;
 	double rate, decay;
 	enum tutti_pipeline_schedule schedule;
@@ -108,8 +110,10 @@ struct gpt {
 	struct options o;
 	struct tutti_context *ctx;
 	struct tutti_grid *grid;
+	struct tutti_comm *all; /* ranks of the job; world: of the grid */
 	struct tutti_comm *world, *comm[AXES];
-	struct tutti_comm *tie; /* first and last stage, which share the embedding; or NULL */
+	struct tutti_comm *replica; /* pipeline x tensor ranks */
+	struct tutti_comm *tie;	    /* first and last stage, which share the embedding; or NULL */
 	int at[AXES];
 	double waited[AXES]; /* seconds of this step in communication */
 	const char *doing;   /* for the text of an error */
@@ -133,6 +137,13 @@ struct gpt {
 	int nbuckets;
 	struct tutti_sharded *sharded; /* with zero: instead of the moments m and v */
 
+	/* with servers, likewise */
+	int serves; /* this rank is one */
+	struct tutti_ps *ps;
+	struct tutti_ps_table *table; /* of this rank's part of the model */
+	real *shared;		      /* what tensor ranks have in common, packed */
+	size_t nshared;
+
 	struct tutti_pipeline *pipeline;
 	struct saved *saved; /* [layer][slot] */
 	struct saved_head *saved_head;
@@ -149,6 +160,7 @@ struct gpt {
 int grid_make(struct gpt *g);
 void gpt_free(struct gpt *g); /* all but the context */
 double now(void);
+void linger(int ms);
 
 /* params.c */
 int params_make(struct gpt *g);
@@ -178,11 +190,20 @@ int gradients_finish(struct gpt *g);
 void gradients_free(struct gpt *g);
 
 /* adamw.c */
+#define ADAMW_BETA1 0.9
+#define ADAMW_BETA2 0.99
 int adamw_make(struct gpt *g);
 int adamw_step(struct gpt *g);
 #define ALL_BUCKETS (-1)
 /* The parameters of a bucket are used next. */
 int adamw_wait(struct gpt *g, int bucket);
+
+/* downpour.c */
+int downpour_split(struct gpt *g);
+/* Collective over all ranks of the job; failed: nonzero if this rank has failed before. */
+int downpour_make(struct gpt *g, int failed);
+int downpour_step(struct gpt *g);
+int downpour_close(struct gpt *g);
 
 /* checkpoint.c */
 int checkpoint_save(struct gpt *g, const char *path);

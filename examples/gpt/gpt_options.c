@@ -22,6 +22,9 @@ static const char help[] =
 	"  --schedule NAME   gpipe, 1f1b or interleaved (default gpipe)\n"
 	"  --chunks N        runs of layers of a stage, interleaved only (default 2)\n"
 	"  --zero N          1 or 2: replicas divide the optimizer's state (2: and gradients)\n"
+	"  --staleness N     replicas push to a parameter server, at most N steps apart, or async\n"
+	"  --servers N       ranks that are servers, with --staleness (default 1)\n"
+	"  --straggle MS     the last replica takes longer for each step (default 0)\n"
 	"  --micro N         micro-batches of a step (default: up to twice the stages)\n"
 	"  --batch N         sequences of a step, over all replicas (default 16)\n"
 	"  --steps N         steps up to the end (default 100)\n"
@@ -43,7 +46,8 @@ enum { TEXTS = 512, REALS = 768 }; /* kinds of options: integers below */
 
 /* clang-format off */
 enum number { N_DATA, N_PIPELINE, N_TENSOR, N_CHUNKS, N_MICRO, N_BATCH, N_STEPS, N_LAYERS,
-	      N_HIDDEN, N_HEADS, N_LENGTH, N_WRITE, N_SEED, N_DIGITS, N_ZERO, NUMBERS };
+	      N_HIDDEN, N_HEADS, N_LENGTH, N_WRITE, N_SEED, N_DIGITS, N_ZERO,
+	      N_SERVERS, N_STRAGGLE, NUMBERS };
 static const struct option options[] = {
 	{"data", 1, NULL, 256 + N_DATA}, {"pipeline", 1, NULL, 256 + N_PIPELINE},
 	{"tensor", 1, NULL, 256 + N_TENSOR}, {"chunks", 1, NULL, 256 + N_CHUNKS},
@@ -52,7 +56,8 @@ static const struct option options[] = {
 	{"hidden", 1, NULL, 256 + N_HIDDEN}, {"heads", 1, NULL, 256 + N_HEADS},
 	{"length", 1, NULL, 256 + N_LENGTH}, {"write", 1, NULL, 256 + N_WRITE},
 	{"seed", 1, NULL, 256 + N_SEED}, {"digits", 1, NULL, 256 + N_DIGITS},
-	{"zero", 1, NULL, 256 + N_ZERO},
+	{"zero", 1, NULL, 256 + N_ZERO}, {"servers", 1, NULL, 256 + N_SERVERS},
+	{"straggle", 1, NULL, 256 + N_STRAGGLE}, {"staleness", 1, NULL, TEXTS + 5},
 	{"text", 1, NULL, TEXTS}, {"codec", 1, NULL, TEXTS + 1}, {"save", 1, NULL, TEXTS + 2},
 	{"load", 1, NULL, TEXTS + 3}, {"schedule", 1, NULL, TEXTS + 4},
 	{"rate", 1, NULL, REALS}, {"decay", 1, NULL, REALS + 1},
@@ -61,11 +66,12 @@ static const struct option options[] = {
 };
 /* clang-format on */
 
-static const int least[NUMBERS] = {
-	[N_DATA] = 1,  [N_PIPELINE] = 1, [N_TENSOR] = 1, [N_CHUNKS] = 2, [N_MICRO] = 1,
-	[N_BATCH] = 1, [N_LAYERS] = 1,	 [N_HIDDEN] = 1, [N_HEADS] = 1,	 [N_LENGTH] = 1};
-static const int most[NUMBERS] = {65536, 65536, 65536, 65536,	65536,	 1 << 20, INT_MAX, 4096,
-				  65536, 4096,	65536, 1000000, INT_MAX, 17,	  2};
+static const int least[NUMBERS] = {[N_DATA] = 1,  [N_PIPELINE] = 1, [N_TENSOR] = 1, [N_CHUNKS] = 2,
+				   [N_MICRO] = 1, [N_BATCH] = 1,    [N_LAYERS] = 1, [N_HIDDEN] = 1,
+				   [N_HEADS] = 1, [N_LENGTH] = 1,   [N_SERVERS] = 1};
+static const int most[NUMBERS] = {65536,   65536, 65536, 65536, 65536,	1 << 20,
+				  INT_MAX, 4096,  65536, 4096,	65536,	1000000,
+				  INT_MAX, 17,	  2,	 65536, 1000000};
 
 static int wrong(const char *what, const char *value, const char *why)
 {
@@ -78,7 +84,8 @@ static int read_number(struct options *o, const char *name, int which)
 	int *const places[NUMBERS] = {
 		&o->dims[DATA], &o->dims[PIPELINE], &o->dims[TENSOR], &o->chunks, &o->micro,
 		&o->batch,	&o->steps,	    &o->layers,	      &o->hidden, &o->heads,
-		&o->length,	&o->write,	    &o->seed,	      &o->digits, &o->zero};
+		&o->length,	&o->write,	    &o->seed,	      &o->digits, &o->zero,
+		&o->servers,	&o->straggle};
 	char why[64], *end;
 	long n;
 
@@ -100,6 +107,20 @@ static int read_real(const char *name, double above, double *x)
 	if (end == optarg || *end || !(*x > above && *x <= 1))
 		return wrong(name, optarg,
 			     above < 0 ? "not a number from 0 to 1" : "not above 0, up to 1");
+	return 0;
+}
+
+static int read_staleness(struct options *o)
+{
+	char *end;
+	long n = strtol(optarg, &end, 10);
+
+	if (!strcmp(optarg, "async"))
+		n = TUTTI_PS_ASYNC;
+	else if (end == optarg || *end || n < 0 || n > 65536)
+		return wrong("staleness", optarg, "not a number from 0 to 65536, or async");
+	o->staleness = (int)n;
+	o->serve = 1;
 	return 0;
 }
 
@@ -147,6 +168,8 @@ static int read_one(struct options *o, int c, const char *name)
 		return 0;
 	case TEXTS + 4:
 		return read_schedule(o);
+	case TEXTS + 5:
+		return read_staleness(o);
 	case REALS:
 		return read_real(name, 0, &o->rate);
 	case REALS + 1:
@@ -165,6 +188,19 @@ static int check_chunks(struct options *o)
 	else
 		o->chunks = 1;
 	return 0;
+}
+
+/* The state of a parameter server is not in checkpoints. */
+static int check_servers(struct options *o)
+{
+	if (!o->serve && o->servers)
+		return wrong("servers", "", "only with --staleness");
+	if (!o->serve)
+		return 0;
+	o->servers = o->servers ? o->servers : 1;
+	if (o->zero || o->codec)
+		return wrong("staleness", "", "not with --zero or --codec");
+	return o->save || o->load ? wrong("staleness", "", "not with --save or --load") : 0;
 }
 
 int options_read(struct options *o, int argc, char **argv)
@@ -192,5 +228,7 @@ int options_read(struct options *o, int argc, char **argv)
 	}
 	if (!err && o->zero && o->codec)
 		err = wrong("codec", o->codec, "not with --zero");
+	if (!err)
+		err = check_servers(o);
 	return err ? err : check_chunks(o);
 }

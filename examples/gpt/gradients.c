@@ -93,7 +93,7 @@ int gradients_start(struct gpt *g, int bucket)
 
 	if (b->count && g->sharded)
 		err = tutti_sharded_ready(g->sharded, b->tensor, g->grad + b->first);
-	else if (b->count && g->o.dims[DATA] > 1)
+	else if (b->count && g->o.dims[DATA] > 1 && !g->table)
 		err = tutti_call(g->comm[DATA], &call, &b->request);
 	g->waited[DATA] += now() - from;
 	return err;

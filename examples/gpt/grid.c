@@ -20,6 +20,13 @@ double now(void)
 	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
 }
 
+void linger(int ms)
+{
+	struct timespec ts = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
+
+	nanosleep(&ts, NULL);
+}
+
 /* Rank 0 prints, all ranks fail. */
 static int refuse(struct gpt *g, const char *what, int n, const char *by, int k)
 {
@@ -98,6 +105,9 @@ int grid_make(struct gpt *g)
 		g->o.dims[i] = tutti_grid_size(g->grid, i);
 		err = tutti_grid_comm(g->grid, TUTTI_AXIS(i), &g->comm[i]);
 	}
+	if (!err && g->o.servers)
+		err = tutti_grid_comm(g->grid, TUTTI_AXIS(PIPELINE) | TUTTI_AXIS(TENSOR),
+				      &g->replica);
 	if (!err)
 		err = tutti_grid_coords(g->grid, TUTTI_UNDEFINED, g->at);
 	if (!err)

@@ -90,12 +90,16 @@ static int head_forward(struct gpt *g, int micro, const real *x)
 	return 0;
 }
 
-/* The loss is the mean over all bytes of the batch, so that gradients of all ranks just add up. */
+/*
+ * The loss is the mean over all bytes of the batch, so that gradients of all ranks just add up.
+ * With servers that take them one by one, it is the mean over the bytes of this replica.
+ */
 static int head_backward(struct gpt *g, int micro, real *dx)
 {
 	struct saved_head *s = &g->saved_head[micro % g->nslots];
 	int rows = g->sequences * g->positions, d = g->o.hidden, i;
-	real share = (real)(1.0 / ((double)g->o.batch * g->o.length));
+	int replicas = g->o.servers && g->o.staleness ? g->o.dims[DATA] : 1;
+	real share = (real)(replicas / ((double)g->o.batch * g->o.length));
 	uint8_t *target = malloc((size_t)rows);
 
 	if (!target)

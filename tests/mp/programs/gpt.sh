@@ -224,6 +224,49 @@ test_zero()
 	refuses "not with --zero" 2 --zero 1 --codec int8
 }
 
+# line REPLICA STEP: the number of the line that tells it
+line()
+{
+	grep -n "^replica $1 step $2 " "$tmp/out" | cut -d : -f 1
+}
+
+# fell REPLICA STEP: its loss, from the first step to this one
+fell()
+{
+	awk -v replica="$1" -v step="$2" '
+		/^replica/ && $2 == replica && $4 == 1 { first = $6 }
+		/^replica/ && $2 == replica && $4 == step { last = $6 }
+		END { exit !(last > 0 && last < first - 0.4) }' "$tmp/out"
+}
+
+# Replicas of several ranks on a parameter server.
+test_downpour()
+{
+	# no steps apart: the sums of gradients, each replica with the loss of its sequences
+	losses gpt_double 1 --steps 20 >"$tmp/one" || exit 1
+	for grid in "3" "10 --pipeline 2 --tensor 2 --servers 2 --sequence-parallel"; do
+		# shellcheck disable=SC2086
+		losses gpt_double $grid --staleness 0 --steps 20 >/dev/null || exit 1
+		awk '/^replica/ { sum[$4] += $6; n[$4]++ }
+			END { for (i = 1; i in n; i++) printf "%d %.14f\n", i, sum[i] / n[i] }' \
+			"$tmp/out" >"$tmp/grid"
+		same "$tmp/one" "$tmp/grid" 1e-10 20 || die "$grid differs"
+	done
+	# a slow replica holds up none, or one that would be more than two steps ahead
+	losses gpt 9 --pipeline 2 --tensor 2 --staleness async --straggle 50 --steps 20 \
+		>/dev/null || exit 1
+	[ "$(line 0 20)" -lt "$(line 1 10)" ] || die "it waited: $(cat "$tmp/out")"
+	fell 0 20 && fell 1 20 || die "the loss does not fall: $(cat "$tmp/out")"
+	losses gpt 3 --staleness 2 --straggle 20 --steps 20 >/dev/null || exit 1
+	[ "$(line 0 20)" -gt "$(line 1 17)" ] || die "too far apart: $(cat "$tmp/out")"
+	refuses "1 ranks, 1 of them servers (--servers): none is left to train" 1 --staleness 1
+	refuses "the communicator's 3 ranks are no multiple of 2" 4 --staleness 1 --pipeline 2
+	refuses "--staleness x: not a number from 0 to 65536, or async" 2 --staleness x
+	refuses "only with --staleness" 2 --servers 1
+	refuses "not with --zero or --codec" 2 --staleness 0 --zero 1
+	refuses "not with --save or --load" 2 --staleness 0 --save "$tmp/saved"
+}
+
 test_codec()
 {
 	losses gpt 1 --steps 30 >"$tmp/one" || exit 1
@@ -275,6 +318,7 @@ run hosts test_hosts
 run bubble test_bubble
 run restart test_restart
 run zero test_zero
+run downpour test_downpour
 run codec test_codec
 run writes test_writes
 run wrong test_wrong

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* examples/gpt: its gradients against differences of the loss, and its optimizer's first step. */
+/*
+ * examples/gpt: its gradients against differences of the loss, and its optimizer's first step;
+ * parameters that ranks of a replica share, with servers.
+ */
 #include "config.h"
 
 #include "examples/gpt/gpt.h"
@@ -11,26 +14,16 @@
 #define TEXT 200
 #define STEP 1e-5
 
+#define OPTIONS                                                                                    \
+	.layers = 2, .hidden = 8, .heads = 2, .length = 6, .batch = 4, .micro = 2, .chunks = 1,    \
+	.seed = 5, .rate = 0.01, .decay = 0.1, .schedule = TUTTI_PIPELINE_1F1B
+
 static int make(struct mp_job *job, struct gpt *g)
 {
 	int i;
 
-	*g = (struct gpt){.ctx = job->ctx,
-			  .world = job->world,
-			  .o = {.dims = {1, 0, 1},
-				.layers = 2,
-				.hidden = 8,
-				.heads = 2,
-				.length = 6,
-				.batch = 4,
-				.micro = 2,
-				.chunks = 1,
-				.seed = 5,
-				.rate = 0.01,
-				.decay = 0.1,
-				.schedule = TUTTI_PIPELINE_1F1B},
-			  .text = malloc(TEXT),
-			  .text_len = TEXT};
+	g->text = malloc(TEXT);
+	g->text_len = TEXT;
 	for (i = 0; i < TEXT; i++)
 		g->text[i] = (uint8_t)(text_mix(1, (uint64_t)i) % 256);
 	MP_OK(grid_make(g));
@@ -97,7 +90,7 @@ static int first_step(struct mp_job *job, struct gpt *g)
 
 static int gradient_body(struct mp_job *job)
 {
-	struct gpt g;
+	struct gpt g = {.ctx = job->ctx, .world = job->world, .o = {OPTIONS, .dims = {1, 0, 1}}};
 	double loss, *grad;
 
 	TT_EXPECT(!make(job, &g));
@@ -112,6 +105,69 @@ static int gradient_body(struct mp_job *job)
 	return 0;
 }
 
+/* Ranks of a replica have the same bits of what all of them have. */
+static int same_shared(struct mp_job *job, struct gpt *g)
+{
+	double least[256], most[256];
+	const struct param *p;
+	size_t n, at, k;
+
+	for (p = g->params; p < g->params + g->nparams; p++) {
+		n = p->nrows == p->rows && p->ncols == p->cols ? (size_t)(p->rows * p->cols) : 0;
+		for (at = p->at; n; at += k, n -= k) {
+			k = n < 256 ? n : 256;
+			MP_OK(tutti_allreduce(g->value + at, least, k, TUTTI_FLOAT64, TUTTI_MIN,
+					      g->comm[TENSOR]));
+			MP_OK(tutti_allreduce(g->value + at, most, k, TUTTI_FLOAT64, TUTTI_MAX,
+					      g->comm[TENSOR]));
+			TT_EXPECT(!memcmp(least, most, k * sizeof(*least)));
+		}
+	}
+	if (!g->tie)
+		return 0;
+	MP_OK(tutti_allreduce(g->value + g->head, least, 256, TUTTI_FLOAT64, TUTTI_MIN, g->tie));
+	MP_OK(tutti_allreduce(g->value + g->head, most, 256, TUTTI_FLOAT64, TUTTI_MAX, g->tie));
+	TT_EXPECT(!memcmp(least, most, sizeof(least)));
+	return 0;
+}
+
+/* Each rank is late at times, so tables get the pushes of replicas in different orders. */
+static int shared_steps(struct mp_job *job, struct gpt *g)
+{
+	TT_EXPECT(!make(job, g));
+	MP_OK(downpour_make(g, 0));
+	for (; g->step < 10; g->step++) {
+		MP_OK(stage_run(g));
+		MP_OK(gradients_finish(g));
+		linger((int)(text_mix((uint64_t)g->step, (uint64_t)job->rank) % 5));
+		MP_OK(adamw_step(g));
+		TT_EXPECT(!same_shared(job, g));
+	}
+	return 0;
+}
+
+static int shared_body(struct mp_job *job)
+{
+	struct gpt g = {.ctx = job->ctx,
+			.all = job->world,
+			.o = {OPTIONS, .dims = {2, 2, 2}, .servers = 1, .staleness = TUTTI_PS_ASYNC,
+			      .sequence_parallel = 1}};
+
+	MP_OK(downpour_split(&g));
+	if (!g.serves)
+		TT_EXPECT(!shared_steps(job, &g));
+	else
+		MP_OK(downpour_make(&g, 0));
+	MP_OK(downpour_close(&g));
+	gpt_free(&g);
+	return 0;
+}
+
+static void shared(void)
+{
+	TT_CHECK(!MP_RUN(.n = 9, .fn = shared_body));
+}
+
 static void gradient(void)
 {
 	TT_CHECK(!MP_RUN(.n = 1, .fn = gradient_body));
@@ -119,7 +175,8 @@ static void gradient(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"gradient", gradient}, {NULL, NULL}};
+	static const struct tt_test tests[] = {
+		{"gradient", gradient}, {"shared", shared}, {NULL, NULL}};
 
 	return tt_test_main("gpt_gradient", tests, argc, argv);
 }
