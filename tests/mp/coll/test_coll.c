@@ -61,20 +61,36 @@ static const void *vec_send(const struct vec *v)
 	return v->in_place ? TUTTI_IN_PLACE : v->in.p;
 }
 
-static int vec_check(struct mp_job *job, struct vec *v)
+static char *vec_expect(struct mp_job *job, const struct vec *v)
 {
-	size_t size = tutti_datatype_size(v->type), i;
-	char *want = malloc(v->count * size + 1), *got = v->out.p;
+	char *want = malloc(v->count * tutti_datatype_size(v->type) + 1);
 
 	mp_allreduce_expect(v->type, v->op, v->seed, job->n, v->count, want);
-	for (i = 0; i < v->count && !memcmp(want + i * size, got + i * size, size); i++)
-		;
+	return want;
+}
+
+static int vec_compare(struct mp_job *job, const struct vec *v, const char *want)
+{
+	size_t size = tutti_datatype_size(v->type), i = 0;
+	const char *got = v->out.p;
+
+	if (!memcmp(want, got, v->count * size))
+		return 0;
+	while (!memcmp(want + i * size, got + i * size, size))
+		i++;
+	fprintf(stderr, "rank %d of %d: type %d op %d count %zu%s memory %d: element %zu\n",
+		job->rank, job->n, v->type, v->op, v->count, v->in_place ? " in place" : "",
+		v->in.kind, i);
+	return 1;
+}
+
+static int vec_check(struct mp_job *job, const struct vec *v)
+{
+	char *want = vec_expect(job, v);
+	int differs = vec_compare(job, v, want);
+
 	free(want);
-	if (i < v->count)
-		fprintf(stderr, "rank %d of %d: type %d op %d count %zu%s memory %d: element %zu\n",
-			job->rank, job->n, v->type, v->op, v->count, v->in_place ? " in place" : "",
-			v->in.kind, i);
-	return i < v->count;
+	return differs;
 }
 
 static int vec_free(struct mp_job *job, struct vec *v)
@@ -241,11 +257,56 @@ static int nonblocking(struct mp_job *job, const struct amount *a, enum finish_b
 	return 0;
 }
 
-/* Persistent requests: restarted with new contents, in changing order. */
+/* The contents of a vector before and after a call. */
+struct turn {
+	char *before, *after;
+};
+
+static void turn_new(struct mp_job *job, struct vec *v, struct turn *t)
+{
+	v->seed = ++seed;
+	t->before = malloc(v->count * tutti_datatype_size(v->type));
+	mp_fill(v->type, v->seed, job->rank, v->count, t->before);
+	t->after = vec_expect(job, v);
+}
+
+static void turn_free(struct turn *t)
+{
+	free(t->before);
+	free(t->after);
+}
+
+/* One run of the requests, the first two of which are of vectors, in an order that changes. */
+static int restart(struct mp_job *job, struct vec *v, const struct turn *t,
+		   struct tutti_request **req, int i)
+{
+	size_t bytes;
+	int k, done;
+
+	for (k = 0; k < 2; k++) {
+		bytes = v[k].count * tutti_datatype_size(v[k].type);
+		memset(v[k].out.p, 0xa5, bytes);
+		memcpy(v[k].in_place ? v[k].out.p : v[k].in.p, t[k].before, bytes);
+	}
+	for (k = 0; k < 4; k++)
+		MP_OK(tutti_start(req[(k + i) % 4]));
+	MP_OK(tutti_test(&req[i % 4], &done));
+	if (!done && !getenv("TUTTI_PROGRESS")) /* and no other thread ends it */
+		MP_ERR(tutti_start(req[i % 4]), -EBUSY);
+	for (k = 4; k--;)
+		MP_OK(tutti_wait(&req[k]));
+	TT_EXPECT(!vec_compare(job, &v[0], t[0].after) && !vec_compare(job, &v[1], t[1].after));
+	return 0;
+}
+
+#define TURNS 3
+
+/* Persistent requests: restarted with the contents of the next turn. */
 static int persistent(struct mp_job *job, const struct amount *a)
 {
 	struct vec v[2] = {{.type = TUTTI_FLOAT32, .count = 50000, .in_place = true},
 			   {.type = TUTTI_FLOAT16, .op = TUTTI_AVG, .count = 333}};
+	struct turn turns[TURNS][2];
 	struct tutti_request *req[4];
 	uint32_t word = 0;
 	int i, k, done;
@@ -254,29 +315,22 @@ static int persistent(struct mp_job *job, const struct amount *a)
 		TT_EXPECT(!vec_new(job, &v[k], k ? MP_PLAIN : MP_POOL));
 		MP_OK(tutti_allreduce_init(vec_send(&v[k]), v[k].out.p, v[k].count, v[k].type,
 					   v[k].op, job->world, &req[k]));
+		for (i = 0; i < TURNS; i++)
+			turn_new(job, &v[k], &turns[i][k]);
 	}
 	MP_OK(tutti_bcast_init(&word, 1, TUTTI_UINT32, job->n - 1, job->world, &req[2]));
 	MP_OK(tutti_barrier_init(job->world, &req[3]));
 	MP_OK(tutti_test(&req[3], &done)); /* never started: complete */
 	TT_EXPECT(done && req[3]);
 	for (i = 0; i < a->restarts; i++) {
-		for (k = 0; k < 2; k++) {
-			v[k].seed = ++seed;
-			vec_fill(job, &v[k]);
-		}
 		word = job->rank == job->n - 1 ? (uint32_t)i : 77;
-		for (k = 0; k < 4; k++)
-			MP_OK(tutti_start(req[(k + i) % 4]));
-		MP_OK(tutti_test(&req[i % 4], &done));
-		if (!done && !getenv("TUTTI_PROGRESS")) /* and no other thread ends it */
-			MP_ERR(tutti_start(req[i % 4]), -EBUSY);
-		for (k = 4; k--;)
-			MP_OK(tutti_wait(&req[k]));
+		TT_EXPECT(!restart(job, v, turns[i % TURNS], req, i));
 		TT_EXPECT(word == (uint32_t)i);
-		TT_EXPECT(!vec_check(job, &v[0]) && !vec_check(job, &v[1]));
 	}
 	for (k = 0; k < 4; k++)
 		MP_OK(tutti_request_free(req[k]));
+	for (i = 0; i < 2 * TURNS; i++)
+		turn_free(&turns[i / 2][i % 2]);
 	TT_EXPECT(!vec_free(job, &v[0]) && !vec_free(job, &v[1]));
 	return 0;
 }
