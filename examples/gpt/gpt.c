@@ -104,18 +104,19 @@ static void tell_start(const struct gpt *g)
 
 /*
  * The library counts the collectives of a communicator: two all-reduces a layer each way, or an
- * all-gather and a reduce-scatter for each of them, and the sums over slices.
+ * all-gather and a reduce-scatter for each of them, two all-gathers more to bring inputs back, and
+ * the sums over slices.
  */
 static void tell_tensor(const struct gpt *g, int steps)
 {
 	struct tutti_comm_state s = {.size = sizeof(s)};
-	int i, sums = g->nlayers;
+	int i, sums = g->nlayers, each = g->slices == 1 ? 4 : g->o.gather_again ? 10 : 8;
 
 	if (g->o.dims[TENSOR] == 1 || tutti_comm_state(g->comm[TENSOR], &s))
 		return;
 	printf("tensor: %llu %s on this rank, %d layers x %d micro-batches x %d steps x %d",
 	       (unsigned long long)s.calls, g->slices > 1 ? "collectives" : "all-reduces",
-	       g->nlayers, g->o.micro, steps, g->slices > 1 ? 8 : 4);
+	       g->nlayers, g->o.micro, steps, each);
 	for (i = g->nlayers; i < g->nbuckets; i++)
 		sums += g->buckets[i].count > 0;
 	if (g->slices > 1)

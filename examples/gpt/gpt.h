@@ -46,7 +46,7 @@ struct options {
 	int batch;			   /* sequences of a step, over all ranks */
 	int micro;			   /* micro-batches of a step on each pipeline */
 	int chunks;			   /* of each stage, interleaved only */
-	int sequence_parallel;
+	int sequence_parallel, gather_again;
 	int zero; /* stage of ZeRO, 1 or 2; 0: every replica has all of the state */
 	int serve, servers, staleness, straggle; /* servers 0: replicas sum their gradients */
 	int steps, seed, write;
@@ -148,6 +148,7 @@ struct gpt {
 	struct saved *saved; /* [layer][slot] */
 	struct saved_head *saved_head;
 	real *memory, *x, *scratch[4];
+	real *gathered;		   /* with gather_again: norm1 or norm2 of all saved */
 	size_t kept, kept_outside; /* bytes of saved activations; outside the matrices */
 
 	uint8_t *text;

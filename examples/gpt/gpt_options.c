@@ -19,6 +19,7 @@ static const char help[] =
 	"  --tensor N        ranks that share each layer (default 1)\n"
 	"  --sequence-parallel\n"
 	"                    tensor ranks divide the positions outside the matrices of layers\n"
+	"  --gather-again    ... and gather inputs of matrices again backward, not keep them\n"
 	"  --schedule NAME   gpipe, 1f1b or interleaved (default gpipe)\n"
 	"  --chunks N        runs of layers of a stage, interleaved only (default 2)\n"
 	"  --zero N          1 or 2: replicas divide the optimizer's state (2: and gradients)\n"
@@ -61,7 +62,7 @@ static const struct option options[] = {
 	{"text", 1, NULL, TEXTS}, {"codec", 1, NULL, TEXTS + 1}, {"save", 1, NULL, TEXTS + 2},
 	{"load", 1, NULL, TEXTS + 3}, {"schedule", 1, NULL, TEXTS + 4},
 	{"rate", 1, NULL, REALS}, {"decay", 1, NULL, REALS + 1},
-	{"sequence-parallel", 0, NULL, 's'},
+	{"sequence-parallel", 0, NULL, 's'}, {"gather-again", 0, NULL, 'g'},
 	{"help", 0, NULL, 'h'}, {"version", 0, NULL, 'V'}, {NULL, 0, NULL, 0},
 };
 /* clang-format on */
@@ -149,6 +150,9 @@ static int read_one(struct options *o, int c, const char *name)
 	case 's':
 		o->sequence_parallel = 1;
 		return 0;
+	case 'g':
+		o->gather_again = 1;
+		return 0;
 	case '?':
 		fprintf(stderr, "see gpt --help\n");
 		return -EINVAL;
@@ -228,6 +232,8 @@ int options_read(struct options *o, int argc, char **argv)
 	}
 	if (!err && o->zero && o->codec)
 		err = wrong("codec", o->codec, "not with --zero");
+	if (!err && o->gather_again && !o->sequence_parallel)
+		err = wrong("gather-again", "", "only with --sequence-parallel");
 	if (!err)
 		err = check_servers(o);
 	return err ? err : check_chunks(o);

@@ -108,6 +108,15 @@ void add_to(size_t n, const real *x, real *y)
 		y[i] += x[i];
 }
 
+void norm_again(int rows, int n, const real *xhat, const real *gain, const real *bias, real *out)
+{
+	int i, j;
+
+	for (i = 0; i < rows; i++, xhat += n, out += n)
+		for (j = 0; j < n; j++)
+			out[j] = xhat[j] * gain[j] + bias[j];
+}
+
 void norm_forward(int rows, int n, const real *x, const real *gain, const real *bias, real *xhat,
 		  real *rstd, real *out)
 {
@@ -121,10 +130,9 @@ void norm_forward(int rows, int n, const real *x, const real *gain, const real *
 		for (j = 0; j < n; j++)
 			var += (x[j] - mean) * (x[j] - mean) / n;
 		rstd[i] = 1 / (real)sqrt((double)var + 1e-5);
-		for (j = 0; j < n; j++) {
+		for (j = 0; j < n; j++)
 			xhat[j] = (x[j] - mean) * rstd[i];
-			out[j] = xhat[j] * gain[j] + bias[j];
-		}
+		norm_again(1, n, xhat, gain, bias, out);
 	}
 }
 

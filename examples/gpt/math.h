@@ -19,6 +19,8 @@ void add_to(size_t n, const real *x, real *y);
 
 void norm_forward(int rows, int n, const real *x, const real *gain, const real *bias, real *xhat,
 		  real *rstd, real *out);
+/* out of norm_forward again */
+void norm_again(int rows, int n, const real *xhat, const real *gain, const real *bias, real *out);
 /* Adds the gradient by x to dx, and those of gain and bias to theirs. */
 void norm_backward(int rows, int n, const real *dout, const real *xhat, const real *rstd,
 		   const real *gain, real *dgain, real *dbias, real *dx);

@@ -247,11 +247,12 @@ static size_t lay_out(const struct gpt *g, struct saved *s, real **next)
 	size_t rows = rows_of(g, g->sequences), d = rows * (size_t)g->o.hidden;
 	size_t all = rows * (size_t)g->slices, mine = all * (size_t)g->local;
 	size_t att = all * (size_t)(g->o.heads / g->o.dims[TENSOR] * g->o.length);
+	int again = g->o.gather_again;
 
 	s->xhat1 = take(next, d);
-	s->norm1 = take(next, d * (size_t)g->slices);
+	s->norm1 = again ? g->gathered : take(next, d * (size_t)g->slices);
 	s->xhat2 = take(next, d);
-	s->norm2 = take(next, d * (size_t)g->slices);
+	s->norm2 = again ? g->gathered : take(next, d * (size_t)g->slices);
 	s->rstd1 = take(next, rows);
 	s->rstd2 = take(next, rows);
 	s->qkv = take(next, 3 * mine);
@@ -259,7 +260,7 @@ static size_t lay_out(const struct gpt *g, struct saved *s, real **next)
 	s->h = take(next, 4 * mine);
 	s->a = take(next, 4 * mine);
 	s->att = take(next, att);
-	return 2 * (d + rows) + 2 * d * (size_t)g->slices + 12 * mine + att;
+	return 2 * (d + rows) + (again ? 0 : 2 * d * (size_t)g->slices) + 12 * mine + att;
 }
 
 static void lay_out_head(const struct gpt *g, struct saved_head *s, real **next)
@@ -284,12 +285,14 @@ static int make_memory(struct gpt *g)
 	n = lay_out(g, &unused, &none) * layers + head;
 	g->kept = n * sizeof(real);
 	g->kept_outside = (2 * (d + rows) * layers + head) * sizeof(real);
-	n += d + all + 2 * 4 * all + (g->slices > 1 ? all : 0);
+	n += d + all + 2 * 4 * all + (g->slices > 1 ? all : 0) + (g->o.gather_again ? all : 0);
 	g->saved = calloc((size_t)(g->nlayers * g->nslots), sizeof(*g->saved));
 	g->saved_head = calloc((size_t)g->nslots, sizeof(*g->saved_head));
 	g->memory = next = calloc(n, sizeof(real));
 	if (!g->saved || !g->saved_head || !g->memory)
 		return -ENOMEM;
+	if (g->o.gather_again)
+		g->gathered = take(&next, all);
 	for (i = 0; i < g->nlayers * g->nslots; i++)
 		lay_out(g, &g->saved[i], &next);
 	for (i = 0; i < g->nslots && g->last; i++)

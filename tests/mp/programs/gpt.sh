@@ -91,6 +91,7 @@ test_sequence_parallel()
 {
 	losses gpt_double 1 --steps 50 --write 20 >"$tmp/one" || exit 1
 	sed -n '/^the model writes/,$p' "$tmp/out" >"$tmp/text_one"
+	whole=$(sed -n 's/^activations kept on this rank: \([0-9]*\) bytes.*/\1/p' "$tmp/out")
 	for grid in "2 --tensor 2" "4 --tensor 4" \
 		"8 --data 2 --pipeline 2 --tensor 2 --schedule 1f1b --zero 2"; do
 		# shellcheck disable=SC2086
@@ -107,9 +108,20 @@ test_sequence_parallel()
 	plain=$(sent) && sliced=$(sent --sequence-parallel) || exit 1
 	[ $((sliced - plain)) = $(((4 * 96 + 264 * 16 + 32) * 8)) ] ||
 		die "$sliced bytes instead of $plain"
+	# gathered again: 2 of the layer's inputs on their way, 32 x 16 of each of 8 micro-batches
+	more=$(sent --sequence-parallel --gather-again) || exit 1
+	[ $((more - sliced)) = $((8 * 2 * 32 * 16 * 8 / 2)) ] || die "$more bytes, not $sliced"
 	plain=$(kept) && sliced=$(kept --sequence-parallel) || exit 1
 	[ "$sliced" -gt 0 ] && [ $((4 * sliced)) = "$plain" ] ||
 		die "$sliced bytes are kept instead of $plain"
+	# all that 4 ranks keep: what one does, without two inputs of each layer and micro-batch
+	losses gpt_double 4 --tensor 4 --sequence-parallel --gather-again --steps 50 >"$tmp/grid" ||
+		exit 1
+	same "$tmp/one" "$tmp/grid" 1e-10 50 || die "gathered again it differs"
+	again=$(sed -n 's/^activations kept on this rank: \([0-9]*\) bytes.*/\1/p' "$tmp/out")
+	grep -q "2 micro-batches x 50 steps x 10 and 6 sums" "$tmp/out" || die "$(cat "$tmp/out")"
+	[ $((4 * again + 8 * 2 * 32 * 16 * 8)) = "$whole" ] ||
+		die "4 x $again bytes are kept instead of $whole"
 }
 
 # put HOSTS OPTION...: the bytes that each of 4 ranks writes to peers; neighbours in rank are on
@@ -289,6 +301,7 @@ test_wrong()
 	refuses "2 heads (--heads) cannot be divided by 4 ranks (--tensor)" 4 --tensor 4 --heads 2
 	refuses "9 positions (--length) cannot be divided by 2 ranks (--tensor) with" 2 --tensor 2 \
 		--sequence-parallel --length 9
+	refuses "only with --sequence-parallel" 1 --gather-again
 	refuses "8 sequences (--batch) cannot be divided by 3 replicas" 3
 	refuses "2 micro-batches are fewer than the 4 stages" 4 --pipeline 4 --micro 2 \
 		--schedule 1f1b
