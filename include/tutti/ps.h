@@ -151,6 +151,8 @@ struct tutti_ps_options {
 	struct tutti_codec *publish;
 	int versions; /* slots for whole versions, 2 to 16: see tutti_ps_push_version. Dense tables,
 			 without replicas. [0: none] */
+	int priority; /* this worker's pushes and pulls of tables with a higher one go first; ranks
+			 may give different values [0] */
 };
 
 /**

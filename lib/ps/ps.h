@@ -184,7 +184,7 @@ struct tt_ps_task {
 	struct tutti_ps_table *table; /* or NULL */
 	const char *call;
 	struct tt_stalled stalled;
-	struct tt_list queue; /* of ps, in the order of the calls */
+	struct tt_list queue; /* of ps: by priority, then in the order of the calls */
 	const struct tt_ps_task_ops *ops;
 	void (*seen)(struct tt_ps_task *task); /* on success, run by the caller's thread without the
 						  lock; may be NULL */
@@ -247,6 +247,8 @@ struct tutti_ps {
 	struct tt_ps_link *link; /* by server; NULL: no worker */
 	uint64_t clock;
 	struct tt_list queue;	   /* tasks that have not finished sending */
+	size_t window;		   /* bytes under way to a server, and from it, that stop the next
+				      block, as some table has a priority; 0: none has */
 	struct tt_ps_units *units; /* free list */
 	bool pumping;
 	int tasks;				 /* tasks that exist */
@@ -487,6 +489,8 @@ void tt_ps_task_stall(struct tt_ps_task *task); /* advance is tried again by eve
 int tt_ps_task_fail(struct tt_ps_task *task, int status, const char *fmt, ...) TT_PRINTF(3, 4);
 /* A pull has its turn behind it and has not ended; under the lock. */
 bool tt_ps_pulling(const struct tutti_ps *ps);
+/* A pull of a table of higher priority has reads under way; under the lock. */
+bool tt_ps_reads_above(const struct tutti_ps *ps, int priority);
 /* All servers have reported that all workers have said good-bye; under the lock. */
 bool tt_ps_servers_ended(const struct tutti_ps *ps);
 /*

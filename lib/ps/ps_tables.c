@@ -12,6 +12,9 @@
 #include "lib/ps/worker/accumulate.h"
 #include "lib/rules/rule_numbers.h"
 
+/* Two blocks: one travels while the server applies the other. */
+#define WINDOW ((size_t)512 << 10)
+
 static void defaults(struct tutti_ps_options *o, bool rows)
 {
 	tt_rule_defaults(o);
@@ -385,6 +388,10 @@ int tt_ps_make_table(struct tutti_ps *ps, const struct tutti_ps_table *like,
 	count_load(ps, t);
 	ps->table[ps->ntables] = t;
 	atomic_fetch_add(&ps->ntables, 1);
+	if (t->opt.priority)
+		ps->window = ps->comm->ctx->env.priority_window.number
+				     ? (size_t)ps->comm->ctx->env.priority_window.number
+				     : WINDOW;
 	tt_wire_unlock(ps->comm->ctx->wire);
 	/* servers know the table before workers use it */
 	err = tt_tell_unable(ps->coll, "making a table", tutti_barrier(ps->coll));

@@ -362,6 +362,7 @@ PsOptions = _struct(
     ("seed", _q), ("update", update_fn), ("fill", fill_fn), ("arg", _p), ("block", _z),
     *_fields(_i, "softsync staleness_aware essp n_fetch n_push threads"), ("budget", _d),
     ("codec", _p), ("significance", _d), ("flush", _i), ("publish", _p), ("versions", _i),
+    ("priority", _i),
 )
 PsRead = _struct("ps_read", ("size", _z), *_fields(_q, "clock min_clock age version retries"),
                  ("tau", _d), ("dropped", _q))

@@ -54,6 +54,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/rma/test_rma \
 	tests/mp/ps/test_ps \
 	tests/mp/ps/test_ps_calls \
+	tests/mp/ps/test_ps_priority \
 	tests/mp/ps/test_ps_clock \
 	tests/mp/ps/test_ps_codec \
 	tests/mp/ps/test_ps_codec_leave \
@@ -279,6 +280,8 @@ tests_mp_ps_test_ps_save_LDADD = libttmp.la
 tests_mp_ps_test_ps_soak_SOURCES = tests/mp/ps/test_ps_soak.c
 tests_mp_ps_test_ps_soak_LDADD = libttmp.la
 EXTRA_DIST += tests/mp/ps/safetensors.py
+tests_mp_ps_test_ps_priority_SOURCES = tests/mp/ps/test_ps_priority.c
+tests_mp_ps_test_ps_priority_LDADD = libttmp.la
 tests_mp_ps_test_ps_calls_SOURCES = tests/mp/ps/test_ps_calls.c
 tests_mp_ps_test_ps_calls_LDADD = libttmp.la
 tests_mp_ps_test_ps_versions_SOURCES = tests/mp/ps/test_ps_versions.c

@@ -180,6 +180,7 @@ static int make_tables(struct tt_ps_resize *r, const struct described *d)
 			like.opt.arg = r->old->table[i]->opt.arg;
 			like.opt.codec = r->old->table[i]->opt.codec;
 			like.opt.publish = r->old->table[i]->opt.publish;
+			like.opt.priority = r->old->table[i]->opt.priority;
 		}
 		err = make_table(r, d, &like);
 	}

@@ -126,9 +126,24 @@ static bool next_range(struct tt_ps_pull *pull, struct tt_ps_unit *u)
 	return true;
 }
 
+/*
+ * Once tables have priorities: it gives way to reads of higher priority, and keeps few reads under
+ * way, which cannot be overtaken.
+ */
+static bool gives_way(const struct tt_ps_pull *pull)
+{
+	const struct tutti_ps *ps = pull->task.ps;
+
+	const struct tutti_ps_options *opt = &pull->task.table->opt;
+
+	return ps->window &&
+	       ((size_t)pull->active * opt->block >= ps->window * (size_t)ps->nservers ||
+		tt_ps_reads_above(ps, opt->priority));
+}
+
 static bool fill(struct tt_ps_pull *pull, struct tt_ps_unit *u)
 {
-	if (!pull->more || pull->task.status)
+	if (!pull->more || pull->task.status || gives_way(pull))
 		return false;
 	pull->more = pull->task.table->rows ? next_rows(pull, u) : next_range(pull, u);
 	if (!pull->more)

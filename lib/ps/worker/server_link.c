@@ -25,11 +25,28 @@ void tt_ps_pump(struct tutti_ps *ps)
 	ps->pumping = false;
 }
 
+static bool in_use(const struct tt_ps_out *out)
+{
+	return out->busy || out->puts;
+}
+
+/* Messages under way cannot be overtaken, so they are few once tables have priorities. */
+static bool is_full(const struct tt_ps_link *link)
+{
+	size_t bytes = 0;
+	int j;
+
+	for (j = 0; j < TT_PS_SLOTS && link->ps->window; j++)
+		if (in_use(&link->out[j]))
+			bytes += ((const struct tt_ps_msg *)(void *)link->out[j].staging)->len;
+	return link->ps->window && bytes >= link->ps->window;
+}
+
 struct tt_ps_out *tt_ps_out_get(struct tt_ps_link *link)
 {
 	struct tt_ps_out *out = &link->out[link->sent % TT_PS_SLOTS];
 
-	return out->busy || out->puts || link->lost ? NULL : out;
+	return in_use(out) || link->lost || is_full(link) ? NULL : out;
 }
 
 int tt_ps_link_failed(struct tt_ps_task *task, struct tt_ps_link *link, int status)

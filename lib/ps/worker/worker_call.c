@@ -2,7 +2,8 @@
 /*
  * A worker's calls, as requests. A worker's requests send in the order of its calls. So a clock
  * follows the earlier pushes at each server, and a pull knows which of its worker's pushes it must
- * see.
+ * see. Calls of a table of higher priority go before those of other tables, also when these have
+ * sent a part, but not before an earlier clock.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -412,6 +413,22 @@ static bool over(const struct tt_ps_task *task)
 	return atomic_load(&task->r.state) == TT_REQ_DONE && !task->r.status && !task->seen;
 }
 
+/* Behind a call of no table, such as a clock, and behind those of its own priority. */
+static void enqueue(struct tutti_ps *ps, struct tt_ps_task *task)
+{
+	struct tt_list *at = &ps->queue;
+
+	while (ps->window && task->table && at->prev != &ps->queue) {
+		const struct tutti_ps_table *before =
+			tt_container(at->prev, struct tt_ps_task, queue)->table;
+
+		if (!before || before->opt.priority >= task->table->opt.priority)
+			break;
+		at = at->prev;
+	}
+	tt_list_add(at, &task->queue);
+}
+
 int tt_ps_task_start(struct tt_ps_task *task, struct tutti_request **request)
 {
 	struct tutti_ps *ps = task->ps;
@@ -427,7 +444,7 @@ int tt_ps_task_start(struct tt_ps_task *task, struct tutti_request **request)
 		tt_request_free(&task->r);
 	} else {
 		req = &task->r;
-		tt_list_add(&ps->queue, &task->queue);
+		enqueue(ps, task);
 		tt_ps_pump(ps);
 	}
 	if (ps->read_away) { /* in shared memory, at once: a worker that does nothing else would not
@@ -456,16 +473,46 @@ void tt_ps_task_end(struct tt_ps_task *task)
 	tt_ps_pump(ps); /* the next task may have waited for its end */
 }
 
-bool tt_ps_pulling(const struct tutti_ps *ps)
+/* The pull after `at` among the requests of ps that has its turn behind it; NULL: none. */
+static const struct tt_ps_pull *next_pull(const struct tutti_ps *ps, const struct tt_list **at)
 {
-	const struct tt_list *head = &ps->comm->active[TT_ACTIVE_OTHER], *l;
+	const struct tt_list *head = &ps->comm->active[TT_ACTIVE_OTHER];
 
-	for (l = head->next; l != head; l = l->next) {
-		const struct tutti_request *r = tt_container(l, struct tutti_request, link);
+	for (*at = (*at ? *at : head)->next; *at != head; *at = (*at)->next) {
+		const struct tutti_request *r = tt_container(*at, struct tutti_request, link);
 
 		if (r->ops == &task_ops && task_of(r)->sent && tt_ps_pull_of(task_of(r)))
-			return true;
+			return tt_ps_pull_of(task_of(r));
 	}
+	return NULL;
+}
+
+bool tt_ps_pulling(const struct tutti_ps *ps)
+{
+	const struct tt_list *at = NULL;
+
+	return next_pull(ps, &at);
+}
+
+/* It reads, also if what it has read is still to be looked at. */
+static bool reads(const struct tt_ps_pull *pull)
+{
+	int i;
+
+	for (i = 0; i < pull->used; i++)
+		if (pull->units->unit[i].state > TT_PS_READ_WAIT)
+			return true;
+	return false;
+}
+
+bool tt_ps_reads_above(const struct tutti_ps *ps, int priority)
+{
+	const struct tt_list *at = NULL;
+	const struct tt_ps_pull *pull;
+
+	while ((pull = next_pull(ps, &at)))
+		if (pull->task.table->opt.priority > priority && reads(pull))
+			return true;
 	return false;
 }
 
