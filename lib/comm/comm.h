@@ -589,6 +589,8 @@ const char *tt_late_why_text(const struct tt_late *why, char *buf, size_t size);
  */
 bool tt_stuck_forms_differ(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields);
 /* comm's call seq has made no progress for a while: asks the other ranks. */
+void tt_stuck_ask(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields);
+/* The same of a call that another rank asks for. */
 void tt_stuck_report(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields);
 /* The same if another rank is known to have made another call: a verdict follows. */
 void tt_stuck_differs(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields);

@@ -246,6 +246,11 @@ static void say(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *f
 
 void tt_stuck_report(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields)
 {
+	say(comm, seq, fields, 0);
+}
+
+void tt_stuck_ask(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields)
+{
 	comm->stuck = *fields;
 	comm->stuck_seq = seq;
 	comm->stuck_at = tt_now_ns();

@@ -363,7 +363,7 @@ static void w_late(struct tutti_request *r)
 	struct tt_past past;
 	int i, k, n = 0;
 
-	tt_stuck_report(r->comm, r->seq, &w->fields);
+	tt_stuck_ask(r->comm, r->seq, &w->fields);
 	tt_late_remind(r->comm, r->seq, &w->fields);
 	if (!tt_comm_past(r->comm, 0, r->seq, &past) || !past.counts)
 		return;

@@ -152,7 +152,7 @@ static void plan_late(struct tutti_request *r)
 {
 	if (r->deadline - tt_now_ns() < VERDICT_NS)
 		(void)tt_stuck_forms_differ(r->comm, r->seq, &plan_req(r)->fields);
-	tt_stuck_report(r->comm, r->seq, &plan_req(r)->fields);
+	tt_stuck_ask(r->comm, r->seq, &plan_req(r)->fields);
 	tt_late_remind(r->comm, r->seq, &plan_req(r)->fields);
 	tt_run_ask(plan_req(r));
 }
