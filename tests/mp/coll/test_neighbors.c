@@ -719,7 +719,8 @@ static void differ(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_TIMEOUT=3s", .fn = forms_body));
 	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = not_made_body, .arg = &next));
 	next = false;
-	TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_TIMEOUT=1s", .fn = not_made_body, .arg = &next));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_TIMEOUT=1500ms TUTTI_LATE_AFTER=50ms",
+			 .fn = not_made_body, .arg = &next));
 }
 
 static void deaths_shm(void)

@@ -293,9 +293,9 @@ static int no_free_body(struct mp_job *job)
 	MP_OK(tutti_gossip_create(job->world, &config, &gossip));
 	if (job->rank == 0) {
 		MP_ERR(tutti_pair_free(pair), -ETIMEDOUT);
-		MP_SAID("tutti_pair_free did not finish within 500 ms");
+		MP_SAID("tutti_pair_free did not finish within 1000 ms");
 		MP_ERR(tutti_gossip_free(gossip), -ETIMEDOUT);
-		MP_SAID("tutti_gossip_free did not finish within 500 ms");
+		MP_SAID("tutti_gossip_free did not finish within 1000 ms");
 	}
 	mp_meet(job);
 	if (job->rank) {
@@ -624,7 +624,7 @@ static void verbs(void)
 static void kept(void)
 {
 	TT_CHECK(!MP_RUN(.n = 3, .env = SHM " TUTTI_TIMEOUT=1500ms", .fn = kept_body));
-	TT_CHECK(!MP_RUN(.n = 2, .env = SHM " TUTTI_TIMEOUT=500ms", .fn = no_free_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM " TUTTI_TIMEOUT=1s", .fn = no_free_body));
 }
 
 static void threads(void)
