@@ -301,7 +301,7 @@ beside_fuzz()
 # The distribution has all files, and builds and installs out of these alone.
 beside_distcheck()
 {
-	timeout -k 30 30m make -C build -j"$jobs" distcheck \
+	XZ_OPT=-0 timeout -k 30 30m make -C build -j"$jobs" distcheck \
 		TESTS=tests/unit/test_env check_PROGRAMS=tests/unit/test_env \
 		check_LTLIBRARIES=libtttest.la \
 		AM_DISTCHECK_CONFIGURE_FLAGS="--disable-static --without-torch CFLAGS=-O0" ||
