@@ -452,7 +452,7 @@ stage_valgrind()
 		log=$top/build/log/valgrind-$(basename "$t").log
 		(
 			cd build &&
-				timeout -k 10 180 ./libtool --mode=execute valgrind \
+				TT_TRIALS=30 timeout -k 10 180 ./libtool --mode=execute valgrind \
 				-q --error-exitcode=99 \
 				--leak-check=full --errors-for-leak-kinds=definite "$t"
 		) >"$log" 2>&1

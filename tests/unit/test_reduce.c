@@ -489,15 +489,19 @@ static bool streams(const struct trial *x, unsigned char out[MOST][ROOM])
 	       x->bytes >= before + 256;
 }
 
-/* Any bits in, the same bits out: every level against the truth, over lengths and addresses. */
+/*
+ * Any bits in, the same bits out: every level against the truth, over lengths and addresses, 150
+ * trials or TT_TRIALS for each type and operator.
+ */
 static void test_levels(void)
 {
+	int trials = getenv("TT_TRIALS") ? atoi(getenv("TT_TRIALS")) : 150;
 	static _Alignas(64) unsigned char in[MOST][ROOM], want[MOST][ROOM], got[MOST][ROOM];
 	uint64_t seed = 99;
 	struct trial x;
 	int t, op, level, i, k, streamed = 0;
 
-	for (i = 0; i < 150 * TUTTI_NUM_DATATYPES * TUTTI_NUM_OPS; i++) {
+	for (i = 0; i < trials * TUTTI_NUM_DATATYPES * TUTTI_NUM_OPS; i++) {
 		t = i % TUTTI_NUM_DATATYPES;
 		op = i / TUTTI_NUM_DATATYPES % TUTTI_NUM_OPS;
 		if (!tt_reduce_valid(t, op))
@@ -520,7 +524,7 @@ static void test_levels(void)
 			TT_CHECK(false);
 		}
 	}
-	TT_CHECK(streamed > 100); /* into several destinations */
+	TT_CHECK(streamed > trials * 2 / 3); /* into several destinations */
 }
 
 static void test_half_conversions(void)
