@@ -257,13 +257,13 @@ static void enter_round(struct tt_checker *c, struct ck_lane *l)
 
 static int try_round(struct tt_checker *c, struct ck_lane *l)
 {
-	uint32_t begin = c->begin[l->first + (uint32_t)l->round], i, n, start;
+	uint32_t begin = c->begin[l->first + (uint32_t)l->round], i, n, k;
 	int err;
 
 	n = c->begin[l->first + (uint32_t)l->round + 1] - begin;
-	start = (uint32_t)(tt_random(&c->random) % n);
-	for (i = 0; i < n; i++) {
-		struct ck_op *op = &c->ops[begin + (start + i) % n];
+	k = (uint32_t)(tt_random(&c->random) % n);
+	for (i = 0; i < n; i++, k = k + 1 < n ? k + 1 : 0) {
+		struct ck_op *op = &c->ops[begin + k];
 
 		err = op->done ? 0 : try_op(c, op);
 		if (err < 0)
