@@ -4,6 +4,7 @@
 #include <float.h>
 
 #include "lib/api/api.h"
+#include "lib/engine/vote.h"
 #include "lib/graph/graph.h"
 #include "lib/graph/push_sum.h"
 
@@ -26,19 +27,37 @@ static int check_values(const char *call, const struct tutti_push_sum *state, co
 	return err;
 }
 
+/* This rank's part, which waits for no other rank. */
+static int new_state(const struct tutti_comm *comm, size_t count, struct tutti_push_sum **state,
+		     struct tutti_push_sum **made)
+{
+	static const char call[] = "tutti_push_sum_create";
+
+	if (!state)
+		return tt_fail(-EINVAL, "%s: state is NULL", call);
+	if (count >= (size_t)PTRDIFF_MAX / sizeof(double))
+		return tt_fail(-EINVAL, "%s: a count of %zu float64 does not fit in memory", call,
+			       count);
+	return tt_push_sum_new(comm->size, comm->rank, count, made);
+}
+
 int tutti_push_sum_create(struct tutti_comm *comm, size_t count, struct tutti_push_sum **state)
 {
+	struct tutti_push_sum *made = NULL;
 	int err = tt_check_comm(comm);
 
+	if (!err)
+		err = tt_group_refuse(__func__);
 	if (err)
 		return err;
-	if (!state)
-		return tt_fail(-EINVAL, "%s: state is NULL", __func__);
-	if (count >= (size_t)PTRDIFF_MAX / sizeof(double))
-		return tt_fail(-EINVAL, "%s: a count of %zu float64 does not fit in memory",
-			       __func__, count);
-	err = tt_group_refuse(__func__);
-	return err ? err : tt_push_sum_new(comm, count, state);
+	err = tt_agree(comm, __func__, new_state(comm, count, state, &made));
+	if (!err)
+		err = tt_push_sum_begin(made, comm);
+	if (!err)
+		*state = made;
+	else if (made)
+		tt_push_sum_release(made);
+	return err;
 }
 
 int tutti_push_sum_free(struct tutti_push_sum *state)

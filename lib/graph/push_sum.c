@@ -298,7 +298,7 @@ int tt_push_sum_drain(struct tutti_push_sum *p)
 
 /* ---- its life ---- */
 
-static void free_memory(struct tutti_push_sum *p)
+void tt_push_sum_release(struct tutti_push_sum *p)
 {
 	int r;
 
@@ -327,27 +327,34 @@ static int same_count(const struct tutti_push_sum *p)
 		       (long long)least[0], (long long)-least[1], p->rank, p->count);
 }
 
-int tt_push_sum_new(struct tutti_comm *comm, size_t count, struct tutti_push_sum **out)
+int tt_push_sum_new(int n, int rank, size_t count, struct tutti_push_sum **out)
 {
 	struct tutti_push_sum *p = calloc(1, sizeof(*p));
-	struct tutti_comm_state state = {.size = sizeof(state)};
-	int err;
 
 	if (!p)
 		return tt_fail(-ENOMEM, "tutti_push_sum_create: no memory");
 	p->magic = TT_PUSH_SUM_MAGIC;
-	p->n = tutti_comm_size(comm);
-	p->rank = tutti_comm_rank(comm);
+	p->n = n;
+	p->rank = rank;
 	p->count = count;
 	p->w = 1;
 	p->x = calloc(count + 1, sizeof(*p->x));
 	p->in = calloc(count + 1, sizeof(*p->in));
-	p->to = calloc((size_t)p->n, sizeof(*p->to));
-	p->received = calloc((size_t)p->n, sizeof(*p->received));
-	if (p->x && p->in && p->to && p->received)
-		err = tutti_comm_dup(comm, &p->comm);
-	else
-		err = tt_fail(-ENOMEM, "tutti_push_sum_create: no memory for %zu elements", count);
+	p->to = calloc((size_t)n, sizeof(*p->to));
+	p->received = calloc((size_t)n, sizeof(*p->received));
+	if (p->x && p->in && p->to && p->received) {
+		*out = p;
+		return 0;
+	}
+	tt_push_sum_release(p);
+	return tt_fail(-ENOMEM, "tutti_push_sum_create: no memory for %zu elements", count);
+}
+
+int tt_push_sum_begin(struct tutti_push_sum *p, struct tutti_comm *comm)
+{
+	struct tutti_comm_state state = {.size = sizeof(state)};
+	int err = tutti_comm_dup(comm, &p->comm);
+
 	if (!err)
 		err = same_count(p);
 	if (!err)
@@ -355,11 +362,8 @@ int tt_push_sum_new(struct tutti_comm *comm, size_t count, struct tutti_push_sum
 	if (!err) {
 		tutti_comm_state(p->comm, &state);
 		p->tolerant = state.flags & TUTTI_COMM_TOLERANT;
-		*out = p;
-	} else {
-		if (p->comm)
-			tutti_comm_free(p->comm);
-		free_memory(p);
+	} else if (p->comm) {
+		tutti_comm_free(p->comm);
 	}
 	return err;
 }
@@ -409,6 +413,6 @@ int tt_push_sum_free(struct tutti_push_sum *p)
 		if (p->to[r].request) /* it and its memory go with the context */
 			tutti_request_free(p->to[r].request);
 	tutti_comm_free(p->comm);
-	free_memory(p);
+	tt_push_sum_release(p);
 	return 0;
 }

@@ -33,7 +33,10 @@ struct tutti_push_sum {
 	struct tt_push *to; /* by rank */
 };
 
-int tt_push_sum_new(struct tutti_comm *comm, size_t count, struct tutti_push_sum **out);
+/* The memory only: ranks agree that all have it before they begin. */
+int tt_push_sum_new(int n, int rank, size_t count, struct tutti_push_sum **out);
+int tt_push_sum_begin(struct tutti_push_sum *p, struct tutti_comm *comm);
+void tt_push_sum_release(struct tutti_push_sum *p); /* one that has not begun */
 int tt_push_sum_free(struct tutti_push_sum *p);
 int tt_push_sum_step(struct tutti_push_sum *p, const struct tt_edges *edges);
 int tt_push_sum_drain(struct tutti_push_sum *p);

@@ -334,6 +334,24 @@ static int refused_body(struct mp_job *job)
 	return 0;
 }
 
+/* Rank 1 alone cannot take part: all ranks learn that it is rank 1, and the communicator stays. */
+static int refused_on_one_body(struct mp_job *job)
+{
+	struct tutti_push_sum *p = NULL;
+	bool bad = job->rank == 1;
+
+	MP_ERR(tutti_push_sum_create(job->world, 1, bad ? NULL : &p), -EINVAL);
+	MP_SAID("tutti_push_sum_create");
+	MP_SAID("state is NULL");
+	TT_EXPECT(bad || mp_said("failed on rank 1 "));
+	MP_ERR(tutti_push_sum_create(job->world, bad ? SIZE_MAX / 2 : 1, &p), -EINVAL);
+	MP_SAID("does not fit in memory");
+	TT_EXPECT(!p);
+	MP_OK(tutti_push_sum_create(job->world, 1, &p));
+	MP_OK(tutti_push_sum_free(p));
+	return 0;
+}
+
 /* Rank 0 gives all it has to rank 1, and a drain brings nothing back. */
 static int empty_body(struct mp_job *job)
 {
@@ -421,6 +439,7 @@ static void deaths_in_drain(void)
 static void refused(void)
 {
 	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = refused_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_TIMEOUT=5s", .fn = refused_on_one_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = empty_body));
 }
 
