@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <tutti/coll.h>
+#include <tutti/extend.h>
 
 #include "lib/base/error.h"
 #include "lib/base/hash.h"
@@ -128,6 +129,8 @@ static int split_axes(struct tutti_grid *grid)
 	unsigned all = tt_grid_all(grid);
 	int i, err = tutti_comm_set_name(grid->comms[all], "grid");
 
+	if (!err)
+		err = tutti_comm_set_owner(grid->comms[all], "a grid", "tutti_grid_free");
 	for (i = 0; i < grid->ndims && !err; i++)
 		if (TUTTI_AXIS(i) != all)
 			err = tt_grid_split(grid, TUTTI_AXIS(i));

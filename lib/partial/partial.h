@@ -125,6 +125,7 @@ struct tt_partial_peer {
 struct tt_partial_offer {
 	struct tt_partial_vec *vec; /* NULL: none */
 	uint64_t number;	    /* 0: not sent */
+	uint64_t calls;		    /* whose contributions it has */
 };
 
 /* A result that is kept; round 0: none. */

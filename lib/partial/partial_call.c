@@ -54,11 +54,13 @@ static int timed_out(const struct tutti_partial *p, const char *call, uint64_t t
 	return tt_fail(-ETIMEDOUT,
 		       "%s did not finish within %llu ms: round %llu is not decided; rank %d on "
 		       "host %s decides it when %d of %d living ranks have offered; the "
-		       "contribution stays in the carry",
+		       "contribution %s",
 		       call, (unsigned long long)(timeout / TT_MS),
 		       (unsigned long long)p->round + 1, p->comm->world[p->decider], host,
-		       p->call == TT_PARTIAL_DRAINING ? p->living : tt_partial_quorum(p),
-		       p->living);
+		       p->call == TT_PARTIAL_DRAINING ? p->living : tt_partial_quorum(p), p->living,
+		       p->config.late == TUTTI_PARTIAL_DROP
+			       ? "takes part if it is decided, or is dropped"
+			       : "stays in the carry");
 }
 
 /* Until the call is over, there is something to do, or the clock is to be looked at. */
@@ -156,25 +158,27 @@ static int contribute(struct tutti_partial *p, const void *send)
 	fits = tt_partial_vec_add(p, &p->offer[i].vec, vec);
 	tt_partial_vec_put(p, vec);
 	p->stats.calls += fits;
+	p->offer[i].calls += fits;
 	tt_partial_carry(p);
 	if (!fits)
 		tt_partial_step(p);
 	return fits ? 0 : tt_partial_check(p);
 }
 
-/* Rounds have been decided since the last call: the contribution is late. */
-static int catch_up(struct tutti_partial *p, const void *send)
+/* Rounds have been decided since the last call, or none can be: no round takes a contribution. */
+static bool too_late(const struct tutti_partial *p)
 {
-	int err = 0;
+	return p->seen < p->round || p->config.quorum > p->living;
+}
 
-	p->stats.late++;
-	if (p->config.late == TUTTI_PARTIAL_DROP) {
-		p->stats.calls++;
-		p->stats.dropped++;
-	} else {
-		err = contribute(p, send);
-	}
-	return err;
+static int give(struct tutti_partial *p, const void *send)
+{
+	p->stats.late += p->seen < p->round;
+	if (p->config.late != TUTTI_PARTIAL_DROP || !too_late(p))
+		return contribute(p, send);
+	p->stats.calls++;
+	p->stats.dropped++;
+	return 0;
 }
 
 static int run(struct tutti_partial *p, const void *send, void *recv)
@@ -188,7 +192,7 @@ static int run(struct tutti_partial *p, const void *send, void *recv)
 	if (!err)
 		err = still_used(p, call);
 	if (!err)
-		err = p->seen < p->round ? catch_up(p, send) : contribute(p, send);
+		err = give(p, send);
 	if (err)
 		return err;
 	p->drain_again = false;

@@ -169,12 +169,12 @@ static void learn(struct tutti_partial *p, const struct tt_partial_head *head)
 		p->lost = head->lost;
 }
 
-/* The round for which an offer was made is over. */
+/* The rounds for which offers were made are over. */
 static void drop_late(struct tutti_partial *p)
 {
 	settle(p);
-	for (; p->offer[0].vec; p->stats.dropped++)
-		drop_first(p);
+	for (; p->offer[0].vec; drop_first(p))
+		p->stats.dropped += p->offer[0].calls;
 }
 
 void tt_partial_result(struct tutti_partial *p, const struct tt_partial_head *head,
@@ -224,6 +224,8 @@ void tt_partial_drained(struct tutti_partial *p, uint64_t drains)
 	if (drains > p->drains) {
 		p->drains = drains;
 		p->told_drain = 0;
+		if (p->config.late == TUTTI_PARTIAL_DROP)
+			drop_late(p); /* the decider had no round for them */
 	}
 	tt_partial_take(p);
 	p->stirred = true;

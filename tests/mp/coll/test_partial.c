@@ -245,9 +245,48 @@ static int drop_body(struct mp_job *job)
 	return 0;
 }
 
+/* One rank calls four times in vain. The first two are offered to the next round, two are late. */
+static int vain_body(struct mp_job *job)
+{
+	struct tutti_partial_config config = config_of(2, 0, TUTTI_PARTIAL_DROP);
+	int vain = *(int *)job->arg, helper = vain ? 0 : 1, i;
+	struct tutti_partial_stats s = {.size = sizeof(s)};
+	struct tutti_partial *p;
+	struct tutti_comm *dup;
+	unsigned char map = 0;
+	uint64_t first, last;
+	int32_t v = 1;
+
+	MP_OK(tutti_comm_dup(job->world, &dup));
+	MP_OK(tutti_comm_set_timeout(dup, 50));
+	MP_OK(tutti_partial_create(dup, 1, TUTTI_INT32, TUTTI_SUM, &config, &p));
+	for (i = 0; i < 4 && job->rank == vain; i++) {
+		MP_ERR(tutti_partial_allreduce(p, TUTTI_IN_PLACE, &v, &map, &first, &last),
+		       -ETIMEDOUT);
+		MP_SAID("the contribution takes part if it is decided, or is dropped");
+	}
+	mp_meet(job);
+	MP_OK(tutti_comm_set_timeout(dup, 20000));
+	if (job->rank == helper)
+		TT_EXPECT(one_to(p, &first, &last, &map) == 3 && map == (1 | 1 << (vain ? 2 : 1)));
+	mp_meet(job);
+	MP_OK(tutti_partial_drain(p, &v, &map, &first, &last));
+	TT_EXPECT(last == 1 && (job->rank == helper ? first == 2 : v == 3));
+	MP_OK(tutti_partial_stats_get(p, &s));
+	TT_EXPECT(s.calls == (job->rank == vain ? 4 : job->rank == helper));
+	TT_EXPECT(s.dropped == (job->rank == vain ? 2 : 0));
+	MP_OK(tutti_partial_free(p));
+	return tutti_comm_free(dup);
+}
+
 static void drop(void)
 {
+	static const int vain[] = {0, 2};
+	int i;
+
 	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = drop_body));
+	for (i = 0; i < 2; i++)
+		TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = vain_body, .arg = (void *)&vain[i]));
 }
 
 /* Rank 0 gives 6 alone, then ranks 1 to n - 1 give 6 each in the drain. */

@@ -417,8 +417,11 @@ static int training_left(struct mp_job *job)
 static int averages_left(struct mp_job *job)
 {
 	struct tutti_gossip_config c = {.size = sizeof(c), .count = N, .datatype = TUTTI_FLOAT32};
+	const int dims[1] = {job->n};
+	const char *const names[1] = {"a"};
 	struct tutti_push_sum *sum;
 	struct tutti_gossip *g;
+	struct tutti_grid *grid;
 	struct tutti_comm *own;
 	struct tutti_pair *p;
 	void *x;
@@ -429,6 +432,8 @@ static int averages_left(struct mp_job *job)
 	LEFT(tutti_pair_free(p), "a pair", "tutti_pair_free");
 	MP_OK(tutti_push_sum_create(job->world, N, &sum));
 	LEFT(tutti_push_sum_free(sum), "a push-sum", "tutti_push_sum_free");
+	MP_OK(tutti_grid_create(job->world, 1, dims, names, &grid));
+	LEFT(tutti_grid_free(grid), "a grid", "tutti_grid_free");
 	MP_OK(tutti_comm_dup(job->world, &own));
 	MP_ERR(tutti_comm_set_owner(own, "", "b_free"), -EINVAL);
 	MP_SAID("tutti_comm_set_owner: owner is NULL or empty");
