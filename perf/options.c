@@ -91,10 +91,17 @@ int perf_bad(const char *fmt, ...)
 int perf_unknown(const char *what, const char *word, const char *const *names)
 {
 	const char *nearest = perf_nearest(word, names);
+	char list[200] = "";
+	size_t len = 0;
 
 	if (nearest)
 		return perf_bad("unknown %s '%s'; did you mean '%s'?", what, word, nearest);
-	return perf_bad("unknown %s '%s'", what, word);
+	for (; *names && len < sizeof(list); names++)
+		len += (size_t)snprintf(list + len, sizeof(list) - len, "%s%s", len ? ", " : "",
+					*names);
+	if (len >= sizeof(list)) /* --help lists so many */
+		return perf_bad("unknown %s '%s'", what, word);
+	return perf_bad("unknown %s '%s'; it is one of %s", what, word, list);
 }
 
 static int unknown_option(const char *word)

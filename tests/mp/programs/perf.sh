@@ -236,6 +236,7 @@ run neighbor_complete sh -c 'timeout 60 $tutti_run -n 4 $tutti_perf neighbor_all
 run neighbor_degree busbw_is 3
 run neighbor_types says "not for int8" perf 2 neighbor_allreduce -d int8
 run unknown_graph says "did you mean 'one_peer'" perf 2 neighbor_allreduce --graph one-peer
+run unknown_graphs says 'it is one of ring, torus, star' perf 2 neighbor_allreduce --graph xyzzyx
 run gossip clean 3 gossip -b 8 -e 32K -f 64 -n 3 -w 1
 run gossip_header header "size,count,type,post_us,mix_us,flush_us,sent_bytes,wrong"
 run gossip_graphs posted
