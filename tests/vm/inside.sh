@@ -443,6 +443,7 @@ factors()
 	program tests/mp/coll/test_power_sgd verbs
 	program tests/mp/coll/test_power_sgd_failures verbs
 }
+priorities() { program tests/mp/coll/test_priority overtakes_verbs same_verbs; }
 collectives_tiny() { program tests/mp/coll/test_coll verbs_tiny; }
 random_programs() { program tests/mp/coll/test_random verbs; }
 zero_copy() { program tests/mp/coll/test_counters zero_copy_verbs; }
@@ -467,16 +468,19 @@ parameter_server() {
 	program tests/mp/ps/test_ps_codec conserve_verbs
 	program tests/mp/ps/test_ps_essp verbs
 	program tests/mp/ps/test_ps_deaths worker_dies_verbs
+	program tests/mp/ps/test_ps_codec_killed killed_verbs
+	program tests/mp/ps/test_ps_versions verbs
 }
 parameter_server_modes() {
 	program tests/mp/ps/test_ps_hammer idle_verbs
 	program tests/mp/ps/test_ps_save verbs
 	program tests/mp/ps/test_ps_codec_copies values_verbs
-	program tests/mp/ps/test_ps_codec_rows conserve_verbs
+	program tests/mp/ps/test_ps_codec_rows conserve_verbs killed_verbs
 	program tests/mp/ps/test_ps_relay verbs
 	program tests/mp/ps/test_ps_modes verbs
 	program tests/mp/ps/test_ps_softsync verbs
 	program tests/mp/ps/test_ps_steady steady_verbs
+	program tests/mp/ps/test_ps_priority over_verbs
 }
 messages()
 {
@@ -528,6 +532,7 @@ run conform_mask conform_mask
 run conform_fault_ofi conform_fault_ofi
 run collectives collectives
 more factors factors
+run priorities priorities
 run collectives_tiny collectives_tiny
 run random_programs random_programs
 run zero_copy zero_copy

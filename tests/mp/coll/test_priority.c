@@ -110,6 +110,14 @@ static void overtakes(void)
 	TT_CHECK(!MP_RUN(.n = 2, .fn = overtake_body, .env = OFI " TUTTI_CHUNK=32M"));
 }
 
+static void overtakes_verbs(void)
+{
+	if (mp_no_verbs())
+		TT_SKIP("%s", mp_no_verbs());
+	TT_CHECK(!MP_RUN(.n = 2, .fn = overtake_body,
+			 .env = "TUTTI_TRANSPORT=verbs TUTTI_CHUNK=32M"));
+}
+
 /* ---- the same bits, whatever the priorities ---- */
 
 #define CALLS 8
@@ -211,11 +219,20 @@ static void same(void)
 				"TUTTI_FAULT=seed=8,delay=0.1:200,reorder=0.4,again=0.2"));
 }
 
+static void same_verbs(void)
+{
+	if (mp_no_verbs())
+		TT_SKIP("%s", mp_no_verbs());
+	TT_CHECK(!MP_RUN(.n = 3, .fn = same_body, .env = "TUTTI_TRANSPORT=verbs TUTTI_CHUNK=1M"));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"overtakes", overtakes},
+		{"overtakes_verbs", overtakes_verbs},
 		{"same", same},
+		{"same_verbs", same_verbs},
 		{NULL, NULL},
 	};
 

@@ -117,9 +117,20 @@ static void killed(void)
 		TT_CHECK(!MP_RUN(.n = n, .env = OFI, .fn = killed_body, .killed = 1u << (n - 1)));
 }
 
+static void killed_verbs(void)
+{
+	int n = SERVERS + 3;
+
+	if (mp_no_verbs())
+		TT_SKIP("%s", mp_no_verbs());
+	TT_CHECK(!MP_RUN(.n = n, .env = "TUTTI_TRANSPORT=verbs", .fn = killed_body,
+			 .killed = 1u << (n - 1)));
+}
+
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"killed", killed}, {NULL, NULL}};
+	static const struct tt_test tests[] = {
+		{"killed", killed}, {"killed_verbs", killed_verbs}, {NULL, NULL}};
 
 	return tt_test_main("ps_codec_killed", tests, argc, argv);
 }

@@ -303,6 +303,15 @@ static void killed(void)
 			 1u << WORKERS);
 }
 
+static void killed_verbs(void)
+{
+	if (mp_no_verbs())
+		TT_SKIP("%s", mp_no_verbs());
+	conserve("TUTTI_TRANSPORT=verbs", 2,
+		 (struct conserve){.staleness = 1, .clocks = 15, .opt = {.flush = 11}},
+		 1u << WORKERS);
+}
+
 /* ---- figures ---- */
 
 static int held_body(struct mp_job *job)
@@ -583,6 +592,7 @@ int main(int argc, char **argv)
 					       {"conserve_verbs", conserve_verbs},
 					       {"conserve_fault", conserve_fault},
 					       {"killed", killed},
+					       {"killed_verbs", killed_verbs},
 					       {"held", held},
 					       {"resized", resized},
 					       {"saved", saved},

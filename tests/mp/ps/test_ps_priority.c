@@ -11,8 +11,7 @@
 #include <stdlib.h>
 
 #define KIB 1024
-#define BIG ((size_t)8 << 20)	/* elements: 32 MiB */
-#define SMALL ((size_t)1 << 20) /* 4 MiB */
+#define SMALL ((size_t)1 << 20) /* elements: 4 MiB */
 #define WINDOW (512 * KIB)
 #define SLACK (64 * KIB) /* heads, directories, clocks */
 #define TRIES 10
@@ -20,6 +19,7 @@
 
 struct set {
 	struct tutti_ps *ps;
+	size_t count;				   /* of big */
 	struct tutti_ps_table *big, *small, *fast; /* only fast has a priority */
 	int32_t *low, *high;			   /* of big's, and of the others' length */
 	int pushes[3];				   /* of each table */
@@ -45,7 +45,7 @@ static int make(struct mp_job *job, struct set *s, const char *name, size_t n, i
 /* The updates of t in one push. */
 static void fill(struct set *s, const struct tutti_ps_table *t)
 {
-	size_t n = t == s->big ? BIG : SMALL, i;
+	size_t n = t == s->big ? s->count : SMALL, i;
 	int32_t *v = t == s->big ? s->low : s->high;
 
 	for (i = 0; i < n; i++)
@@ -55,7 +55,7 @@ static void fill(struct set *s, const struct tutti_ps_table *t)
 
 static int start(struct set *s, struct tutti_ps_table *t, bool push, struct tutti_request **req)
 {
-	size_t n = t == s->big ? BIG : SMALL;
+	size_t n = t == s->big ? s->count : SMALL;
 	int32_t *v = t == s->big ? s->low : s->high;
 
 	return push ? tutti_ps_ipush(t, v, 0, n, TUTTI_INT32, req)
@@ -78,7 +78,7 @@ static int overtake(struct mp_job *job, struct set *s, struct tutti_ps_table *t,
 		fill(s, t);
 	}
 	MP_OK(start(s, s->big, push, &req[0]));
-	while (!*over && moved(job) - begin < BIG)
+	while (!*over && moved(job) - begin < s->count)
 		MP_OK(tutti_request_get_status(req[0], over)); /* a quarter of it */
 	begin = moved(job);
 	MP_OK(start(s, t, push, &req[1]));
@@ -97,7 +97,7 @@ static int check(struct mp_job *job, struct set *s)
 	int k;
 
 	for (k = 0; k < 3; k++) {
-		n = k ? SMALL : BIG;
+		n = k ? SMALL : s->count;
 		MP_OK(tutti_ps_pull(table[k], s->low, 0, n, TUTTI_INT32));
 		for (i = 0; i < n; i++)
 			TT_EXPECT(s->low[i] == s->pushes[k] * ((int32_t)i % 1000 + 1));
@@ -153,7 +153,7 @@ static int work(struct mp_job *job, struct set *s)
 	       SMALL * 4 / KIB, (unsigned long long)equal[0] / KIB,
 	       (unsigned long long)urgent[0] / KIB, (unsigned long long)equal[1] / KIB,
 	       (unsigned long long)urgent[1] / KIB);
-	TT_EXPECT(equal[0] > 32 * WINDOW && urgent[0] <= WINDOW + SLACK);
+	TT_EXPECT(equal[0] > s->count * 2 && urgent[0] <= WINDOW + SLACK);
 	TT_EXPECT(equal[1] > 4 * WINDOW && urgent[1] <= WINDOW + SLACK);
 	TT_EXPECT(!check(job, s));
 	MP_OK(behind_clock(job, s));
@@ -165,11 +165,14 @@ static int body(struct mp_job *job)
 	struct tutti_ps_config c = {.size = sizeof(c),
 				    .role = job->rank ? TUTTI_PS_WORKER : TUTTI_PS_SERVER,
 				    .staleness = TUTTI_PS_ASYNC};
-	struct set s = {.low = malloc(BIG * 4), .high = malloc(SMALL * 4)};
+	struct set s = {.count = *(const size_t *)job->arg};
 	int err;
 
+	s.low = malloc(s.count * sizeof(*s.low));
+	s.high = malloc(SMALL * sizeof(*s.high));
+	TT_EXPECT(s.low && s.high);
 	MP_OK(tutti_ps_open(job->world, &c, &s.ps));
-	MP_OK(make(job, &s, "big", BIG, 0, &s.big));
+	MP_OK(make(job, &s, "big", s.count, 0, &s.big));
 	MP_OK(make(job, &s, "small", SMALL, 0, &s.small));
 	MP_OK(make(job, &s, "fast", SMALL, 7, &s.fast));
 	err = job->rank ? work(job, &s) : 0;
@@ -181,14 +184,26 @@ static int body(struct mp_job *job)
 
 static void over_tcp(void)
 {
+	size_t count = (size_t)8 << 20; /* 32 MiB */
+
 	if (mp_no_ofi())
 		TT_SKIP("%s", mp_no_ofi());
-	TT_CHECK(!MP_RUN(.n = 2, .fn = body, .env = OFI));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = body, .env = OFI, .arg = &count));
+}
+
+static void over_verbs(void)
+{
+	size_t count = (size_t)4 << 20; /* emulated devices are slow */
+
+	if (mp_no_verbs())
+		TT_SKIP("%s", mp_no_verbs());
+	TT_CHECK(!MP_RUN(.n = 2, .fn = body, .env = "TUTTI_TRANSPORT=verbs", .arg = &count));
 }
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"over_tcp", over_tcp}, {NULL, NULL}};
+	static const struct tt_test tests[] = {
+		{"over_tcp", over_tcp}, {"over_verbs", over_verbs}, {NULL, NULL}};
 
 	return tt_test_main("ps_priority", tests, argc, argv);
 }
