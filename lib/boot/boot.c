@@ -80,6 +80,7 @@ static struct tt_boot *new_boot(const struct tt_boot_params *params)
 	struct tt_boot *b = calloc(1, sizeof(*b));
 	const char *version =
 		getenv("TUTTI_TEST_BOOT_VERSION"); /* lets tests pretend to be another version */
+	pthread_condattr_t attr;
 
 	if (!b)
 		return NULL;
@@ -91,7 +92,10 @@ static struct tt_boot *new_boot(const struct tt_boot_params *params)
 	memcpy(b->self.job, params->job, sizeof(b->self.job));
 	memcpy(b->self.secret, params->secret, sizeof(b->self.secret));
 	pthread_mutex_init(&b->lock, NULL);
-	pthread_cond_init(&b->cond, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&b->cond, &attr);
+	pthread_condattr_destroy(&attr);
 	tt_list_init(&b->outbox);
 	tt_list_init(&b->links);
 	tt_list_init(&b->graves);

@@ -160,6 +160,12 @@ const char *tt_boot_host(const struct tt_boot *boot, int rank);
  */
 int tt_ctl_send(struct tt_boot *boot, int to, enum tt_ctl_type type, const void *data, size_t len);
 
+/*
+ * Returns when the messages that this thread has queued are in the sockets to the neighbours, which
+ * get them even if this process ends now; or after ms. Not with the locks of handlers.
+ */
+void tt_ctl_flush(struct tt_boot *boot, int64_t ms);
+
 /* Whether rank has failed, and why; survivors converge on the same text. Any thread. */
 bool tt_boot_gone(struct tt_boot *boot, int rank, char *why, size_t size);
 /* The lowest live rank. */

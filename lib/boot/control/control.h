@@ -118,6 +118,7 @@ struct tt_boot {
 	uint64_t stop_deadline;
 	struct tt_list outbox;
 	size_t outbox_bytes;
+	uint64_t flush_asked, flush_done;  /* calls of tt_ctl_flush so far, and which are over */
 	_Atomic(struct tt_outmsg *) spare; /* of the largest size; or NULL */
 	bool delivering;		   /* solo */
 	struct tutti_error_info error;
@@ -125,6 +126,7 @@ struct tt_boot {
 
 	/* Used by the control thread only. */
 	enum tt_phase phase;
+	uint64_t flush_taken; /* calls whose messages have left the outbox */
 	int epfd, wakefd, listenfd;
 	bool listen_armed;
 	bool entered;	       /* this rank's card is in the table */
@@ -211,6 +213,8 @@ void tt_send_error(const struct tutti_error_info *error, struct tt_link *link);
 
 /* outbox.c: wakes the control thread */
 void tt_ctl_wake(struct tt_boot *b);
+/* Ends the calls of tt_ctl_flush whose messages have been sent. */
+void tt_ctl_flushed(struct tt_boot *b);
 
 /* boot.c: fails with b->unfit if the start would run out of descriptors; so many are open. */
 void tt_check_files(struct tt_boot *b, int open);

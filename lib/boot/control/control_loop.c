@@ -235,6 +235,7 @@ static void take_outbox(struct tt_boot *b)
 	}
 	b->outbox_bytes = 0;
 	stop = b->stop;
+	b->flush_taken = b->flush_asked;
 	pthread_mutex_unlock(&b->lock);
 	tt_list_each(pos, tmp, &mine)
 	{
@@ -388,6 +389,7 @@ void *tt_ctl_main(void *arg)
 		tt_tree_step(b);
 		sweep(b);
 		bury(b, &b->graves);
+		tt_ctl_flushed(b);
 		if (b->phase == TT_PH_FAIL && !b->rank && tt_store_all_told(b))
 			b->phase = TT_PH_END;
 	}
@@ -397,6 +399,7 @@ void *tt_ctl_main(void *arg)
 	bury(b, &b->links);
 	pthread_mutex_lock(&b->lock);
 	b->failed = !b->started;
+	b->flush_done = UINT64_MAX;
 	pthread_cond_broadcast(&b->cond);
 	pthread_mutex_unlock(&b->lock);
 	return NULL;

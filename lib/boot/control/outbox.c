@@ -143,6 +143,44 @@ int tt_ctl_send(struct tt_boot *boot, int to, enum tt_ctl_type type, const void 
 	return post(boot, to, type, data, len);
 }
 
+void tt_ctl_flush(struct tt_boot *boot, int64_t ms)
+{
+	uint64_t deadline = tt_deadline_ms(ms), mine;
+	struct timespec until = {.tv_sec = (time_t)(deadline / TT_SEC),
+				 .tv_nsec = (long)(deadline % TT_SEC)};
+	int late = 0;
+
+	if (boot->solo || tt_boot_is_control(boot))
+		return;
+	pthread_mutex_lock(&boot->lock);
+	mine = ++boot->flush_asked;
+	tt_ctl_wake(boot);
+	while (boot->flush_done < mine && !late)
+		late = pthread_cond_timedwait(&boot->cond, &boot->lock, &until);
+	pthread_mutex_unlock(&boot->lock);
+}
+
+/* While this rank looks for a parent its messages wait: they have not been sent. */
+void tt_ctl_flushed(struct tt_boot *b)
+{
+	struct tt_list *pos, *tmp;
+
+	if (b->flush_done == b->flush_taken || (b->phase == TT_PH_UP && b->dialer.active))
+		return;
+	tt_list_each(pos, tmp, &b->links)
+	{
+		const struct tt_link *link = tt_container(pos, struct tt_link, node);
+
+		if (link->kind == TT_LINK_TREE && link->state == TT_LINK_OPEN &&
+		    tt_link_queued(link))
+			return;
+	}
+	pthread_mutex_lock(&b->lock);
+	b->flush_done = b->flush_taken;
+	pthread_cond_broadcast(&b->cond);
+	pthread_mutex_unlock(&b->lock);
+}
+
 int tt_boot_evict(struct tt_boot *boot, int rank, const char *why)
 {
 	if (boot->solo)

@@ -227,6 +227,34 @@ static void aborts(void)
 		TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=ofi", .fn = abort_body));
 }
 
+/* Rank 1 aborts and exits at once, while the others wait for each other: they learn the code. */
+static int abort_exit_body(struct mp_job *job)
+{
+	int other = 2 - job->rank;
+	float v = 0;
+
+	mp_meet(job);
+	if (job->rank == 1) {
+		tutti_comm_abort(job->world, 7);
+		_exit(0);
+	}
+	MP_ERR(tutti_recv(&v, 1, TUTTI_FLOAT32, other, 1, job->world, NULL), -TUTTI_EABORTED);
+	MP_SAID("rank 1 aborted the job with code 7");
+	mp_leave(job);
+	return 0;
+}
+
+static void abort_exits(void)
+{
+	static const char *const env[] = {"TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=5s",
+					  "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=5s TUTTI_TOLERANT=1"};
+	int i, failed = 0;
+
+	for (i = 0; i < 20 && !failed; i++)
+		failed = MP_RUN(.n = 3, .env = env[i % 2], .fn = abort_exit_body);
+	TT_CHECK(!failed);
+}
+
 /* ---- a rank that leaves without a word ---- */
 
 static int exit_body(struct mp_job *job)
@@ -317,10 +345,11 @@ static void how_far(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"kill_shm", kill_shm},	    {"kill_node", kill_node}, {"kill_ofi", kill_ofi},
-		{"kill_rdm", kill_rdm},	    {"stopped", stopped},     {"kill_thread", kill_thread},
-		{"aborts", aborts},	    {"exits", exits},	      {"at_start", at_start},
-		{"kill_verbs", kill_verbs}, {"how_far", how_far},     {NULL, NULL},
+		{"kill_shm", kill_shm}, {"kill_node", kill_node},     {"kill_ofi", kill_ofi},
+		{"kill_rdm", kill_rdm}, {"stopped", stopped},	      {"kill_thread", kill_thread},
+		{"aborts", aborts},	{"abort_exits", abort_exits}, {"exits", exits},
+		{"at_start", at_start}, {"kill_verbs", kill_verbs},   {"how_far", how_far},
+		{NULL, NULL},
 	};
 
 	return tt_test_main("kill", tests, argc, argv);
