@@ -146,7 +146,7 @@ struct tutti_ps_options {
 		      of this, and when the worker leaves [only then] */
 	/*
 	 * fp16, bf16, fp8 or int8: servers publish each block a second time, encoded, which pulls
-	 * read instead. Tables of float32. [pulls read the values themselves]
+	 * read, and essp sends, instead. Tables of float32. [pulls read the values themselves]
 	 */
 	struct tutti_codec *publish;
 	int versions; /* slots for whole versions, 2 to 16: see tutti_ps_push_version. Dense tables,

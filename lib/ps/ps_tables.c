@@ -264,9 +264,10 @@ static int check_publish(const struct tutti_ps_table *t)
 		return tt_fail(-EINVAL,
 			       "a table's options: publish is for tables of float32, not %s",
 			       tt_datatype_name(t->datatype));
-	if (o->essp || (t->rows && o->staleness_aware))
-		return tt_fail(-EOPNOTSUPP, "a table's options: publish is not possible %s yet",
-			       o->essp ? "with essp" : "for rows with staleness_aware");
+	if (t->rows && o->staleness_aware)
+		return tt_fail(-EOPNOTSUPP,
+			       "a table's options: publish is not possible for rows with "
+			       "staleness_aware yet");
 	return 0;
 }
 

@@ -5,6 +5,7 @@
  *
  * A worker's memory, for each replica of each server:
  * [feed: words 0, words 1, batch] ... [want, bits] ... [block 0: slot 0, slot 1] [block 1: ...]
+ * A slot: head, then the block's values, or its encoded copy in their place if the table has them.
  *
  * One sender writes a feed: the server or, for relayed blocks, another worker. A block has one
  * sender at a time. A want lists the blocks that another worker asks this worker for.
@@ -187,10 +188,17 @@ static inline uint64_t tt_ps_want_at(const struct tutti_ps_table *t, int server,
 	       (uint64_t)slot * tt_ps_want_size(t, server);
 }
 
+/* Bytes of a slot with its head. */
+static inline size_t tt_ps_cache_pitch(const struct tutti_ps_table *t)
+{
+	return t->coded ? sizeof(struct tt_ps_head) + t->coded : t->block_pitch;
+}
+
 static inline uint64_t tt_ps_cache_block(const struct tutti_ps_table *t, int server, uint64_t block,
 					 unsigned copy)
 {
-	return tt_ps_want_at(t, server, t->ps->children) + (block * 2 + copy) * t->block_pitch;
+	return tt_ps_want_at(t, server, t->ps->children) +
+	       (block * 2 + copy) * tt_ps_cache_pitch(t);
 }
 
 /* Offset, in a rank's part of the window, of the memory for a replica of a server. */

@@ -98,13 +98,22 @@ bool tt_ps_sub_quiet(const struct tt_ps_sub *sub)
 	return true;
 }
 
+/* Of a block: head, and values or encoded copy. A relayed head came over the network. */
+static size_t bytes_of(const struct tutti_ps_table *t, const struct tt_ps_head *head)
+{
+	uint64_t len = t->coded ? head->coded : head->length,
+		 most = tt_ps_cache_pitch(t) - sizeof(*head);
+
+	return sizeof(*head) + (size_t)(len < most ? len : most);
+}
+
 /* Into the slot that the last put did not write. */
 static void send_block(struct tt_ps_sub *sub, struct tt_ps_part_put *p, uint64_t block)
 {
 	uint64_t *word = &tt_ps_sub_words(sub)[block], sequence;
 	unsigned copy = *word ? (*word & 1) ^ 1 : 0;
 	const struct tt_ps_head *head = sub->ops->take(sub, block, &sequence, &p->reading);
-	size_t len = sizeof(*head) + head->length;
+	size_t len = bytes_of(sub->table, head);
 
 	*word = tt_ps_word(sequence, copy);
 	if (sub->lo == sub->hi)

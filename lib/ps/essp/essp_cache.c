@@ -359,7 +359,8 @@ static void take(struct tt_ps_unit *u, const struct tt_ps_feed *f, uint64_t word
 	size_t i;
 
 	memcpy((void *)&u->landing->head, copy, sizeof(*copy));
-	for (i = 0; i < u->items; i++) {
+	u->coded = (const char *)(copy + 1);
+	for (i = 0; i < u->items && !t->coded; i++) {
 		memcpy(u->item[i].local, (const char *)(copy + 1) + u->item[i].offset,
 		       u->item[i].len);
 		tt_wire_stats(t->ps->comm->ctx->wire)->copied_bytes += u->item[i].len;
@@ -400,7 +401,7 @@ enum tt_ps_where tt_ps_cached(struct tt_ps_unit *u)
 	struct tt_ps_feed *f = tt_ps_feed_of(c, u->block);
 	uint64_t word, sequence;
 
-	if (!f)
+	if (!f || (t->coded && !u->pull->coded)) /* values themselves are not sent */
 		return TT_PS_AWAY;
 	word = tt_ps_feed_word(f, u->block);
 	sequence = word >> 8;

@@ -159,6 +159,7 @@ static void read_data(struct tt_ps_unit *u)
 	u->told = t->ps->link[u->server].min_clock;
 	u->posted = tt_now_ns();
 	u->span = span_of(u);
+	u->coded = u->landing->data;
 	if (u->span)
 		get(u, &u->landing->head, sizeof(struct tt_ps_head) + u->span, at);
 	else
@@ -200,7 +201,7 @@ static bool torn(const struct tt_ps_unit *u)
 
 	if (u->pull->coded)
 		return u->pull->task.ps->verify &&
-		       XXH3_64bits(u->landing->data, h->coded < u->span ? h->coded : u->span) !=
+		       XXH3_64bits(u->coded, h->coded < coded_of(u) ? h->coded : coded_of(u)) !=
 			       h->coded_checksum;
 	return u->pull->task.ps->verify && whole && XXH3_64bits(data, h->length) != h->checksum;
 }
@@ -218,7 +219,7 @@ static int decode(const struct tt_ps_unit *u)
 		if (u->item[i].offset + u->item[i].len > n * sizeof(float))
 			err = -EPROTO;
 	if (!err)
-		err = tt_codec_decode(codec, u->landing->data, coded, 0, n, to);
+		err = tt_codec_decode(codec, u->coded, coded, 0, n, to);
 	for (i = 0; i < u->items && !err && !all; i++)
 		memcpy(u->item[i].local, (const char *)to + u->item[i].offset, u->item[i].len);
 	return err;
@@ -300,6 +301,14 @@ static void find_newest(struct tt_ps_unit *u)
 		u->word = told;
 }
 
+/* Servers do not tell a block's first publication, which a batch may have brought. */
+static bool was_sent(const struct tt_ps_unit *u)
+{
+	const struct tutti_ps_table *t = u->pull->task.table;
+
+	return t->cache && t->track[u->server].seen[u->block];
+}
+
 /* Read there, unless that publication is known to be too old. */
 static bool try_read(struct tt_ps_unit *u)
 {
@@ -315,7 +324,7 @@ static bool try_read(struct tt_ps_unit *u)
 	find_newest(u);
 	if (!may_read(u))
 		return false;
-	if (!u->word && !floor_of(u)) {
+	if (!u->word && (!floor_of(u) || was_sent(u))) {
 		read_dir(u);
 		return true;
 	}

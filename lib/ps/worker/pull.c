@@ -188,7 +188,7 @@ static int subscribe(struct tt_ps_pull *pull)
 	size_t i;
 	int k;
 
-	if (!t->cache)
+	if (!t->cache || (t->coded && !pull->coded)) /* see tt_ps_cached() */
 		return 0;
 	for (i = 0; i < pull->reads; i++)
 		tt_ps_cache_want(t, pull->row[i].server,

@@ -44,6 +44,7 @@ struct tt_ps_unit {
 	struct tt_ps_item *item, one;
 	size_t items;
 	size_t span;	       /* > 0: bytes that land behind the head */
+	const char *coded;     /* the encoded copy, if the pull reads it */
 	bool retired;	       /* the slot was retired when it was read */
 	uint64_t word;	       /* where the block is looked for */
 	uint64_t posted, told; /* time of posting, and the clock that the server had told then */

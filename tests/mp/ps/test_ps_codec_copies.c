@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Encoded copies of published blocks: pulls return what the values of one version decode to, of
- * whole blocks, of parts and of rows; exact pulls; the bytes; many versions at once; damaged
- * copies; servers that are killed; membership change; refused options.
+ * whole blocks, of parts and of rows; exact pulls; the bytes; many versions at once; copies that
+ * servers send and workers relay (ESSP); damaged copies; servers that are killed; membership
+ * change; refused options.
  */
 #include "config.h"
 
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "lib/ps/ps.h"
+#include "lib/ps/essp/essp.h"
 
 #define SHM "TUTTI_TRANSPORT=shm "
 #define COUNT 20000
@@ -24,11 +25,18 @@ static const char *const codecs[] = {"fp16",	 "bf16",	  "fp8:e4m3",
 				     "fp8:e5m2", "int8:block=64", "int8"};
 #define CODECS ((int)(sizeof(codecs) / sizeof(codecs[0])))
 
-static int make(struct mp_job *job, struct tutti_ps *ps, const char *codec, size_t block,
+struct how {
+	int staleness;
+	bool essp;
+};
+
+static int make(struct mp_job *job, struct tutti_ps *ps, const char *codec, size_t block, bool essp,
 		struct tutti_ps_table **t)
 {
-	struct tutti_ps_options opt = {
-		.size = sizeof(opt), .init = TUTTI_PS_ZERO, .block = block * sizeof(float)};
+	struct tutti_ps_options opt = {.size = sizeof(opt),
+				       .init = TUTTI_PS_ZERO,
+				       .block = block * sizeof(float),
+				       .essp = essp};
 
 	MP_OK(tutti_codec_create(codec, &opt.publish));
 	MP_OK(tutti_ps_dense(ps, codec, COUNT, TUTTI_FLOAT32, &opt, t));
@@ -104,14 +112,15 @@ static int compare(struct mp_job *job, struct tutti_ps_table *t, const char *nam
 
 static int values_body(struct mp_job *job)
 {
+	const struct how *how = job->arg;
 	static float u[COUNT], x[COUNT];
 	struct tutti_ps_table *t;
 	struct tutti_ps *ps;
 	int k, c, i;
 
-	MP_OK(mp_ps_open(job, 1, *(const int *)job->arg, &ps));
+	MP_OK(mp_ps_open(job, 1, how->staleness, &ps));
 	for (k = 0; k < CODECS; k++) {
-		TT_EXPECT(!make(job, ps, codecs[k], BLOCK, &t));
+		TT_EXPECT(!make(job, ps, codecs[k], BLOCK, how->essp, &t));
 		memset(x, 0, sizeof(x));
 		for (c = 0; c < 5 && job->rank; c++) {
 			for (i = 0; i < COUNT; i++)
@@ -129,35 +138,36 @@ static int values_body(struct mp_job *job)
 
 static void values(void)
 {
-	int staleness[] = {0, 1, TUTTI_PS_ASYNC}, i;
+	struct how how[] = {{0, false}, {1, false}, {TUTTI_PS_ASYNC, false},
+			    {0, true},	{1, true},  {TUTTI_PS_ASYNC, true}};
+	int i;
 
-	for (i = 0; i < 3; i++)
-		TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = values_body, .arg = &staleness[i]));
-	TT_CHECK(!MP_RUN(.n = 2, .env = SHM "TUTTI_PS_VERIFY=1", .fn = values_body,
-			 .arg = &staleness[0]));
-	TT_CHECK(!MP_RUN(.n = 2, .fn = values_body, .arg = &staleness[1],
+	for (i = 0; i < 6; i++)
+		TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = values_body, .arg = &how[i]));
+	TT_CHECK(
+		!MP_RUN(.n = 2, .env = SHM "TUTTI_PS_VERIFY=1", .fn = values_body, .arg = &how[0]));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = values_body, .arg = &how[1],
 			 .env = "TUTTI_TRANSPORT=fault:shm "
 				"TUTTI_FAULT=seed=3,delay=0.1:300,reorder=0.3,again=0.2"));
 }
 
 static void values_ofi(void)
 {
-	int staleness = 1;
+	struct how how = {1, false};
 
 	if (mp_no_ofi())
 		TT_SKIP("%s", mp_no_ofi());
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi TUTTI_IF=lo TUTTI_CHECKSUM=1",
-			 .fn = values_body, .arg = &staleness));
+			 .fn = values_body, .arg = &how));
 }
 
 static void values_verbs(void)
 {
-	int staleness = 1;
+	struct how how = {1, false};
 
 	if (mp_no_verbs())
 		TT_SKIP("%s", mp_no_verbs());
-	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=verbs", .fn = values_body,
-			 .arg = &staleness));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=verbs", .fn = values_body, .arg = &how));
 }
 
 /* ---- rows, which are made one after the other; blocks fill up ---- */
@@ -167,13 +177,14 @@ static void values_verbs(void)
 #define PER_BLOCK 20 /* rows */
 #define FIRST 3.25f
 
-static int make_rows(struct mp_job *job, struct tutti_ps *ps, const char *codec,
+static int make_rows(struct mp_job *job, struct tutti_ps *ps, const char *codec, bool essp,
 		     struct tutti_ps_table **t)
 {
 	struct tutti_ps_options opt = {.size = sizeof(opt),
 				       .init = TUTTI_PS_CONSTANT,
 				       .init_a = (double)FIRST,
-				       .block = PER_BLOCK * WIDTH * sizeof(float)};
+				       .block = PER_BLOCK * WIDTH * sizeof(float),
+				       .essp = essp};
 	char name[32];
 
 	MP_OK(tutti_codec_create(codec, &opt.publish));
@@ -266,22 +277,23 @@ static int rows_clock(struct mp_job *job, struct tutti_ps *ps, struct rows *r, i
 
 static int rows_body(struct mp_job *job)
 {
-	int staleness = *(const int *)job->arg, k, c;
+	const struct how *how = job->arg;
 	static struct rows r;
 	struct tutti_ps *ps;
+	int k, c;
 	size_t i;
 
-	MP_OK(mp_ps_open(job, 1, staleness, &ps));
+	MP_OK(mp_ps_open(job, 1, how->staleness, &ps));
 	for (k = 0; k < CODECS; k++) {
 		r.codec = codecs[k];
 		r.n = 0;
-		TT_EXPECT(!make_rows(job, ps, r.codec, &r.t));
+		TT_EXPECT(!make_rows(job, ps, r.codec, how->essp, &r.t));
 		for (i = 0; i < ROWS * WIDTH; i++)
 			r.x[i / WIDTH][i % WIDTH] = FIRST;
 		for (i = 0; i < ROWS; i++)
 			r.key[i] = i * 77 + 5;
 		for (c = 0; c < 5 && job->rank; c++)
-			TT_EXPECT(!rows_clock(job, ps, &r, c, staleness));
+			TT_EXPECT(!rows_clock(job, ps, &r, c, how->staleness));
 	}
 	MP_OK(tutti_ps_close(ps));
 	return 0;
@@ -289,14 +301,15 @@ static int rows_body(struct mp_job *job)
 
 static void rows(void)
 {
-	int staleness[] = {0, 1, TUTTI_PS_ASYNC}, i;
+	struct how how[] = {{0, false}, {1, false}, {TUTTI_PS_ASYNC, false}, {0, true}, {1, true}};
+	int i;
 
-	for (i = 0; i < 3; i++)
+	for (i = 0; i < 5; i++)
 		TT_CHECK(!MP_RUN(.n = 2, .env = SHM "TUTTI_PS_VERIFY=1", .fn = rows_body,
-				 .arg = &staleness[i]));
+				 .arg = &how[i]));
 	if (!mp_no_ofi())
 		TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi TUTTI_IF=lo", .fn = rows_body,
-				 .arg = &staleness[0]));
+				 .arg = &how[0]));
 }
 
 /* ---- one version: every push adds 1 to all elements, so those of a block are always equal ---- */
@@ -311,7 +324,7 @@ static int versions_body(struct mp_job *job)
 	struct tutti_ps *ps;
 
 	MP_OK(mp_ps_open(job, 1, TUTTI_PS_ASYNC, &ps));
-	TT_EXPECT(!make(job, ps, "fp16", BLOCK, &t));
+	TT_EXPECT(!make(job, ps, "fp16", BLOCK, false, &t));
 	for (i = 0; i < COUNT; i++)
 		one[i] = 1;
 	for (i = 0; i < pushes && job->rank == 1; i++)
@@ -353,7 +366,7 @@ static int bytes_body(struct mp_job *job)
 
 	MP_OK(mp_ps_open(job, 1, 0, &ps));
 	for (k = 0; k < 3; k++) {
-		TT_EXPECT(!make(job, ps, with[k], BLOCK, &t));
+		TT_EXPECT(!make(job, ps, with[k], BLOCK, false, &t));
 		if (!job->rank)
 			continue;
 		MP_OK(tutti_ps_pull(t, v, 0, COUNT, TUTTI_FLOAT32));
@@ -375,6 +388,166 @@ static void bytes(void)
 				 .fn = bytes_body));
 }
 
+/* ---- ESSP: rank 1 pushes; a block at clock c has the pushes of c - staleness clocks or more ----
+ */
+
+#define CLOCKS 8
+
+static float version[CLOCKS + 1][COUNT], decoded[CLOCKS + 1][COUNT];
+
+static int fill_versions(const char *codec)
+{
+	int c, i;
+
+	for (c = 0; c <= CLOCKS; c++) {
+		for (i = 0; i < COUNT; i++)
+			version[c][i] = c ? version[c - 1][i] + value(1, c, i) : 0;
+		memcpy(decoded[c], version[c], sizeof(version[c]));
+		TT_EXPECT(!through(codec, decoded[c]));
+	}
+	return 0;
+}
+
+/* Each block of elements from..COUNT is of one version, of clock `least` or later. */
+static int one_version(float (*of)[COUNT], const float *v, int from, int least, int most)
+{
+	int at, to, c;
+
+	for (at = from; at < COUNT; at = to) {
+		to = (at / BLOCK + 1) * BLOCK;
+		for (c = most; c >= least; c--)
+			if (!memcmp(v + at - from, of[c] + at, (size_t)(to - at) * sizeof(float)))
+				break;
+		if (c < least)
+			return fprintf(stderr, "elements %d to %d: %g\n", at, to, v[at - from]), 1;
+	}
+	return 0;
+}
+
+/* Nothing is read at the server once blocks arrive, but by exact pulls. */
+static int pull_sent(struct mp_job *job, struct tutti_ps_table *t, int c, int staleness)
+{
+	int least = job->rank == 1 ? c : staleness < 0 || c < staleness ? 0 : c - staleness;
+	int most = staleness && job->rank > 1 ? CLOCKS : c;
+	uint64_t got = mp_got_bytes(job);
+	static float v[COUNT];
+
+	MP_OK(tutti_ps_pull(t, v, 0, COUNT, TUTTI_FLOAT32));
+	TT_EXPECT(!one_version(decoded, v, 0, least, most));
+	MP_OK(tutti_ps_pull(t, v, 4321, COUNT - 4321, TUTTI_FLOAT32));
+	TT_EXPECT(!one_version(decoded, v, 4321, least, most));
+	if (staleness >= 0 && c > staleness)
+		TT_EXPECT(mp_got_bytes(job) == got);
+	if (staleness && c < CLOCKS)
+		return 0;
+	MP_OK(tutti_ps_exact(t, 1));
+	MP_OK(tutti_ps_pull(t, v, 0, COUNT, TUTTI_FLOAT32));
+	TT_EXPECT(!one_version(version, v, 0, least, most));
+	TT_EXPECT(mp_got_bytes(job) >= got + COUNT * sizeof(float));
+	MP_OK(tutti_ps_exact(t, 0));
+	return 0;
+}
+
+static int essp_body(struct mp_job *job)
+{
+	int staleness = *(const int *)job->arg, k, c;
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+
+	MP_OK(mp_ps_open(job, 1, staleness, &ps));
+	for (k = 0; k < CODECS; k++) {
+		TT_EXPECT(!make(job, ps, codecs[k], BLOCK, true, &t));
+		TT_EXPECT(!fill_versions(codecs[k]));
+		for (c = 0; c <= CLOCKS && job->rank; c++) {
+			if (c && job->rank == 1) {
+				static float u[COUNT];
+				int i;
+
+				for (i = 0; i < COUNT; i++)
+					u[i] = value(1, c, i);
+				MP_OK(tutti_ps_push(t, u, 0, COUNT, TUTTI_FLOAT32));
+			}
+			if (c)
+				MP_OK(tutti_ps_clock(ps));
+			TT_EXPECT(!pull_sent(job, t, c, staleness));
+		}
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void essp(void)
+{
+	static const char *const env[] = {
+		SHM "TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=0", SHM "TUTTI_PS_RELAY=1",
+		"TUTTI_TRANSPORT=fault:shm TUTTI_PS_RELAY=1 TUTTI_PS_VERIFY=1 "
+		"TUTTI_FAULT=seed=3,delay=0.1:300,reorder=0.3,again=0.2"};
+	int staleness[] = {0, 2, TUTTI_PS_ASYNC}, i;
+
+	for (i = 0; i < 3; i++) {
+		TT_CHECK(!MP_RUN(.n = 4, .env = env[0], .fn = essp_body, .arg = &staleness[i]));
+		TT_CHECK(!MP_RUN(.n = 4, .env = env[1], .fn = essp_body, .arg = &staleness[i]));
+	}
+	TT_CHECK(!MP_RUN(.n = 4, .env = env[2], .fn = essp_body, .arg = &staleness[1]));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=ofi TUTTI_IF=lo TUTTI_PS_RELAY=1",
+				 .fn = essp_body, .arg = &staleness[0]));
+}
+
+static uint64_t put_bytes(struct mp_job *job)
+{
+	struct tutti_stats stats = {.size = sizeof(stats)};
+
+	return tutti_stats_get(job->ctx, &stats) ? 0 : stats.put_bytes;
+}
+
+/* Bytes that the server sends while every block changes in each clock; none for exact pulls. */
+static int sent_body(struct mp_job *job)
+{
+	static const char *const with[] = {NULL, "fp16", "int8", "bf16"};
+	static const double ratio[] = {1, 2, 256.0 / 65, 100};
+	struct tutti_ps_options opt = {
+		.size = sizeof(opt), .init = TUTTI_PS_ZERO, .essp = 1, .block = BLOCK * 4};
+	static float v[COUNT];
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	double sent, values = (double)CLOCKS * (job->n - 1) * COUNT * 4;
+	int k, c;
+
+	MP_OK(mp_ps_open(job, 1, 0, &ps));
+	for (k = 0; k < 4; k++) {
+		if (with[k])
+			MP_OK(tutti_codec_create(with[k], &opt.publish));
+		MP_OK(tutti_ps_dense(ps, with[k] ? with[k] : "-", COUNT, TUTTI_FLOAT32, &opt, &t));
+		if (with[k])
+			MP_OK(tutti_codec_free(opt.publish));
+		MP_OK(tutti_ps_exact(t, k == 3));
+		if (job->rank)
+			MP_OK(tutti_ps_pull(t, v, 0, COUNT, TUTTI_FLOAT32));
+		mp_meet(job);
+		sent = (double)put_bytes(job);
+		mp_meet(job);
+		for (c = 0; c < CLOCKS && job->rank; c++) {
+			MP_OK(tutti_ps_push(t, v, 0, COUNT, TUTTI_FLOAT32));
+			MP_OK(tutti_ps_clock(ps));
+			MP_OK(tutti_ps_pull(t, v, 0, COUNT, TUTTI_FLOAT32));
+		}
+		mp_meet(job);
+		sent = (double)put_bytes(job) - sent;
+		if (job->rank)
+			continue;
+		if ((k < 3 && sent < values / ratio[k]) || sent > values / ratio[k] * 1.3)
+			return fprintf(stderr, "%d: %g bytes of %g\n", k, sent, values), 1;
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void sent(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_PS_RELAY=0", .fn = sent_body));
+}
+
 /* ---- damaged copies ---- */
 
 static int damage_body(struct mp_job *job)
@@ -386,7 +559,7 @@ static int damage_body(struct mp_job *job)
 	struct tutti_ps *ps;
 
 	MP_OK(mp_ps_open(job, 1, 0, &ps));
-	TT_EXPECT(!make(job, ps, "int8", BLOCK, &t));
+	TT_EXPECT(!make(job, ps, "int8", BLOCK, false, &t));
 	if (!job->rank) {
 		head = (struct tt_ps_head *)(void *)(t->mem + tt_ps_slot_at(t, 0, 2, 0));
 		if (length)
@@ -415,6 +588,58 @@ static void damage(void)
 	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = damage_body, .arg = &length[1]));
 }
 
+/* A damaged length or copy reaches the last worker through two others. */
+static int damaged_cache_body(struct mp_job *job)
+{
+	int what = *(const int *)job->arg, status = what ? -EPROTO : -EBADMSG;
+	const struct tt_ps_feed *f;
+	static float v[COUNT];
+	struct tt_ps_head *head;
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	uint64_t got;
+	int r;
+
+	MP_OK(mp_ps_open(job, 1, 0, &ps));
+	TT_EXPECT(!make(job, ps, "int8", BLOCK, true, &t));
+	if (!job->rank) {
+		head = (struct tt_ps_head *)(void *)(t->mem + tt_ps_slot_at(t, 0, 2, 0));
+		if (what == 0)
+			((char *)(head + 1))[77] ^= 4;
+		else
+			head->coded = what < 2 ? head->coded - 1 : 1ull << 40;
+	}
+	for (r = 0; r < job->n; r++) { /* they subscribe in turn, and relay in turn */
+		if (r && r == job->rank)
+			MP_ERR(tutti_ps_pull(t, v, 0, COUNT, TUTTI_FLOAT32), status);
+		mp_meet(job);
+	}
+	if (job->rank == job->n - 1) {
+		do {
+			f = tt_ps_feed_of(&t->cache[0], 2);
+			got = mp_got_bytes(job);
+			MP_ERR(tutti_ps_pull(t, v, 2 * BLOCK, BLOCK, TUTTI_FLOAT32), status);
+		} while (mp_got_bytes(job) != got);
+		MP_SAID("block 2 of rank 0");
+		TT_EXPECT(f && f->parent >= 0);
+		MP_OK(tutti_ps_pull(t, v, 0, BLOCK, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_exact(t, 1));
+		MP_OK(tutti_ps_pull(t, v, 0, COUNT, TUTTI_FLOAT32));
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void damaged_cache(void)
+{
+	int what[] = {0, 1, 2, 3}, i;
+
+	for (i = 0; i < 4; i++)
+		TT_CHECK(!MP_RUN(.n = 4, .fn = damaged_cache_body, .arg = &what[i],
+				 .env = i % 3 ? SHM "TUTTI_PS_RELAY=1"
+					      : SHM "TUTTI_PS_RELAY=1 TUTTI_PS_VERIFY=1"));
+}
+
 /* A head that says that a block has fewer rows, or more, than are encoded. */
 static int damaged_rows_body(struct mp_job *job)
 {
@@ -426,7 +651,7 @@ static int damaged_rows_body(struct mp_job *job)
 	struct tutti_ps *ps;
 
 	MP_OK(mp_ps_open(job, 1, 0, &ps));
-	TT_EXPECT(!make_rows(job, ps, "int8", &t));
+	TT_EXPECT(!make_rows(job, ps, "int8", false, &t));
 	if (job->rank) {
 		MP_OK(tutti_ps_push_rows(t, key, 3, v, TUTTI_FLOAT32));
 		MP_OK(tutti_ps_clock(ps));
@@ -468,14 +693,15 @@ static int killed_body(struct mp_job *job)
 					 .copies = 2,
 					 .role = job->rank ? TUTTI_PS_SERVER : TUTTI_PS_WORKER};
 	static float one[COUNT], v[COUNT];
+	bool essp = *(const bool *)job->arg;
 	struct tutti_ps_table *t, *rows;
 	uint64_t key[COUNT / WIDTH];
 	struct tutti_ps *ps;
 	int c, i;
 
 	MP_OK(tutti_ps_open(job->world, &config, &ps));
-	TT_EXPECT(!make(job, ps, "fp16", 1000, &t));
-	TT_EXPECT(!make_rows(job, ps, "fp16", &rows));
+	TT_EXPECT(!make(job, ps, "fp16", 1000, essp, &t));
+	TT_EXPECT(!make_rows(job, ps, "fp16", essp, &rows));
 	for (i = 0; i < COUNT / WIDTH; i++)
 		key[i] = (uint64_t)i * 77;
 	for (i = 0; i < COUNT; i++)
@@ -500,7 +726,12 @@ static int killed_body(struct mp_job *job)
 
 static void killed(void)
 {
-	TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_PS_VERIFY=1", .fn = killed_body, .killed = 2));
+	bool essp[] = {false, true};
+	int i;
+
+	for (i = 0; i < 2; i++)
+		TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_PS_VERIFY=1", .fn = killed_body,
+				 .arg = &essp[i], .killed = 2));
 }
 
 /* ---- membership change, refused options ---- */
@@ -515,7 +746,7 @@ static int resized_body(struct mp_job *job)
 	int i;
 
 	MP_OK(tutti_ps_open(job->world, &config, &ps));
-	TT_EXPECT(!make(job, ps, "int8:block=64", BLOCK, &t));
+	TT_EXPECT(!make(job, ps, "int8:block=64", BLOCK, false, &t));
 	for (i = 0; i < COUNT; i++)
 		u[i] = value(0, 0, i);
 	if (job->rank == 1)
@@ -560,12 +791,6 @@ static int refused_body(struct mp_job *job)
 	opt.publish = fp16;
 	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT64, &opt, &t), -EINVAL);
 	MP_SAID("publish is for tables of float32");
-	opt.essp = 1;
-	MP_ERR(tutti_ps_rows(ps, "t", 9, 9, TUTTI_FLOAT32, &opt, &t), -EOPNOTSUPP);
-	MP_SAID("essp");
-	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT32, &opt, &t), -EOPNOTSUPP);
-	MP_SAID("essp");
-	opt.essp = 0;
 	opt.publish = job->rank ? fp16 : bf16;
 	MP_ERR(tutti_ps_dense(ps, "t", 9, TUTTI_FLOAT32, &opt, &t), -TUTTI_EMISMATCH);
 	opt.publish = job->rank ? fp16 : NULL;
@@ -594,7 +819,10 @@ int main(int argc, char **argv)
 					       {"rows", rows},
 					       {"versions", versions},
 					       {"bytes", bytes},
+					       {"essp", essp},
+					       {"sent", sent},
 					       {"damage", damage},
+					       {"damaged_cache", damaged_cache},
 					       {"damaged_rows", damaged_rows},
 					       {"killed", killed},
 					       {"resized", resized},
