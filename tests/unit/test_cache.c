@@ -532,8 +532,7 @@ static void *remap_loop(void *at)
 			last = serial_of(r);
 		}
 		tt_mem_return(r);
-		munmap(at, BUF);
-		map_at(at, BUF);
+		map_at(at, BUF); /* no hole meanwhile, which another thread's memory could take */
 	}
 	return (void *)bad;
 }
