@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Heartbeats: silent ranks are evicted; busy ranks, late judges and unread heartbeats cost no rank.
- * A rank without memory for messages is out itself.
+ * A rank without memory for messages is out itself. What a rank sent before its end is read.
  */
 #include <netinet/in.h>
 #include <signal.h>
@@ -120,6 +120,68 @@ static void test_unread_heartbeat(void)
 	close(fd[1]);
 }
 
+/* ---- last words ---- */
+
+static void note_open(struct tt_link *link)
+{
+	(void)link;
+}
+
+static void note_frame(struct tt_link *link, int type, const unsigned char *data, size_t len)
+{
+	(void)data;
+	(void)len;
+	*(int *)link->owner = type;
+}
+
+/* Two ends of a TCP connection in this process, authenticated. */
+static bool connect_ends(const struct tt_link_ops *ops, const struct tt_self *self, int *last,
+			 struct tt_link *end[2])
+{
+	struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	struct sockaddr *addr = (struct sockaddr *)&in;
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), fd, i;
+	socklen_t len = sizeof(in);
+
+	if (bind(listener, addr, len) || listen(listener, 1) || getsockname(listener, addr, &len) ||
+	    tt_link_connect(addr, len, TT_LINK_TREE, 0, self, ops, &last[0], TT_NEVER, &end[0]))
+		return false;
+	fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	close(listener);
+	if (fd < 0 || tt_link_accept(fd, addr, self, ops, &last[1], TT_NEVER, &end[1]))
+		return false;
+	for (i = 0; i < 20; i++) {
+		tt_link_readable(end[i % 2]);
+		tt_link_flush(end[i % 2]);
+	}
+	return end[0]->state == TT_LINK_OPEN && end[1]->state == TT_LINK_OPEN;
+}
+
+/* A process ends with unread input, which resets the connection: what it sent before is read. */
+static void test_last_words(void)
+{
+	static const struct tt_link_ops ops = {.open = note_open, .frame = note_frame};
+	const struct tt_self self = {.nranks = 2, .version = "1", .secret = {7}};
+	struct tt_link *end[2];
+	int last[2] = {0}, i;
+
+	TT_REQUIRE(connect_ends(&ops, &self, last, end));
+	tt_link_send(end[0], TT_F_BEAT, NULL, 0);
+	tt_link_flush(end[0]);
+	tt_link_send(end[1], TT_F_MSG, "abort", 5);
+	tt_link_flush(end[1]);
+	tt_link_free(end[1]);
+	for (i = 0; i < 2; i++) { /* this end writes before it reads */
+		tt_link_send(end[0], TT_F_BEAT, NULL, 0);
+		tt_link_flush(end[0]);
+	}
+	tt_link_readable(end[0]);
+	TT_CHECK(last[0] == TT_F_MSG);
+	TT_CHECK(end[0]->state == TT_LINK_DEAD);
+	TT_CHECK(!tt_link_queued(end[0]));
+	tt_link_free(end[0]);
+}
+
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED true /* they need memory of their own */
 #else
@@ -185,10 +247,13 @@ static void test_no_memory(void)
 	bt_job_run(3, rank_no_memory, 0);
 }
 
-static const struct tt_test tests[] = {
-	{"stopped_rank", test_stopped_rank}, {"busy_is_alive", test_busy_is_alive},
-	{"late_judge", test_late_judge},     {"unread_heartbeat", test_unread_heartbeat},
-	{"no_memory", test_no_memory},	     {NULL, NULL}};
+static const struct tt_test tests[] = {{"stopped_rank", test_stopped_rank},
+				       {"busy_is_alive", test_busy_is_alive},
+				       {"last_words", test_last_words},
+				       {"late_judge", test_late_judge},
+				       {"unread_heartbeat", test_unread_heartbeat},
+				       {"no_memory", test_no_memory},
+				       {NULL, NULL}};
 
 int main(int argc, char **argv)
 {

@@ -260,6 +260,11 @@ void tt_link_flush(struct tt_link *link)
 			continue;
 		if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
 			return;
+		if (n < 0 && (errno == EPIPE || errno == ECONNRESET)) {
+			/* the peer's last words may be unread: the end is found by reading */
+			link->tx_len = link->tx_head = 0;
+			break;
+		}
 		if (n < 0) {
 			tt_link_kill(link, -errno, "its connection broke: %s", strerror(errno));
 			return;
