@@ -281,7 +281,7 @@ void tt_win_drop_stalled(struct tutti_win *win, int rank, int status)
 
 int tt_win_refused(struct tutti_win *win, int rank, int err)
 {
-	int status = tt_win_status(err);
+	int status = tt_win_judged(win, rank, tt_win_status(err));
 	char why[200];
 
 	if (status == -TUTTI_EPEER && atomic_load(&win->comm->failed))

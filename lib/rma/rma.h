@@ -177,9 +177,15 @@ int tt_win_refused(struct tutti_win *win, int rank, int err);
 /*
  * -TUTTI_EPEER for a lost connection does not say which end has failed: if this rank was silent for
  * too long, the others have closed it. The control tree decides; reports to it are repeated after
- * TT_ACCUSE_AGAIN. A failure waits for that decision, but no longer than this.
+ * TT_ACCUSE_AGAIN. A failure waits for that decision, but no longer than this. So does
+ * -TUTTI_ETRANSPORT for a connection that did not come about although both ends had agreed on it:
+ * the peer may have died meanwhile.
  */
 #define TT_WIN_DECISION (4 * TT_ACCUSE_AGAIN)
+/* Whether an operation on rank that ended with status waits for it. Under the lock. */
+bool tt_win_doubtful(const struct tutti_win *win, int rank, int status);
+/* Status, or -TUTTI_EPEER instead if it was in doubt and is decided. Under the lock. */
+int tt_win_judged(const struct tutti_win *win, int rank, int status);
 /* Whether the control tree has decided about the connection to rank. Under the lock. */
 bool tt_win_decided(const struct tutti_win *win, int rank);
 /*

@@ -37,6 +37,8 @@ static void req_end(struct tt_win_req *req, int status)
 {
 	struct tutti_comm *comm = req->r.comm;
 
+	if (status)
+		status = tt_win_judged(req->win, req->lost, status);
 	tt_request_end(&req->r, status && atomic_load(&comm->failed) ? comm->failure.code : status);
 }
 
@@ -53,11 +55,11 @@ static void decide_again(struct tt_stalled *stalled)
 	req_end(req, req->status);
 }
 
-/* The end of a request whose connection to rank was lost waits for the control tree's decision. */
+/* The end of a request whose connection to rank failed waits for the control tree's decision. */
 static bool await_decision(struct tt_win_req *req, int rank, int status)
 {
 	req->lost = rank;
-	if (status != -TUTTI_EPEER || tt_win_decided(req->win, rank))
+	if (!tt_win_doubtful(req->win, rank, status) || tt_win_decided(req->win, rank))
 		return false;
 	req->status = status;
 	req->decision_by = tt_now_ns() + TT_WIN_DECISION;

@@ -37,15 +37,18 @@ int tt_win_take_status(struct tutti_win *win, int rank, int *at)
 
 int tt_win_failure(struct tutti_win *win, int rank, const char *call, int status)
 {
+	const char *why = NULL;
 	char text[96];
 
 	snprintf(text, sizeof(text), "%s on rank %d's window", call, rank);
+	if (status == -TUTTI_ETRANSPORT)
+		why = tt_wire_why(win->comm->ctx->wire, win->comm->world[rank]);
 	if (status == -TUTTI_EPEER && atomic_load(&win->comm->failed) == status)
 		return tt_comm_check(win->comm);
 	if (status == -TUTTI_EPEER && win->comm->ndead && tt_comm_dead(win->comm, rank) >= 0)
 		return tt_comm_needs_dead(win->comm, rank, text);
 	return tt_comm_blame_rank(win->comm, status, rank, "%s failed: %s", text,
-				  tutti_strerror(status));
+				  why ? why : tutti_strerror(status));
 }
 
 bool tt_win_decided(const struct tutti_win *win, int rank)
@@ -55,6 +58,22 @@ bool tt_win_decided(const struct tutti_win *win, int rank)
 	if (atomic_load(&comm->failed) || tt_comm_dead(comm, rank) >= 0)
 		return true;
 	return comm->lost && tt_boot_gone(comm->ctx->boot, comm->world[rank], NULL, 0);
+}
+
+bool tt_win_doubtful(const struct tutti_win *win, int rank, int status)
+{
+	const struct tutti_comm *comm = win->comm;
+
+	return status == -TUTTI_EPEER || (status == -TUTTI_ETRANSPORT &&
+					  tt_wire_may_be_gone(comm->ctx->wire, comm->world[rank]));
+}
+
+int tt_win_judged(const struct tutti_win *win, int rank, int status)
+{
+	bool gone = status == -TUTTI_ETRANSPORT && tt_win_doubtful(win, rank, status) &&
+		    tt_win_decided(win, rank);
+
+	return gone ? -TUTTI_EPEER : status;
 }
 
 struct lost {
@@ -74,11 +93,17 @@ int tt_win_lost(struct tutti_win *win, int rank, int err)
 	struct tutti_error_info info = {.size = sizeof(info)};
 	struct tutti_context *ctx = win->comm->ctx;
 	struct lost l = {.win = win, .rank = rank};
+	bool doubtful;
 
-	if (err != -TUTTI_EPEER || tutti_last_error(&info))
+	tt_wire_lock(ctx->wire);
+	doubtful = tt_win_doubtful(win, rank, err);
+	tt_wire_unlock(ctx->wire);
+	if (!doubtful)
 		return err;
+	tutti_last_error(&info);
 	tt_engine_wait_a_while(ctx, decided, &l, TT_WIN_DECISION);
 	tt_wire_lock(ctx->wire);
+	err = tt_win_judged(win, rank, err);
 	if (atomic_load(&win->comm->failed))
 		err = tt_comm_check(win->comm);
 	else if (tt_comm_dead(win->comm, rank) >= 0 || info.code != err)

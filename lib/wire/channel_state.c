@@ -216,6 +216,13 @@ const char *tt_wire_why(const struct tt_wire *wire, int peer)
 	return chan && chan->state == TT_CHAN_FAILED ? chan->reason : NULL;
 }
 
+bool tt_wire_may_be_gone(const struct tt_wire *wire, int peer)
+{
+	const struct tt_chan *chan = wire->chan[peer];
+
+	return chan && chan->state == TT_CHAN_FAILED && (chan->gone || chan->agreed);
+}
+
 void tt_wire_peer_gone(struct tt_wire *wire, int rank)
 {
 	struct tt_chan *chan;

@@ -210,6 +210,7 @@ void tt_chan_connect(struct tt_chan *chan)
 	}
 	chan->candidate = 0;
 	chan->reason[0] = 0;
+	chan->agreed = false;
 	request(chan);
 }
 
@@ -434,6 +435,7 @@ void tt_wire_conn_rep(struct tt_wire *wire, int from, const void *data, size_t l
 		if (msg.status) {
 			next_attempt(chan, msg.text);
 		} else {
+			chan->agreed = true;
 			err = connect_end(chan, &msg, true);
 			if (err)
 				next_attempt(chan, tt_fail_text(err));

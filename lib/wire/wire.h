@@ -241,6 +241,11 @@ void tt_wire_slower_msg(struct tt_wire *wire, const void *data, size_t len);
 void tt_wire_ask_again(struct tt_wire *wire);
 /* Why the channel to peer has failed; NULL: it has not. Under the lock. */
 const char *tt_wire_why(const struct tt_wire *wire, int peer);
+/*
+ * Whether the channel to peer has failed, perhaps because the peer died: it is known to have
+ * failed, or had agreed to a connection that then did not come about. Under the lock.
+ */
+bool tt_wire_may_be_gone(const struct tt_wire *wire, int peer);
 /* Turns checksums of messages on or off; before anything is sent, the same on all ranks. */
 void tt_wire_checksums(struct tt_wire *wire, bool on);
 bool tt_wire_has_checksums(const struct tt_wire *wire);

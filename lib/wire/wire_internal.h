@@ -125,6 +125,7 @@ struct tt_chan {
 	bool gone;	       /* the peer has failed: never reconnect */
 	char reason[256];
 	bool active;		   /* this end asked */
+	bool agreed;		   /* the peer has agreed to an attempt that this end made */
 	bool up;		   /* reported by the transport */
 	bool heard;		   /* something came from the peer */
 	uint64_t early_notes;	   /* slots rung before the channel was open */

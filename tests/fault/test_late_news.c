@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #define LATE 2
@@ -335,11 +336,101 @@ static void numa(void)
 	run_death("TUTTI_NUMA=%h", (struct death){.n = 5, .victims = 1});
 }
 
+/* ---- a connection that is refused before the death of the peer is known ---- */
+
+#define DIES 1
+#define DEAF 2
+
+/* As when this process is gone. The transport's socket is newer than the control tree's. */
+static bool stop_listening(void)
+{
+	int fd, listens, domain;
+
+	for (fd = 1024; fd > STDERR_FILENO; fd--) {
+		socklen_t len = sizeof(listens), dlen = sizeof(domain);
+
+		if (!getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) && listens &&
+		    !getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &dlen) && domain != AF_UNIX)
+			return !shutdown(fd, SHUT_RDWR);
+	}
+	return false;
+}
+
+/* A failed call names the rank; an unreachable rank that lives is no dead rank. */
+static int says(struct mp_job *job, int err, int rank)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	char name[16];
+
+	snprintf(name, sizeof(name), "rank %d", rank);
+	tutti_last_error(&info);
+	MP_ERR(err, rank == DIES ? -TUTTI_EPEER : -TUTTI_ETRANSPORT);
+	TT_EXPECT(info.code == err && info.rank == rank && strstr(info.text, name));
+	TT_EXPECT(rank == DIES || strstr(info.text, "refused"));
+	return 0;
+}
+
+/* Each rank comes with another call. */
+static int first_contact(struct mp_job *job, struct tutti_win *win, int rank)
+{
+	uint64_t x = 1, old;
+	struct tutti_request *req = NULL;
+	int err;
+
+	if (job->rank == 3) {
+		err = tutti_iput(win, rank, &x, sizeof(x), 0, &req);
+		return says(job, err ? err : tutti_wait(&req), rank);
+	}
+	if (job->rank == 4)
+		return says(job, tutti_put(win, rank, &x, sizeof(x), 0), rank);
+	return says(job, tutti_fetch_add(win, rank, 1, 0, &old), rank);
+}
+
+static int refused_body(struct mp_job *job)
+{
+	atomic_int *ready = &job->shared->word[STARTED], *ended = &job->shared->word[ENDED];
+	struct tutti_win *win;
+	void *mem;
+
+	mp_log_level(job, TUTTI_LOG_INFO);
+	MP_OK(tutti_win_allocate(job->world, 8, 0, &mem, &win));
+	mp_meet(job);
+	if (job->rank == DIES || job->rank == DEAF)
+		TT_EXPECT(stop_listening());
+	mp_meet(job);
+	if (job->rank == DIES) {
+		mp_await(ready, 3, 20000);
+		mp_sleep_ms(200); /* by then all three have been refused */
+		kill(getpid(), SIGKILL);
+	}
+	if (job->rank <= DEAF) {
+		mp_await(ended, 3, 20000);
+	} else {
+		TT_EXPECT(!mp_log_has(job, "rank 1 is reached"));
+		TT_EXPECT(!mp_log_has(job, "rank 2 is reached"));
+		atomic_fetch_add(ready, 1);
+		TT_EXPECT(!first_contact(job, win, DIES));
+		TT_EXPECT(!first_contact(job, win, DIES)); /* it is known now */
+		TT_EXPECT(!first_contact(job, win, DEAF));
+		atomic_fetch_add(ended, 1);
+	}
+	mp_leave_failed(job);
+	return 0;
+}
+
+static void refused(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	TT_CHECK(!MP_RUN(.n = 6, .env = "TUTTI_TRANSPORT=ofi TUTTI_IF=lo TUTTI_TOLERANT=1",
+			 .fn = refused_body, .killed = 1 << DIES, .timeout_ms = 60000));
+}
+
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"one", one},	     {"two", two},
-					       {"hosts", hosts},     {"numa", numa},
-					       {"arrived", arrived}, {NULL, NULL}};
+	static const struct tt_test tests[] = {
+		{"one", one},	      {"two", two},	    {"hosts", hosts}, {"numa", numa},
+		{"arrived", arrived}, {"refused", refused}, {NULL, NULL}};
 
 	return tt_test_main("late_news", tests, argc, argv);
 }
