@@ -218,7 +218,7 @@ static int step_together(int step, double *loss)
 		   : tutti_allreduce(TUTTI_IN_PLACE, loss, 1, TUTTI_FLOAT64, TUTTI_SUM, world);
 }
 
-static double difference(const vector *a, const vector *b, int n)
+static double difference(vector *a, vector *b, int n)
 {
 	double most = 0, d;
 	int i, j;
