@@ -117,7 +117,7 @@ static int hear(struct averages *r, bool all, int *heard)
 	return averages_failed(r, "recv", err);
 }
 
-/* The late rank goes on until all others have made their steps. */
+/* The late rank stops when all others have made their steps. */
 static int partial_times(struct averages *r, double *taken)
 {
 	const struct perf_options *opt = &r->perf->opt;

@@ -57,7 +57,7 @@ static int agree_on_parts(struct gpt *g, int failed, int64_t *counts, int parts)
 			      g->all);
 	if (!err && counts[parts]) {
 		g->told |= g->serves; /* the ranks of the grid say why */
-		err = -EINVAL;
+		err = failed ? failed : -EINVAL;
 	}
 	return err;
 }
@@ -86,21 +86,6 @@ static int make_tables(struct gpt *g, const int64_t *counts, int parts)
 	return err;
 }
 
-static int whole(const struct param *p)
-{
-	return p->nrows == p->rows && p->ncols == p->cols;
-}
-
-static int make_shared(struct gpt *g)
-{
-	const struct param *p;
-
-	for (p = g->params; p < g->params + g->nparams; p++)
-		g->nshared += whole(p) ? (size_t)p->rows * (size_t)p->cols : 0;
-	g->shared = malloc(g->nshared * sizeof(real));
-	return g->shared ? 0 : -ENOMEM;
-}
-
 int downpour_make(struct gpt *g, int failed)
 {
 	struct tutti_ps_config config = {.size = sizeof(config),
@@ -111,50 +96,24 @@ int downpour_make(struct gpt *g, int failed)
 
 	if (!counts)
 		return -ENOMEM;
-	g->doing = "making the parameter server";
+	if (!failed)
+		g->doing = "making the parameter server";
 	err = agree_on_parts(g, failed, counts, parts);
 	if (!err)
 		err = tutti_ps_open(g->all, &config, &g->ps);
 	if (!err)
 		err = make_tables(g, counts, parts);
 	free(counts);
-	if (!err && !g->serves)
-		err = make_shared(g);
 	if (!err && !g->serves && !g->at[DATA])
 		err = tutti_ps_set(g->table, g->value, g->count, REAL);
 	return err ? err : tutti_barrier(g->all); /* there are values */
 }
 
-/* Between value and shared; back: from shared. */
-static void copy_shared(struct gpt *g, int back)
-{
-	real *next = g->shared;
-	const struct param *p;
-	size_t n;
-
-	for (p = g->params; p < g->params + g->nparams; p++) {
-		if (!whole(p))
-			continue;
-		n = (size_t)p->rows * (size_t)p->cols;
-		memcpy(back ? g->value + p->at : next, back ? next : g->value + p->at,
-		       n * sizeof(*next));
-		next += n;
-	}
-}
-
 static int pull(struct gpt *g)
 {
-	size_t embedding = (size_t)VOCAB * (size_t)g->o.hidden;
 	int err = tutti_ps_pull(g->table, g->value, 0, g->count, REAL);
 
-	if (!err && g->o.dims[TENSOR] > 1) {
-		copy_shared(g, 0);
-		err = tutti_bcast(g->shared, g->nshared, REAL, 0, g->comm[TENSOR]);
-		copy_shared(g, 1);
-	}
-	if (!err && g->tie)
-		err = tutti_bcast(g->value + g->head, embedding, REAL, 0, g->tie);
-	return err;
+	return err ? err : gradients_agree(g, g->value);
 }
 
 int downpour_step(struct gpt *g)
@@ -177,7 +136,6 @@ int downpour_close(struct gpt *g)
 
 	if (err)
 		g->doing = "closing the parameter server";
-	free(g->shared);
 	if (g->world && g->world != g->all)
 		tutti_comm_free(g->world);
 	return err;

@@ -169,10 +169,14 @@ int main(int argc, char **argv)
 	err = g.o.servers ? downpour_split(&g) : 0;
 	if (!err)
 		err = g.serves ? downpour_make(&g, 0) : run(&g);
-	closed = downpour_close(&g);
-	err = err ? err : closed;
 	if (err && !g.told)
 		tell_error(&g, err);
+	if (err && g.ps)
+		tutti_comm_abort(g.all, 1); /* the others need not wait for this rank */
+	closed = downpour_close(&g);
+	if (!err && closed)
+		tell_error(&g, closed);
+	err = err ? err : closed;
 	gpt_free(&g);
 	return tutti_finalize(g.ctx) || err;
 }

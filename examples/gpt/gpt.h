@@ -188,6 +188,11 @@ int gradients_sum_layer(struct gpt *g, int layer);
 int gradients_start(struct gpt *g, int bucket);
 /* Sums what is shared by stages, and waits until all sums over the data axis are there. */
 int gradients_finish(struct gpt *g);
+/*
+ * x has the length of value. What several ranks of a replica have becomes that of the first of
+ * them: norms, biases, the embedding and the head.
+ */
+int gradients_agree(struct gpt *g, real *x);
 void gradients_free(struct gpt *g);
 
 /* adamw.c */

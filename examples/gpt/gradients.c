@@ -26,12 +26,63 @@ static int make_bucket(struct gpt *g, struct bucket *b, size_t first, size_t cou
 	return err ? err : tutti_feedback_create(g->comm[DATA], b->codec, count, &b->feedback);
 }
 
+static int whole(const struct param *p)
+{
+	return p->nrows == p->rows && p->ncols == p->cols;
+}
+
+/* Room for what all tensor ranks have. */
+static int make_shared(struct gpt *g)
+{
+	const struct param *p;
+
+	for (p = g->params; p < g->params + g->nparams; p++)
+		g->nshared += whole(p) ? (size_t)p->rows * (size_t)p->cols : 0;
+	g->shared = malloc(g->nshared * sizeof(real));
+	return g->shared ? 0 : -ENOMEM;
+}
+
+/* Between x and shared; back: from shared. */
+static void copy_shared(struct gpt *g, real *x, int back)
+{
+	real *next = g->shared;
+	const struct param *p;
+	size_t n;
+
+	for (p = g->params; p < g->params + g->nparams; p++) {
+		if (!whole(p))
+			continue;
+		n = (size_t)p->rows * (size_t)p->cols;
+		memcpy(back ? x + p->at : next, back ? next : x + p->at, n * sizeof(*next));
+		next += n;
+	}
+}
+
+int gradients_agree(struct gpt *g, real *x)
+{
+	size_t embedding = (size_t)VOCAB * (size_t)g->o.hidden;
+	int err = 0;
+
+	if (g->o.dims[TENSOR] > 1) {
+		copy_shared(g, x, 0);
+		err = tutti_bcast(g->shared, g->nshared, REAL, 0, g->comm[TENSOR]);
+		copy_shared(g, x, 1);
+	}
+	if (!err && g->tie)
+		err = tutti_bcast(x + g->head, embedding, REAL, 0, g->tie);
+	return err;
+}
+
 int gradients_make(struct gpt *g)
 {
 	size_t first = g->layer_at[0][0], end = g->last ? g->gain : g->count, at, size;
 	int l, err = 0;
 
 	g->doing = "making buckets of gradients";
+	if (g->o.codec || g->o.servers)
+		err = make_shared(g);
+	if (err)
+		return err;
 	size = (end - first) / (size_t)g->nlayers;
 	g->nbuckets = g->nlayers + 2;
 	g->buckets = calloc((size_t)g->nbuckets, sizeof(*g->buckets));
@@ -126,6 +177,8 @@ int gradients_finish(struct gpt *g)
 	from = now();
 	for (i = 0; i < g->nbuckets && !err; i++)
 		err = tutti_wait(&g->buckets[i].request);
+	if (!err && g->o.codec) /* each rank has decoded other vectors */
+		err = gradients_agree(g, g->grad);
 	g->waited[DATA] += now() - from;
 	return err;
 }
@@ -134,6 +187,7 @@ void gradients_free(struct gpt *g)
 {
 	int i;
 
+	free(g->shared);
 	for (i = 0; i < g->nbuckets && g->buckets; i++) {
 		tutti_feedback_free(g->buckets[i].feedback);
 		tutti_codec_free(g->buckets[i].codec);

@@ -47,25 +47,26 @@ static uint64_t larger(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
-/* Bytes that a rank sends to other hosts. */
-static uint64_t walk(const struct place *p, const struct tt_plan *plan, bool *slots)
+/* Adds the bytes that a rank sends to other hosts. */
+static int walk(const struct place *p, const struct tt_plan *plan, bool *slots, uint64_t *leaves)
 {
 	struct tt_op *tmp = calloc((size_t)plan->max_ops + 1, sizeof(*tmp));
 	const int *host = p->hosts->host;
 	const struct tt_op *ops;
-	uint64_t leaves = 0;
 	int l, round, n;
 
-	for (l = 0; tmp && l < plan->nlanes; l++)
+	if (!tmp)
+		return -ENOMEM;
+	for (l = 0; l < plan->nlanes; l++)
 		for (round = 0; round < tt_plan_rounds(plan, l); round++)
 			for (n = tt_plan_ops(plan, l, round, tmp, &ops); n > 0; n--, ops++) {
 				*slots |= ops->dst.buf == TT_BUF_SLOT;
 				if (ops->kind == TT_OP_SEND &&
 				    host[ops->peer] != host[plan->args.rank])
-					leaves += ops->len;
+					*leaves += ops->len;
 			}
 	free(tmp);
-	return leaves;
+	return 0;
 }
 
 static int count_leaving(const struct place *p, const struct tt_plan_args *whole, struct row *r)
@@ -81,7 +82,7 @@ static int count_leaving(const struct place *p, const struct tt_plan_args *whole
 		err = tt_plan_build(r->alg, &a, &plan);
 		if (err)
 			break;
-		leaves[p->hosts->host[rank]] += walk(p, plan, &r->slots);
+		err = walk(p, plan, &r->slots, &leaves[p->hosts->host[rank]]);
 		tt_plan_free(plan);
 		r->leaves = larger(r->leaves, leaves[p->hosts->host[rank]]);
 	}
@@ -242,6 +243,8 @@ static int one_size(const struct place *p, size_t size)
 		err = work_out(p, size, &r);
 		if (!err)
 			print_row(p, &r);
+		if (!tt_coll_neighbors(r.coll))
+			free((void *)r.args.hosts);
 	}
 	return err;
 }
@@ -266,6 +269,11 @@ static int find_hosts(struct place *p)
 	}
 	err = by ? tt_hosts_any(by, opt->nranks, &p->hosts) : -ENOMEM;
 	free(by);
+	if (!err && p->hosts->hosts != opt->hosts)
+		err = tt_fail(-EINVAL,
+			      "-H %d: %d ranks, %d on each host, fill only %d hosts; list the "
+			      "ranks of each host",
+			      opt->hosts, opt->nranks, each, p->hosts->hosts);
 	if (err)
 		return err;
 	p->model.hosts = p->hosts->hosts;
