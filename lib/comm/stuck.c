@@ -510,7 +510,7 @@ static bool keeps_late(const struct tutti_comm *comm, uint32_t init, uint64_t se
 {
 	return comm->nlate && is_stuck(comm) && comm->late_seq == comm->stuck_seq &&
 	       comm->late_init == comm->stuck.init &&
-	       (seq != comm->stuck_seq || init != comm->stuck.init);
+	       (init != comm->stuck.init || seq < comm->stuck_seq);
 }
 
 static void note_late(struct tutti_context *ctx, const struct stuck_msg *msg)

@@ -42,6 +42,8 @@ static void plan_ended(struct tutti_request *r)
 			req->region[i] = NULL;
 		}
 	tt_feedback_apart(req);
+	if (r->comm->stuck_seq == r->seq && r->comm->stuck.init == req->fields.init)
+		r->comm->stuck_seq = 0; /* it is not stuck in it any more */
 }
 
 static int plan_start(struct tutti_request *r)

@@ -167,8 +167,12 @@ static int settle(struct tutti_gossip *g)
 
 int tt_gossip_free(struct tutti_gossip *g)
 {
-	int err = settle(g), end = tt_gossip_base_free(&g->base, "tutti_gossip_free");
+	struct tutti_error_info why = {.size = sizeof(why)};
+	int err = settle(g), end;
 
+	if (err)
+		tutti_last_error(&why);
+	end = tt_gossip_base_free(&g->base, "tutti_gossip_free");
 	release(g);
-	return err ? err : end;
+	return err ? tt_fail_info(&why) : end;
 }

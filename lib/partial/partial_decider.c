@@ -30,7 +30,7 @@ static void caller(struct tt_partial_peer *peer, uint64_t round)
 
 	if (round) {
 		peer->draining = peer->complete = false;
-		peer->waits = true;
+		peer->waits = peer->told < round;
 	}
 	if (round != p->round + 1)
 		return; /* it gets a result that is on its way */
@@ -47,8 +47,11 @@ void tt_partial_offered(struct tt_partial_peer *peer, const struct tt_partial_he
 
 	if (!p->deciding || head->number <= p->consumed[peer->rank])
 		return;
-	if (p->config.late == TUTTI_PARTIAL_DROP && head->round != p->round + 1)
+	if (p->config.late == TUTTI_PARTIAL_DROP && head->round != p->round + 1) {
+		peer->waits |= peer->told < head->round; /* no CALL follows */
+		p->stirred = true;
 		return;
+	}
 	if (!tt_partial_vec_add(p, &peer->offered, vec))
 		return;
 	peer->number = head->number;

@@ -114,12 +114,28 @@ static uint64_t waits_for(const struct tutti_partial *p)
 	return p->call == TT_PARTIAL_ALLREDUCE && !p->call_over ? p->round + 1 : 0;
 }
 
+/* No round takes what is not sent yet, from offer i on: a drain ends it, else the next call offers
+ * it. */
+static void drop_unsent(struct tutti_partial *p, int i)
+{
+	for (; p->call == TT_PARTIAL_DRAINING && !p->call_over && i <= TT_PARTIAL_OFFERS; i++) {
+		if (p->offer[i].vec)
+			p->stats.dropped += p->offer[i].calls;
+		tt_partial_vec_put(p, p->offer[i].vec);
+		p->offer[i] = (struct tt_partial_offer){0};
+	}
+}
+
 static void send_offers(struct tutti_partial *p)
 {
 	struct tt_partial_head head = {.kind = TT_PARTIAL_OFFER, .round = waits_for(p)};
-	int i;
+	int i = settle(p);
 
-	for (i = settle(p); i < TT_PARTIAL_OFFERS && p->offer[i].vec; i++) {
+	if (p->config.late == TUTTI_PARTIAL_DROP && !head.round) {
+		drop_unsent(p, i);
+		return;
+	}
+	for (; i < TT_PARTIAL_OFFERS && p->offer[i].vec; i++) {
 		head.number = p->offer[i].number = ++p->number;
 		p->told_round = head.round ? head.round : p->told_round;
 		say(p, &head, p->offer[i].vec);
@@ -224,8 +240,6 @@ void tt_partial_drained(struct tutti_partial *p, uint64_t drains)
 	if (drains > p->drains) {
 		p->drains = drains;
 		p->told_drain = 0;
-		if (p->config.late == TUTTI_PARTIAL_DROP)
-			drop_late(p); /* the decider had no round for them */
 	}
 	tt_partial_take(p);
 	p->stirred = true;

@@ -366,6 +366,15 @@ static int tell_cache(struct tutti_ps *ps, struct tutti_ps_table *t)
 	return err;
 }
 
+/* Under the lock. */
+static void set_window(const struct tutti_ps_table *t)
+{
+	int64_t window = t->ps->comm->ctx->env.priority_window.number;
+
+	if (t->opt.priority)
+		t->ps->window = window ? (size_t)window : WINDOW;
+}
+
 int tt_ps_make_table(struct tutti_ps *ps, const struct tutti_ps_table *like,
 		     struct tutti_ps_table **out)
 {
@@ -389,10 +398,7 @@ int tt_ps_make_table(struct tutti_ps *ps, const struct tutti_ps_table *like,
 	count_load(ps, t);
 	ps->table[ps->ntables] = t;
 	atomic_fetch_add(&ps->ntables, 1);
-	if (t->opt.priority)
-		ps->window = ps->comm->ctx->env.priority_window.number
-				     ? (size_t)ps->comm->ctx->env.priority_window.number
-				     : WINDOW;
+	set_window(t);
 	tt_wire_unlock(ps->comm->ctx->wire);
 	/* servers know the table before workers use it */
 	err = tt_tell_unable(ps->coll, "making a table", tutti_barrier(ps->coll));
@@ -434,6 +440,8 @@ static int take_over(struct tutti_ps *ps, const struct tutti_ps_table *like,
 	t->opt.update = like->opt.update;
 	t->opt.fill = like->opt.fill;
 	t->opt.arg = like->opt.arg;
+	t->opt.priority = like->opt.priority;
+	set_window(t);
 	t->moved = false;
 	tt_wire_unlock(ps->comm->ctx->wire);
 	*out = t;

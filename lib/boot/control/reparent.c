@@ -343,6 +343,10 @@ bool tt_tree_dial_failed(struct tt_boot *b, int err, const char *why)
 	/* no process, or another process, listens at its address: it has ended */
 	if (err != -ECONNREFUSED && err != -ESTALE && !tt_passed(b->dialer.until))
 		return true;
+	if (err == -ENOMEM) { /* the fault is here, not at the other end */
+		tt_tree_evict(b, b->rank, why);
+		return false;
+	}
 	snprintf(text, sizeof(text), "it can't be reached: %.160s", why);
 	tt_tree_gone(b, NULL, rank, b->rank, text);
 	return false;

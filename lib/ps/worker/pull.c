@@ -136,9 +136,8 @@ static bool gives_way(const struct tt_ps_pull *pull)
 
 	const struct tutti_ps_options *opt = &pull->task.table->opt;
 
-	return ps->window &&
-	       ((size_t)pull->active * opt->block >= ps->window * (size_t)ps->nservers ||
-		tt_ps_reads_above(ps, opt->priority));
+	return ps->window && (pull->yields || (size_t)pull->active * opt->block >=
+						      ps->window * (size_t)ps->nservers);
 }
 
 static bool fill(struct tt_ps_pull *pull, struct tt_ps_unit *u)
@@ -208,6 +207,8 @@ static void read_blocks(struct tt_ps_pull *pull)
 	pull->busy = true;
 	do {
 		moved = 0;
+		pull->yields = pull->more && pull->task.ps->window &&
+			       tt_ps_reads_above(pull->task.ps, pull->task.table->opt.priority);
 		for (i = 0; i < TT_PS_UNITS; i++) {
 			u = &pull->units->unit[i];
 			if (i < pull->used && u->state != TT_PS_READ_IDLE) {

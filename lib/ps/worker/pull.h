@@ -84,6 +84,7 @@ struct tt_ps_pull {
 	bool more;	  /* blocks are left that have no unit yet */
 	bool busy;	  /* advance runs */
 	bool coded;	  /* it reads encoded copies */
+	bool yields;	  /* to reads of higher priority, in this step */
 	int used, active; /* units: that were used; that are */
 	uint64_t need;	  /* the clock that must have been reached */
 	struct tt_ps_units *units;

@@ -199,6 +199,8 @@ static int task_waits(const struct tutti_request *r, char *buf, size_t size)
 		rank = say_slowest(ps, slowest, sizeof(slowest));
 		snprintf(buf, size, "; it waits for clock %llu, and %s", (unsigned long long)need,
 			 slowest);
+	} else if (!task->sent && ps->queue.next != &task->queue) {
+		snprintf(buf, size, "; it waits for its turn behind other calls of this worker");
 	} else if (!task->sent) {
 		rank = say_waits("room at a server", unanswered(ps), ", and has no answer of ", buf,
 				 size);
@@ -208,6 +210,8 @@ static int task_waits(const struct tutti_request *r, char *buf, size_t size)
 		rank = say_slowest(ps, slowest, sizeof(slowest));
 		snprintf(buf, size, "; this worker is at clock %llu, %s",
 			 (unsigned long long)ps->clock, slowest);
+	} else if (pull && pull->more && !pull->active) {
+		snprintf(buf, size, "; it gives way to pulls of higher priority");
 	} else if (pull && source(pull)) {
 		rank = say_waits("values", source(pull), " of ", buf, size);
 	} else if (pull) {
@@ -413,12 +417,18 @@ static bool over(const struct tt_ps_task *task)
 	return atomic_load(&task->r.state) == TT_REQ_DONE && !task->r.status && !task->seen;
 }
 
+/* It may wait for a clock before it has sent its messages. */
+static bool waits_first(const struct tt_ps_task *task)
+{
+	return tt_ps_pull_of(task) && task->table->rows && tt_ps_rows_late(task->table);
+}
+
 /* Behind a call of no table, such as a clock, and behind those of its own priority. */
 static void enqueue(struct tutti_ps *ps, struct tt_ps_task *task)
 {
 	struct tt_list *at = &ps->queue;
 
-	while (ps->window && task->table && at->prev != &ps->queue) {
+	while (ps->window && task->table && !waits_first(task) && at->prev != &ps->queue) {
 		const struct tutti_ps_table *before =
 			tt_container(at->prev, struct tt_ps_task, queue)->table;
 
