@@ -170,7 +170,7 @@ static int save(struct tt_ps_server *srv, const struct tt_ps_order *order)
 		struct tt_ps_store *s = tt_ps_store_of(srv, i);
 
 		err = tt_ps_file_find(&file, s->t, tensor);
-		if (!err && !s->t->rows && !s->is_set)
+		if (!err && !s->t->rows && s->part->elems && !s->is_set)
 			err = tt_fail(-ENODATA, "table '%s' has no values yet (tutti_ps_set)",
 				      s->t->name);
 		if (!err)

@@ -352,6 +352,16 @@ void tt_ps_cache_own(struct tutti_ps_table *t, int server, uint64_t block, uint6
 		t->cache[server].own[block] = sequence;
 }
 
+static bool has_items(const struct tt_ps_unit *u, const struct tt_ps_head *copy)
+{
+	size_t i;
+
+	for (i = 0; i < u->items; i++)
+		if (u->item[i].offset + u->item[i].len > copy->length)
+			return false;
+	return true;
+}
+
 static void take(struct tt_ps_unit *u, const struct tt_ps_feed *f, uint64_t word)
 {
 	struct tutti_ps_table *t = f->cache->table;
@@ -414,6 +424,8 @@ enum tt_ps_where tt_ps_cached(struct tt_ps_unit *u)
 	if (sequence < track->floor[u->block])
 		return TT_PS_AWAY; /* a newer one was read at the server before the batch was sent
 				    */
+	if (!has_items(u, tt_ps_feed_block(f, u->block, word)))
+		return TT_PS_AWAY; /* rows that were published after it are known by now */
 	take(u, f, word);
 	return TT_PS_HERE;
 }

@@ -14,6 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/base/hash.h"
+
 #define BIG 200001 /* elements: several blocks on each server */
 #define KEYS 700
 #define WIDTH 6
@@ -277,11 +279,80 @@ static void traced(void)
 	TT_CHECK(system(command) == 0);
 }
 
+#define NEW_ROWS 150
+#define NEW_MOST 20 /* rows of a push or a pull */
+
+/* Rows are made all the time; none of them is looked for in a batch that was sent before. */
+static int make_rows(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps_table *t, float init,
+		     uint64_t *seed)
+{
+	float zero[2 * NEW_MOST] = {0}, v[2 * NEW_ROWS];
+	uint64_t key[NEW_ROWS];
+	size_t n = 0, i;
+	int clock, k;
+
+	for (clock = 0; clock < 3; clock++) {
+		for (k = (int)(tt_random(seed) % 4); k >= 0; k--) { /* the last one is a pull */
+			n = 1 + tt_random(seed) % NEW_MOST;
+			for (i = 0; i < n; i++)
+				key[i] = tt_random(seed) % NEW_ROWS;
+			MP_OK(k ? tutti_ps_push_rows(t, key, n, zero, TUTTI_FLOAT32)
+				: tutti_ps_pull_rows(t, key, n, v, TUTTI_FLOAT32));
+		}
+		for (i = 0; i < 2 * n; i++)
+			TT_EXPECT(v[i] == init);
+		MP_OK(tutti_ps_clock(ps));
+		for (i = 0; i < NEW_ROWS; i++)
+			key[i] = i;
+		if (tt_random(seed) % 2)
+			MP_OK(tutti_ps_pull_rows(t, key, NEW_ROWS, v, TUTTI_FLOAT32));
+		else
+			n = 0;
+		for (i = 0; i < 2 * NEW_ROWS && n; i++)
+			TT_EXPECT(v[i] == init);
+	}
+	return 0;
+}
+
+static int new_rows_body(struct mp_job *job)
+{
+	struct tutti_ps_config c = {.size = sizeof(c),
+				    .role = job->rank ? TUTTI_PS_WORKER : TUTTI_PS_SERVER,
+				    .staleness = *(const int *)job->arg};
+	uint64_t seed = (uint64_t)job->rank + 1;
+	int i, err = 0;
+
+	for (i = 0; i < 100 && !err; i++) {
+		struct tutti_ps_options o = {
+			.size = sizeof(o), .init = TUTTI_PS_CONSTANT, .init_a = 3 + i, .essp = 1};
+		struct tutti_ps_table *t;
+		struct tutti_ps *ps;
+
+		MP_OK(tutti_ps_open(job->world, &c, &ps));
+		MP_OK(tutti_ps_rows(ps, "t", 2, NEW_ROWS, TUTTI_FLOAT32, &o, &t));
+		if (job->rank)
+			err = make_rows(job, ps, t, 3 + (float)i, &seed);
+		MP_OK(tutti_ps_close(ps));
+	}
+	return err;
+}
+
+static void new_rows(void)
+{
+	static const int staleness[] = {0, 1};
+	int i;
+
+	for (i = 0; i < 2; i++)
+		TT_CHECK(!MP_RUN(.n = 5, .env = "TUTTI_PS_RELAY=2", .fn = new_rows_body,
+				 .arg = (void *)&staleness[i]));
+}
+
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {
-		{"shm", shm},	    {"shm_fault", shm_fault}, {"ofi", ofi}, {"verbs", verbs},
-		{"traced", traced}, {"last", last},	      {NULL, NULL}};
+	static const struct tt_test tests[] = {{"shm", shm},	       {"shm_fault", shm_fault},
+					       {"ofi", ofi},	       {"verbs", verbs},
+					       {"traced", traced},     {"last", last},
+					       {"new_rows", new_rows}, {NULL, NULL}};
 
 	setenv("TUTTI_PS_RELAY", "0", 1); /* test_ps_relay has the rest */
 	return tt_test_main("ps_essp", tests, argc, argv);

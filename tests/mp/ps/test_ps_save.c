@@ -487,11 +487,44 @@ static void prompt(void)
 	TT_CHECK(!MP_RUN(.n = 5, .env = "TUTTI_TRANSPORT=shm", .fn = prompt_body));
 }
 
+/* A table of one block, of which the other servers have nothing, with values from tutti_ps_set. */
+static int small_body(struct mp_job *job)
+{
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .role = job->rank < 3 ? TUTTI_PS_SERVER : TUTTI_PS_WORKER};
+	int32_t v[4] = {5, 6, 7, 8}, other[4] = {0};
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	char path[80];
+	int i;
+
+	snprintf(path, sizeof(path), "%s/x", job->shared->dir);
+	MP_OK(tutti_ps_open(job->world, &config, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", 4, TUTTI_INT32, NULL, &t));
+	if (job->rank == 3) {
+		MP_OK(tutti_ps_set(t, v, 4, TUTTI_INT32));
+		MP_OK(tutti_ps_clock(ps));
+		MP_OK(tutti_ps_save(ps, path));
+		MP_OK(tutti_ps_restore(ps, path));
+		MP_OK(tutti_ps_pull(t, other, 0, 4, TUTTI_INT32));
+		for (i = 0; i < 4; i++)
+			TT_EXPECT(other[i] == v[i]);
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void small(void)
+{
+	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm", .fn = small_body));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"shm", shm},	  {"shm_fault", shm_fault}, {"ofi", ofi},	{"verbs", verbs},
-		{"files", files}, {"busy", busy},	    {"prompt", prompt}, {NULL, NULL}};
+		{"shm", shm},	    {"shm_fault", shm_fault}, {"ofi", ofi},
+		{"verbs", verbs},   {"files", files},	      {"busy", busy},
+		{"prompt", prompt}, {"small", small},	      {NULL, NULL}};
 
 	return tt_test_main("ps_save", tests, argc, argv);
 }
