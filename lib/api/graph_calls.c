@@ -89,6 +89,7 @@ int tutti_graph_complete(int nranks, struct tutti_graph **graph)
 
 	if (err)
 		return err;
+	tt_edge_list_room(&list, (size_t)nranks * (size_t)nranks);
 	for (r = 0; r < nranks && !list.no_memory; r++)
 		for (k = r + 1; k < nranks; k++)
 			tt_edge_list_both(&list, r, k);

@@ -28,6 +28,8 @@ struct tt_edge_list {
 	size_t n, room;
 	bool no_memory;
 };
+/* Memory for n edges in all, at once. */
+void tt_edge_list_room(struct tt_edge_list *list, size_t n);
 void tt_edge_list_add(struct tt_edge_list *list, int from, int to, double weight);
 void tt_edge_list_both(struct tt_edge_list *list, int a, int b);
 /* The edges of the list, with weights by that rule; call is for the text of errors. */

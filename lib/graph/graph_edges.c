@@ -8,19 +8,22 @@
 #include "lib/base/hash.h"
 #include "lib/graph/graph.h"
 
+void tt_edge_list_room(struct tt_edge_list *list, size_t n)
+{
+	struct tutti_edge *more =
+		n < SIZE_MAX / sizeof(*more) ? realloc(list->edge, n * sizeof(*more)) : NULL;
+
+	list->no_memory |= !more;
+	list->edge = more ? more : list->edge;
+	list->room = more ? n : list->room;
+}
+
 void tt_edge_list_add(struct tt_edge_list *list, int from, int to, double weight)
 {
-	struct tutti_edge *more;
-
-	if (list->n == list->room) {
-		more = realloc(list->edge, (2 * list->room + 16) * sizeof(*more));
-		if (!more) {
-			list->no_memory = true;
-			return;
-		}
-		list->edge = more;
-		list->room = 2 * list->room + 16;
-	}
+	if (list->n == list->room)
+		tt_edge_list_room(list, 2 * list->room + 16);
+	if (list->n == list->room)
+		return;
 	list->edge[list->n++] = (struct tutti_edge){from, to, weight};
 }
 
