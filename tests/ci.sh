@@ -62,9 +62,13 @@ valgrind_tests="tests/unit/test_env tests/unit/test_mem
 	tests/plan/test_tune tests/plan/test_sim"
 
 # What the quick run leaves to the whole one.
-long_tests="tests/fault/test_points tests/fault/test_nth tests/fault/test_grow
+long_tests="tests/fault/test_points tests/fault/test_nth* tests/fault/test_grow
 	tests/plan/test_huge tests/mp/ps/test_ps_soak tests/diag/test_mismatch
-	tests/fault/test_cut_off"
+	tests/fault/test_cut_off tests/fault/test_net tests/fault/test_subsets tests/fault/secret.sh
+	tests/vm/pair.sh tests/mp/programs/preload.sh tests/mp/programs/cluster.sh
+	tests/mp/coll/test_args tests/mp/coll/test_random tests/mp/p2p/test_deadlines
+	tests/mp/comm/test_errors tests/mp/ps/test_ps_errors tests/mp/ps/test_ps_chain
+	tests/mp/ps/test_ps_copies tests/conform/conform_fault_ofi_*"
 
 # Programs of make check that only compute: they run beside the others.
 beside_tests="tests/plan/test_* tests/unit/test_reduce tests/unit/test_codec*"
@@ -180,6 +184,7 @@ stage_names()
 		found=no
 		for t in $all; do
 			case $t in
+			"$p") found=yes && break ;;
 			*.sh) ;;
 			$p) found=yes && break ;;
 			esac
@@ -391,9 +396,11 @@ stage_check()
 		$s ;; esac done)
 }
 
-# What a newcomer runs: all but what is long and in the whole run.
+# What a newcomer runs: all but what is long and in the whole run; less in the guest.
 stage_quick()
 {
+	TT_BRIEF=1
+	export TT_BRIEF
 	set -f
 	short=
 	for t in $(make -s -C build print-tests); do

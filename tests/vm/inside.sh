@@ -514,29 +514,35 @@ more()
 	[ -z "${TT_MORE:-}$only" ] || run "$@"
 }
 
+# Not in the quick run.
+whole()
+{
+	[ "${TT_BRIEF:-}" ] && [ -z "$only" ] || run "$@"
+}
+
 run info test_info
 run chosen test_chosen
-run slower test_slower
+whole slower test_slower
 run siw test_siw
 run no_such_device test_no_such_device
 run no_such_mask test_no_such_mask
 run memlock test_memlock
-run limits test_limits
+whole limits test_limits
 run conform conform
 more conform_one_rail conform_one_rail
-run conform_qps conform_qps
-run conform_fault conform_fault
+whole conform_qps conform_qps
+whole conform_fault conform_fault
 more conform_ofi conform_ofi
-run conform_rdmacm conform_rdmacm
-run conform_mask conform_mask
-run conform_fault_ofi conform_fault_ofi
+whole conform_rdmacm conform_rdmacm
+whole conform_mask conform_mask
+whole conform_fault_ofi conform_fault_ofi
 run collectives collectives
 more factors factors
 run priorities priorities
-run collectives_tiny collectives_tiny
-run random_programs random_programs
+whole collectives_tiny collectives_tiny
+whole random_programs random_programs
 run zero_copy zero_copy
-run cache cache
+whole cache cache
 run one_sided one_sided
 run gossip gossip
 run parameter_server parameter_server
@@ -544,23 +550,23 @@ more parameter_server_modes parameter_server_modes
 run messages messages
 run death death
 run survive survive
-run nth nth
+whole nth nth
 more listen listen
 run rdmacm test_rdmacm
-run rdmacm_no_address test_rdmacm_no_address
-run subnets test_subnets
+whole rdmacm_no_address test_rdmacm_no_address
+whole subnets test_subnets
 more death_rdmacm death_rdmacm
-run turned_away turned_away
-run mask test_mask
+whole turned_away turned_away
+whole mask test_mask
 more atomics_mask atomics_mask
-run inline test_inline
+whole inline test_inline
 more conform_inline conform_inline
-run queues test_queues
-run flood flood
+whole queues test_queues
+whole flood flood
 run rails test_rails
-run rail_down test_rail_down
+whole rail_down test_rail_down
 more unequal_rails with_faster unequal_rails
 more perf test_perf
 more train test_train
-run failures failures
+whole failures failures
 finish
