@@ -189,6 +189,26 @@ static int take_plot(const char *text, const char **plot)
 	return strchr(text, '\n') ? perf_bad("--plot: the file name must be one line") : 0;
 }
 
+/* Of neighbour collectives, mailboxes, pairs and partial all-reduces. */
+static int take_decentralized(struct perf_options *opt, int option)
+{
+	switch (option) {
+	case OPT_GRAPH:
+		return take_name("graph", optarg, cli_graph_names, &opt->graph);
+	case OPT_PARTNER:
+		return take_name("partner", optarg, perf_partner_names, &opt->partner);
+	case OPT_QUORUM:
+		return take_quorum(optarg, &opt->quorum);
+	case OPT_CUTOFF:
+		return take_cutoff(optarg, &opt->cutoff_us);
+	case OPT_LATE:
+		return take_late(optarg, &opt->late_rank, &opt->late_us);
+	default: /* OPT_DROP */
+		opt->drop = true;
+		return 0;
+	}
+}
+
 int perf_option_take(struct perf_options *opt, int option)
 {
 	switch (option) {
@@ -247,18 +267,12 @@ int perf_option_take(struct perf_options *opt, int option)
 	case OPT_ROTATE:
 		return take_range("--rotate", optarg, 1, PERF_ROTATE, &opt->rotate);
 	case OPT_GRAPH:
-		return take_name("graph", optarg, cli_graph_names, &opt->graph);
 	case OPT_PARTNER:
-		return take_name("partner", optarg, perf_partner_names, &opt->partner);
 	case OPT_QUORUM:
-		return take_quorum(optarg, &opt->quorum);
 	case OPT_CUTOFF:
-		return take_cutoff(optarg, &opt->cutoff_us);
 	case OPT_LATE:
-		return take_late(optarg, &opt->late_rank, &opt->late_us);
 	case OPT_DROP:
-		opt->drop = true;
-		return 0;
+		return take_decentralized(opt, option);
 	case OPT_ROWS:
 		return take_range("--rows", optarg, 1, MOST_SIDE, &opt->rows);
 	case OPT_COLS:
