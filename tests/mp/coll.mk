@@ -59,6 +59,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/ps/test_ps_codec \
 	tests/mp/ps/test_ps_codec_leave \
 	tests/mp/ps/test_ps_codec_copies \
+	tests/mp/ps/test_ps_codec_row_copies \
 	tests/mp/ps/test_ps_codec_killed \
 	tests/mp/ps/test_ps_codec_modes \
 	tests/mp/ps/test_ps_codec_rows \
@@ -231,7 +232,11 @@ tests_mp_ps_test_ps_codec_LDADD = libttmp.la -lm
 tests_mp_ps_test_ps_codec_leave_SOURCES = tests/mp/ps/test_ps_codec_leave.c \
 	tests/mp/ps/ps_codec_table.h
 tests_mp_ps_test_ps_codec_leave_LDADD = libttmp.la -lm
-tests_mp_ps_test_ps_codec_copies_SOURCES = tests/mp/ps/test_ps_codec_copies.c
+tests_mp_ps_test_ps_codec_row_copies_SOURCES = tests/mp/ps/test_ps_codec_row_copies.c \
+	tests/mp/ps/ps_coded.h
+tests_mp_ps_test_ps_codec_row_copies_LDADD = libttmp.la
+tests_mp_ps_test_ps_codec_copies_SOURCES = tests/mp/ps/test_ps_codec_copies.c \
+	tests/mp/ps/ps_coded.h
 tests_mp_ps_test_ps_codec_copies_LDADD = libttmp.la
 tests_mp_ps_test_ps_codec_killed_SOURCES = tests/mp/ps/test_ps_codec_killed.c \
 	tests/mp/ps/ps_codec_table.h
