@@ -10,6 +10,7 @@
  * leaves zeros there, which belong to no worker.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -137,9 +138,9 @@ void tt_ps_held_free(struct tt_ps_residuals *held, uint32_t tables)
 	free(held);
 }
 
-/* This worker is the first-th of `of` that are here. */
+/* This worker is the first-th of `of` that are here; saved: how many saved the file. */
 struct share {
-	uint64_t first, of;
+	uint64_t first, of, saved;
 };
 
 static struct share share_of(const struct tutti_ps *ps, const struct tt_ps_reply *met)
@@ -178,6 +179,22 @@ static bool is_for(struct share share, const uint64_t *mark)
 	return mark[0] && (mark[0] - 1) % share.of == share.first;
 }
 
+/* Workers of the save, or none, as of a row that a worker did not write before it died. */
+static int check_marks(const struct tt_ps_file *file, const struct tt_ps_tensor *keys,
+		       uint64_t (*mark)[2], uint64_t n, uint64_t workers)
+{
+	uint64_t i;
+
+	for (i = 0; i < n; i++)
+		if (mark[i][0] > workers)
+			return tt_fail(
+				-EBADMSG,
+				"%s: '%s' names worker %" PRIu64 " for the row of key %" PRIu64
+				", and the file is of workers 0 to %" PRIu64,
+				file->path, keys->name, mark[i][0] - 1, mark[i][1], workers - 1);
+	return 0;
+}
+
 /* Of n rows at `at`: read their states if one is for this worker, and add these. */
 static int read_chunk(const struct tutti_ps_table *t, struct share share,
 		      const struct tt_ps_file *file, uint64_t at, uint64_t n, struct chunk *c,
@@ -210,6 +227,8 @@ static int read_rows(const struct tutti_ps_table *t, struct share share,
 		err = tt_ps_file_read(file, c->mark, n * sizeof(*c->mark),
 				      tensor[TT_PS_HELD_KEYS].at + at * sizeof(*c->mark));
 		if (!err)
+			err = check_marks(file, &tensor[TT_PS_HELD_KEYS], c->mark, n, share.saved);
+		if (!err)
 			err = read_chunk(t, share, file,
 					 tensor[TT_PS_HELD].at + at * state_bytes(t), n, c, r);
 	}
@@ -236,6 +255,7 @@ int tt_ps_held_read(const struct tutti_ps *ps, const struct tt_ps_reply *met, co
 {
 	struct tt_ps_residuals *held = calloc((size_t)ps->ntables + 1, sizeof(*held));
 	struct tt_ps_file file;
+	struct share share = share_of(ps, met);
 	uint32_t i;
 	int err;
 
@@ -246,9 +266,12 @@ int tt_ps_held_read(const struct tutti_ps *ps, const struct tt_ps_reply *met, co
 		free(held);
 		return err;
 	}
+	err = tt_ps_file_workers(&file, &share.saved);
+	if (!share.saved) /* too many to list them */
+		share.saved = INT32_MAX;
 	for (i = 0; i < ps->ntables && !err; i++)
 		if (ps->table[i]->coder)
-			err = read_table(ps->table[i], share_of(ps, met), &file, &held[i]);
+			err = read_table(ps->table[i], share, &file, &held[i]);
 	tt_ps_file_close(&file, false);
 	if (err)
 		tt_ps_held_free(held, ps->ntables);

@@ -505,35 +505,65 @@ static int meta_text(const struct tt_ps_file *file, const char *field, const cha
 			       file->path, field);
 }
 
-/* The expected number of numbers, separated by commas. */
-static int numbers(const struct tt_ps_file *file, const char *field, uint64_t *out, uint64_t most,
-		   uint64_t *n)
+static int bad_list(const struct tt_ps_file *file, const char *field, const char *text)
 {
-	const char *text;
-	char *end;
-	int err = meta_text(file, field, &text);
+	return tt_fail(-EBADMSG, "%s: '%s' of __metadata__ is not a list of numbers: '%.40s'",
+		       file->path, field, text);
+}
 
-	for (*n = 0; !err && *text; text = end + 1) {
+/* At least `least` numbers and at most `most`, separated by commas. */
+static int numbers(const struct tt_ps_file *file, const char *field, uint64_t *out, uint64_t least,
+		   uint64_t most, uint64_t *n)
+{
+	const char *list, *text;
+	char *end = NULL;
+	int err = meta_text(file, field, &list);
+
+	*n = 0;
+	for (text = list; !err && (*text || end); text = end + 1) {
 		uint64_t value;
 
 		errno = 0;
 		value = strtoull(text, &end, 10);
 		if (end == text || *text == '-' || errno || value > INT64_MAX ||
 		    (*end && *end != ','))
-			return tt_fail(-EBADMSG,
-				       "%s: '%s' of __metadata__ is not a list of numbers: '%.40s'",
-				       file->path, field, text);
+			return bad_list(file, field, text);
 		if (*n < most)
 			out[*n] = value;
 		++*n;
 		if (!*end)
-			return 0;
+			break;
 	}
+	if (!err && (*n < least || *n > most))
+		err = tt_fail(-EBADMSG,
+			      "%s: '%s' of __metadata__ has %" PRIu64 " numbers, not %" PRIu64
+			      " to %" PRIu64,
+			      file->path, field, *n, least, most);
 	return err;
 }
 
+int tt_ps_file_workers(const struct tt_ps_file *file, uint64_t *workers)
+{
+	uint64_t clock[TT_PS_CLOCKS];
+
+	return numbers(file, "clocks", clock, 0, TT_PS_CLOCKS, workers);
+}
+
+/* The state of each worker is there; workers 0: there were too many to list their clocks. */
+static int check_held(const struct tt_ps_file *file, const struct tt_ps_tensor *held,
+		      uint64_t workers)
+{
+	if (workers ? held->shape[0] == workers : held->shape[0] > TT_PS_CLOCKS)
+		return 0;
+	return tt_fail(-EBADMSG,
+		       "%s: '%s' has the states of %" PRIu64
+		       " workers, and 'clocks' of __metadata__ the clocks of %" PRIu64
+		       " (none only if there are more than %d)",
+		       file->path, held->name, held->shape[0], workers, (int)TT_PS_CLOCKS);
+}
+
 static int check_table(const struct tt_ps_file *file, const struct tutti_ps_table *t,
-		       size_t *tensors)
+		       uint64_t workers, size_t *tensors)
 {
 	struct tt_ps_tensor tensor[TT_PS_TENSORS];
 	char field[TT_PS_NAME + 8];
@@ -547,8 +577,71 @@ static int check_table(const struct tt_ps_file *file, const struct tutti_ps_tabl
 	if (!err && strcmp(rule, tt_rule_name(t->opt.rule)))
 		err = tt_fail(-EINVAL, "%s: '%s' is %s, and the table's rule is %s", file->path,
 			      field, rule, tt_rule_name(t->opt.rule));
+	if (!err && t->coder && !t->rows)
+		err = check_held(file, &tensor[TT_PS_HELD], workers);
 	for (j = 0; j < TT_PS_TENSORS && !err; j++)
 		*tensors += tensor[j].name[0] != 0;
+	return err;
+}
+
+/* Where a tensor lies in the data. */
+struct span {
+	uint64_t begin, end;
+	const char *name;
+};
+
+static int by_begin(const void *a, const void *b)
+{
+	const struct span *x = a, *y = b;
+
+	if (x->begin != y->begin)
+		return x->begin < y->begin ? -1 : 1;
+	return (x->end > y->end) - (x->end < y->end);
+}
+
+static int check_spans(const struct tt_ps_file *file, const struct span *span, size_t n)
+{
+	uint64_t at = 0;
+	size_t i;
+
+	for (i = 0; i < n; at = span[i++].end)
+		if (span[i].begin != at)
+			return tt_fail(-EBADMSG,
+				       "%s: data_offsets of '%s' begin at byte %" PRIu64
+				       ", not %" PRIu64 ", the end of %s: there must be no gap and "
+				       "no overlap",
+				       file->path, span[i].name, span[i].begin, at,
+				       i ? span[i - 1].name : "the header");
+	if (at != file->size - file->data)
+		return tt_fail(-EBADMSG,
+			       "%s: its data has %" PRIu64 " bytes, and data_offsets, up to those "
+			       "of '%s', end at byte %" PRIu64,
+			       file->path, file->size - file->data, n ? span[n - 1].name : "", at);
+	return 0;
+}
+
+/* The tensors, whose offsets are right each, lie one after the other and fill the file. */
+static int check_layout(const struct tt_ps_file *file)
+{
+	struct span *span = calloc(json_object_size(file->header) + 1, sizeof(*span));
+	const char *name;
+	json_t *entry;
+	size_t n = 0;
+	int err;
+
+	if (!span)
+		return tt_fail(-ENOMEM, "%s: no memory to check its header", file->path);
+	json_object_foreach((json_t *)file->header, name, entry)
+	{
+		const json_t *offsets = json_object_get(entry, "data_offsets");
+
+		if (offsets && get_u64(offsets, 0, &span[n].begin) &&
+		    get_u64(offsets, 1, &span[n].end))
+			span[n++].name = name;
+	}
+	qsort(span, n, sizeof(*span), by_begin);
+	err = check_spans(file, span, n);
+	free(span);
 	return err;
 }
 
@@ -567,15 +660,17 @@ int tt_ps_file_check(const struct tt_ps_file *file, const struct tutti_ps *ps,
 			       "reads version " FORMAT ", which has checksums",
 			       file->path, version);
 	if (!err)
-		err = numbers(file, "min_clock", &order->min_clock, 1, &one);
+		err = numbers(file, "min_clock", &order->min_clock, 1, 1, &one);
 	if (!err)
-		err = numbers(file, "clocks", order->clock, TT_PS_CLOCKS, &order->workers);
+		err = numbers(file, "clocks", order->clock, 0, TT_PS_CLOCKS, &order->workers);
 	for (i = 0; i < ps->ntables && !err; i++)
-		err = check_table(file, ps->table[i], &tensors);
+		err = check_table(file, ps->table[i], order->workers, &tensors);
 	if (!err && json_object_size(file->header) != tensors)
 		err = tt_fail(-EINVAL,
 			      "%s has %zu tensors, and the tables here %zu: there are tables in it "
 			      "that were not made",
 			      file->path, json_object_size(file->header) - 1, tensors - 1);
+	if (!err)
+		err = check_layout(file);
 	return err ? err : tt_ps_header_check(file);
 }

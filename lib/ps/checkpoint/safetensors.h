@@ -61,6 +61,8 @@ int tt_ps_file_find(const struct tt_ps_file *file, const struct tutti_ps_table *
 /* Check that the file has exactly the tables that exist here; read the clocks. */
 int tt_ps_file_check(const struct tt_ps_file *file, const struct tutti_ps *ps,
 		     struct tt_ps_order *order);
+/* How many workers saved it; 0: more than TT_PS_CLOCKS. */
+int tt_ps_file_workers(const struct tt_ps_file *file, uint64_t *workers);
 int tt_ps_file_write(const struct tt_ps_file *file, const void *from, uint64_t len, uint64_t at);
 int tt_ps_file_read(const struct tt_ps_file *file, void *to, uint64_t len, uint64_t at);
 

@@ -9,6 +9,7 @@
 #include "tests/mp/job.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -457,6 +458,47 @@ static int same_held(struct mp_job *job, struct tutti_ps_table **t, struct saved
 	return 0;
 }
 
+/* Exchanges the worker (and 1) of the first row of a table that is held back, in the file. */
+static int change_worker(const char *path, const char *table, uint64_t *worker)
+{
+	char *text = malloc(1 << 16), name[80], *at;
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+	uint64_t head, old;
+	long begin;
+
+	TT_EXPECT(fd >= 0 && pread(fd, &head, 8, 0) == 8 && head < 1 << 16);
+	TT_EXPECT(pread(fd, text, head, 8) == (ssize_t)head);
+	text[head] = 0;
+	snprintf(name, sizeof(name), "\"%s.held_keys\"", table);
+	at = strstr(text, name);
+	at = at ? strstr(at, "data_offsets") : NULL;
+	TT_EXPECT(at && sscanf(at, "data_offsets\":[%ld", &begin) == 1);
+	begin += (long)head + 8;
+	TT_EXPECT(pread(fd, &old, 8, begin) == 8 && pwrite(fd, worker, 8, begin) == 8);
+	*worker = old;
+	free(text);
+	return close(fd);
+}
+
+/* A worker that the save did not have would be some worker's here. */
+static int unknown_worker(struct mp_job *job, struct tutti_ps *ps, const struct saved *s)
+{
+	uint64_t worker = WORKERS + 1;
+
+	TT_EXPECT(job->rank || !change_worker(s->path, codecs[0], &worker));
+	mp_meet(job);
+	if (job->rank < WORKERS) {
+		MP_ERR(tutti_ps_restore(ps, s->path), -EBADMSG);
+		TT_EXPECT(mp_said(s->path));
+		MP_SAID(".held_keys' names worker 2 for");
+	}
+	mp_meet(job);
+	TT_EXPECT(job->rank ||
+		  (!change_worker(s->path, codecs[0], &worker) && worker == WORKERS + 1));
+	mp_meet(job);
+	return 0;
+}
+
 /*
  * Twice as many clocks as those before the save, and the second half again: the same bits. But a
  * filter has forgotten what was pulled.
@@ -475,6 +517,7 @@ static int saved_body(struct mp_job *job)
 	for (pass = 0; pass < 2; pass++) {
 		MP_OK(tutti_ps_open(job->world, &config, &ps));
 		TT_EXPECT(!make_saved(job, ps, KEYS, t));
+		TT_EXPECT(!pass || !unknown_worker(job, ps, s));
 		if (job->rank < WORKERS) {
 			TT_EXPECT(pass || !go_on(job, ps, t, &s->sums, 0, SAVE_AT));
 			MP_OK(pass ? tutti_ps_restore(ps, s->path) : tutti_ps_save(ps, s->path));

@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -129,6 +130,31 @@ static int flip_all(struct mp_job *job, struct open *o, char *path)
 	return 0;
 }
 
+static int swap_text(int fd, const char *old, const char *new)
+{
+	char text[4096] = "", *at;
+
+	TT_EXPECT(pread(fd, text, sizeof(text) - 1, 8) > 0);
+	at = strstr(text, old);
+	TT_EXPECT(at && pwrite(fd, new, strlen(new), 8 + at - text) == (ssize_t)strlen(new));
+	return 0;
+}
+
+/* A list of clocks that is not as long as the file has workers' states. */
+static int wrong_clocks(struct mp_job *job, struct open *o, char *path)
+{
+	int fd = open(path, O_RDWR | O_CLOEXEC);
+
+	TT_EXPECT(fd >= 0 && !swap_text(fd, "\"clocks\":\"1\"", "\"clocks\": \"\""));
+	MP_ERR(tutti_ps_restore(o->ps, path), -EBADMSG);
+	TT_EXPECT(mp_said(path));
+	MP_SAID("'coded.held' has the states of 1 workers, and 'clocks' of __metadata__ the clocks "
+		"of 0");
+	TT_EXPECT(!swap_text(fd, "\"clocks\": \"\"", "\"clocks\":\"1\""));
+	close(fd);
+	return 0;
+}
+
 static int wrong_files(struct mp_job *job, struct open *o, struct what *what)
 {
 	char path[80];
@@ -156,6 +182,7 @@ static int damaged_body(struct mp_job *job)
 			MP_OK(tutti_ps_save(o.ps, what->path));
 		TT_EXPECT(!pull_sum(job, &o, &before));
 		TT_EXPECT(!flip_all(job, &o, what->path));
+		TT_EXPECT(!wrong_clocks(job, &o, what->path));
 		TT_EXPECT(!wrong_files(job, &o, what));
 		TT_EXPECT(!pull_sum(job, &o, &after) && before == after);
 		MP_OK(tutti_ps_restore(o.ps, what->path));
