@@ -4,8 +4,9 @@
  * two moments of AdamW. A rank writes the slices that it has to their places, and reads those that
  * it needs; replicas of a slice are written once. A file is complete when it has its name.
  *
- * With --zero the moments are not in this file. The sharded optimizer of each pipeline stage and
- * tensor rank writes its own, FILE.zero-..., which any number of replicas restores. The name ends
+ * With --zero or --staleness the moments are not in this file, but in others beside it. The sharded
+ * optimizer of each pipeline stage and tensor rank writes its own, FILE.zero-...; the servers write
+ * one together, FILE.servers-.... Any number of replicas and servers restores them. Their names end
  * with the step: those of the previous checkpoint stay until FILE is the new model, so an
  * interrupted save leaves the previous checkpoint complete.
  */
@@ -19,20 +20,33 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAGIC 0x3174706769747475ull
+#define MAGIC 0x3274706769747475ull
 #define NO_STEP UINT64_MAX
+
+enum moments { IN_FILE, IN_SHARDS, ON_SERVERS, ON_SERVERS_CODED, KINDS };
 
 struct header {
 	uint64_t magic, elements, step;
-	int32_t layers, hidden, heads, length, bytes, zero; /* zero: with --zero 1 or 2 */
+	int32_t layers, hidden, heads, length, bytes;
+	int32_t moments;	  /* where they are: enum moments */
+	int32_t pipeline, tensor; /* of the grid that saved moments beside this file; or 0 */
 };
 
 struct file {
 	int fd, write, array;
 };
 
+static enum moments moments_of(const struct gpt *g)
+{
+	if (g->o.servers)
+		return g->o.codec ? ON_SERVERS_CODED : ON_SERVERS;
+	return g->o.zero ? IN_SHARDS : IN_FILE;
+}
+
 static struct header header_of(const struct gpt *g)
 {
+	enum moments moments = moments_of(g);
+
 	return (struct header){.magic = MAGIC,
 			       .elements = g->file_count,
 			       .step = (uint64_t)g->step,
@@ -41,7 +55,9 @@ static struct header header_of(const struct gpt *g)
 			       .heads = g->o.heads,
 			       .length = g->o.length,
 			       .bytes = sizeof(real),
-			       .zero = g->o.zero > 0};
+			       .moments = moments,
+			       .pipeline = moments == IN_FILE ? 0 : g->o.dims[PIPELINE],
+			       .tensor = moments == IN_FILE ? 0 : g->o.dims[TENSOR]};
 }
 
 static int move_run(struct gpt *g, const struct param *p, size_t at, size_t whole_at, size_t n,
@@ -73,7 +89,7 @@ static int move_all(struct gpt *g, struct file *f)
 {
 	int err = 0;
 
-	for (f->array = 0; f->array < (g->sharded ? 1 : 3) && !err; f->array++)
+	for (f->array = 0; f->array < (moments_of(g) == IN_FILE ? 3 : 1) && !err; f->array++)
 		err = params_each_run(g, move_run, f);
 	return err;
 }
@@ -91,24 +107,45 @@ static int agree(struct gpt *g, int err, const char *path)
 	return lost ? lost : worst;
 }
 
-static void name_shard(const struct gpt *g, const char *path, uint64_t step, char *name,
-		       size_t size)
+struct name {
+	char s[4096 + 96];
+};
+
+/* Of the file beside path with the moments of this rank's part of the model. */
+static struct name name_moments(const struct gpt *g, const char *path, uint64_t step)
 {
 	const int *d = g->o.dims;
+	struct name n;
 
-	snprintf(name, size, "%s.zero-%dx%d-%d-%d-step%llu", path, d[PIPELINE], d[TENSOR],
-		 g->at[PIPELINE], g->at[TENSOR], (unsigned long long)step);
+	if (g->o.servers)
+		snprintf(n.s, sizeof(n.s), "%s.servers-%dx%d-step%llu", path, d[PIPELINE],
+			 d[TENSOR], (unsigned long long)step);
+	else
+		snprintf(n.s, sizeof(n.s), "%s.zero-%dx%d-%d-%d-step%llu", path, d[PIPELINE],
+			 d[TENSOR], g->at[PIPELINE], g->at[TENSOR], (unsigned long long)step);
+	return n;
 }
 
-static int move_shards(struct gpt *g, const char *path, int write)
+/* All workers have failed: none ends the job before rank 0 knows why. */
+static int fail_together(struct gpt *g, int err)
 {
-	char name[4096 + 96];
+	if (err)
+		tutti_barrier(g->world);
+	return err;
+}
 
-	if (!g->sharded)
+/* With servers the values become those after the steps of all replicas. */
+static int save_moments(struct gpt *g, const char *path)
+{
+	struct name n = name_moments(g, path, (uint64_t)g->step);
+	int err;
+
+	if (g->sharded)
+		return tutti_sharded_save(g->sharded, n.s);
+	if (!g->ps)
 		return 0;
-	name_shard(g, path, (uint64_t)g->step, name, sizeof(name));
-	return write ? tutti_sharded_save(g->sharded, name)
-		     : tutti_sharded_restore(g->sharded, name);
+	err = fail_together(g, tutti_ps_save(g->ps, n.s));
+	return err ? err : downpour_pull(g);
 }
 
 /* The step of the checkpoint there; NO_STEP if there is none. */
@@ -123,15 +160,12 @@ static uint64_t step_of(const char *path)
 	return n == sizeof(h) && h.magic == MAGIC ? h.step : NO_STEP;
 }
 
-/* Removes the optimizer's states of step `old`, unless they are those of step `kept`. */
-static void drop_shards(const struct gpt *g, const char *path, uint64_t old, uint64_t kept)
+/* Removes the files of moments of step `old`, unless they are those of step `kept`. */
+static void drop_moments(const struct gpt *g, const char *path, uint64_t old, uint64_t kept)
 {
-	char name[4096 + 96];
-
-	if (!g->sharded || g->at[DATA] || old == kept || old == NO_STEP)
+	if (moments_of(g) == IN_FILE || g->at[DATA] || old == kept || old == NO_STEP)
 		return;
-	name_shard(g, path, old, name, sizeof(name));
-	unlink(name);
+	unlink(name_moments(g, path, old).s);
 }
 
 static int write_part(struct gpt *g, const char *path)
@@ -176,21 +210,47 @@ int checkpoint_save(struct gpt *g, const char *path)
 	if (err)
 		return err;
 	old = step_of(path);
-	err = move_shards(g, path, 1);
+	err = save_moments(g, path);
 	if (!err)
 		err = agree(g, write_part(g, part), part);
 	if (err) {
 		if (first)
 			unlink(part);
-		drop_shards(g, path, now, old);
+		drop_moments(g, path, now, old);
 		return err;
 	}
 	err = agree(g, first && rename(part, path) ? -errno : 0, path);
 	if (err)
-		drop_shards(g, path, now, old);
+		drop_moments(g, path, now, old);
 	else
-		drop_shards(g, path, old, now);
+		drop_moments(g, path, old, now);
 	return err;
+}
+
+static void tell_header(const struct header *h, const struct header *mine, const char *path)
+{
+	static const char *const saved[KINDS] = {
+		[IN_FILE] = "without --zero and --staleness",
+		[IN_SHARDS] = "with --zero",
+		[ON_SERVERS] = "with --staleness and without --codec",
+		[ON_SERVERS_CODED] = "with --staleness and --codec",
+	};
+
+	if (h->magic != MAGIC || h->moments < IN_FILE || h->moments >= KINDS)
+		fprintf(stderr, "gpt: %s is no checkpoint of gpt\n", path);
+	else if (h->layers != mine->layers || h->hidden != mine->hidden ||
+		 h->heads != mine->heads || h->length != mine->length || h->bytes != mine->bytes)
+		fprintf(stderr,
+			"gpt: %s has another model: --layers %d --hidden %d --heads %d "
+			"--length %d, %d bytes a number\n",
+			path, h->layers, h->hidden, h->heads, h->length, h->bytes);
+	else if (h->moments != mine->moments)
+		fprintf(stderr, "gpt: %s was saved %s: load it so\n", path, saved[h->moments]);
+	else
+		fprintf(stderr,
+			"gpt: %s was saved %s by --pipeline %d --tensor %d: only --data and "
+			"--servers may change\n",
+			path, saved[h->moments], h->pipeline, h->tensor);
 }
 
 static int check_header(struct gpt *g, const struct header *h, const char *path)
@@ -201,16 +261,8 @@ static int check_header(struct gpt *g, const struct header *h, const char *path)
 	if (!memcmp(h, &mine, sizeof(mine)))
 		return 0;
 	g->told = 1;
-	if (tutti_comm_rank(g->world))
-		return -EINVAL;
-	if (h->magic != MAGIC)
-		fprintf(stderr, "gpt: %s is no checkpoint of gpt\n", path);
-	else
-		fprintf(stderr,
-			"gpt: %s has another model: --layers %d --hidden %d --heads %d "
-			"--length %d, %d bytes a number, %s --zero\n",
-			path, h->layers, h->hidden, h->heads, h->length, h->bytes,
-			h->zero ? "with" : "without");
+	if (!tutti_comm_rank(g->world))
+		tell_header(h, &mine, path);
 	return -EINVAL;
 }
 
@@ -237,5 +289,14 @@ int checkpoint_load(struct gpt *g, const char *path)
 
 	g->doing = "restoring the model";
 	err = agree(g, read_part(g, path), path);
-	return err ? err : move_shards(g, path, 0);
+	if (err || !g->sharded)
+		return err;
+	return tutti_sharded_restore(g->sharded, name_moments(g, path, (uint64_t)g->step).s);
+}
+
+int checkpoint_load_servers(struct gpt *g, const char *path)
+{
+	g->doing = "restoring the servers";
+	return fail_together(g,
+			     tutti_ps_restore(g->ps, name_moments(g, path, (uint64_t)g->step).s));
 }

@@ -11,6 +11,9 @@
  * The ranks of a replica must agree on what several of them have: norms, the biases beside them and
  * the ends of the model come from the first tensor rank, the head from the first stage.
  *
+ * With --codec, each rank pushes its gradient encoded and keeps what the encoding leaves out for
+ * its next push; values are pulled as they are.
+ *
  * J. Dean et al., "Large Scale Distributed Deep Networks", NIPS 2012.
  */
 #include "examples/gpt/gpt.h"
@@ -63,7 +66,7 @@ static int agree_on_parts(struct gpt *g, int failed, int64_t *counts, int parts)
 }
 
 /* A table for each part: the ranks of that part, one in each replica, push to it and pull it. */
-static int make_tables(struct gpt *g, const int64_t *counts, int parts)
+static int make_tables(struct gpt *g, const int64_t *counts, int parts, struct tutti_codec *codec)
 {
 	struct tutti_ps_options opt = {.size = sizeof(opt),
 				       .rule = TUTTI_PS_ADAMW,
@@ -72,7 +75,8 @@ static int make_tables(struct gpt *g, const int64_t *counts, int parts)
 				       .rate = g->o.rate,
 				       .beta1 = ADAMW_BETA1,
 				       .beta2 = ADAMW_BETA2,
-				       .weight_decay = g->o.decay};
+				       .weight_decay = g->o.decay,
+				       .codec = codec};
 	struct tutti_ps_table *table;
 	char name[32];
 	int i, err = 0;
@@ -86,6 +90,16 @@ static int make_tables(struct gpt *g, const int64_t *counts, int parts)
 	return err;
 }
 
+/* By one replica, or from a checkpoint. */
+static int set_values(struct gpt *g)
+{
+	if (g->serves)
+		return 0;
+	if (g->o.load)
+		return checkpoint_load_servers(g, g->o.load);
+	return g->at[DATA] ? 0 : tutti_ps_set(g->table, g->value, g->count, REAL);
+}
+
 int downpour_make(struct gpt *g, int failed)
 {
 	struct tutti_ps_config config = {.size = sizeof(config),
@@ -93,23 +107,27 @@ int downpour_make(struct gpt *g, int failed)
 					 .staleness = g->o.staleness};
 	int parts = g->o.dims[PIPELINE] * g->o.dims[TENSOR], err;
 	int64_t *counts = calloc((size_t)parts + 1, sizeof(*counts));
+	struct tutti_codec *codec = NULL;
 
 	if (!counts)
 		return -ENOMEM;
 	if (!failed)
 		g->doing = "making the parameter server";
+	if (!failed && g->o.codec)
+		failed = tutti_codec_create(g->o.codec, &codec);
 	err = agree_on_parts(g, failed, counts, parts);
 	if (!err)
 		err = tutti_ps_open(g->all, &config, &g->ps);
 	if (!err)
-		err = make_tables(g, counts, parts);
+		err = make_tables(g, counts, parts, codec);
+	tutti_codec_free(codec);
 	free(counts);
-	if (!err && !g->serves && !g->at[DATA])
-		err = tutti_ps_set(g->table, g->value, g->count, REAL);
+	if (!err)
+		err = set_values(g);
 	return err ? err : tutti_barrier(g->all); /* there are values */
 }
 
-static int pull(struct gpt *g)
+int downpour_pull(struct gpt *g)
 {
 	int err = tutti_ps_pull(g->table, g->value, 0, g->count, REAL);
 
@@ -124,7 +142,7 @@ int downpour_step(struct gpt *g)
 	if (!err)
 		err = tutti_ps_clock(g->ps);
 	if (!err)
-		err = pull(g);
+		err = downpour_pull(g);
 	g->waited[DATA] += now() - from;
 	return err;
 }

@@ -121,9 +121,20 @@ static void tell_tensor(const struct gpt *g, int steps)
 		sums += g->buckets[i].count > 0;
 	if (g->slices > 1)
 		printf(" and %d sums of gradients x %d steps", sums, steps);
-	if (g->table)
-		printf(" and a broadcast of parameters x %d steps", steps);
+	if (g->table || g->o.codec)
+		printf(" and a broadcast of %s x %d steps", g->table ? "parameters" : "gradients",
+		       steps);
 	printf("\n");
+}
+
+static void tell_pushes(const struct gpt *g)
+{
+	struct tutti_ps_held held = {.size = sizeof(held)};
+
+	if (!g->table || !g->o.codec || tutti_ps_held(g->table, &held))
+		return;
+	printf("pushes: %llu bytes by this rank, encoded from %llu\n",
+	       (unsigned long long)held.sent_bytes, (unsigned long long)held.plain_bytes);
 }
 
 static int run(struct gpt *g)
@@ -136,6 +147,8 @@ static int run(struct gpt *g)
 		err = train(g);
 	if (!err && root)
 		tell_tensor(g, g->step - from);
+	if (!err && root)
+		tell_pushes(g);
 	if (!err && g->o.save)
 		err = checkpoint_save(g, g->o.save);
 	return err ? err : text_write(g);

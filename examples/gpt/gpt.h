@@ -209,11 +209,14 @@ int downpour_split(struct gpt *g);
 /* Collective over all ranks of the job; failed: nonzero if this rank has failed before. */
 int downpour_make(struct gpt *g, int failed);
 int downpour_step(struct gpt *g);
+int downpour_pull(struct gpt *g);
 int downpour_close(struct gpt *g);
 
 /* checkpoint.c */
 int checkpoint_save(struct gpt *g, const char *path);
 int checkpoint_load(struct gpt *g, const char *path);
+/* After it, with servers: what they had. Collective over the workers. */
+int checkpoint_load_servers(struct gpt *g, const char *path);
 
 /* text.c */
 int text_load(struct gpt *g);

@@ -76,7 +76,7 @@ static const int most[NUMBERS] = {65536,   65536, 65536, 65536, 65536,	1 << 20,
 
 static int wrong(const char *what, const char *value, const char *why)
 {
-	fprintf(stderr, "gpt: --%s %s: %s\n", what, value, why);
+	fprintf(stderr, "gpt: --%s%s%s: %s\n", what, *value ? " " : "", value, why);
 	return -EINVAL;
 }
 
@@ -194,7 +194,6 @@ static int check_chunks(struct options *o)
 	return 0;
 }
 
-/* The state of a parameter server is not in checkpoints. */
 static int check_servers(struct options *o)
 {
 	if (!o->serve && o->servers)
@@ -202,9 +201,9 @@ static int check_servers(struct options *o)
 	if (!o->serve)
 		return 0;
 	o->servers = o->servers ? o->servers : 1;
-	if (o->zero || o->codec)
-		return wrong("staleness", "", "not with --zero or --codec");
-	return o->save || o->load ? wrong("staleness", "", "not with --save or --load") : 0;
+	if (!o->zero)
+		return 0;
+	return wrong("zero", "", "not with --staleness: its servers have the optimizer's state");
 }
 
 int options_read(struct options *o, int argc, char **argv)

@@ -51,14 +51,17 @@ curves()
 	done
 }
 
-# refuses TEXT RANKS OPTION...
-refuses()
+# program_refuses PROGRAM TEXT RANKS OPTION...
+program_refuses()
 {
-	says=$1 ranks=$2
-	shift 2
+	program=$1 says=$2 ranks=$3
+	shift 3
 	# shellcheck disable=SC2086
-	says "$says" timeout 60 "$TT_BUILD/tutti_run" -n "$ranks" "$TT_BUILD/gpt" $tiny "$@"
+	says "$says" timeout 60 "$TT_BUILD/tutti_run" -n "$ranks" "$TT_BUILD/$program" $tiny "$@"
 }
+
+# refuses TEXT RANKS OPTION...
+refuses() { program_refuses gpt "$@"; }
 
 # The library's count of the tensor communicator: 4 all-reduces a layer, two of them forward.
 test_tensor()
@@ -232,7 +235,10 @@ test_zero()
 		--save "$tmp/saved" >/dev/null || exit 1
 	set -- "$tmp"/saved.zero-2x1-*
 	[ $# = 2 ] || die "states of another step are left: $*"
-	refuses "with --zero" 2 --load "$tmp/saved" --pipeline 2
+	program_refuses gpt_double "was saved with --zero: load it so" 2 --load "$tmp/saved" \
+		--pipeline 2
+	program_refuses gpt_double "by --pipeline 2 --tensor 1: only --data and --servers may" 2 \
+		--load "$tmp/saved" --zero 1
 	refuses "not with --zero" 2 --zero 1 --codec int8
 }
 
@@ -251,6 +257,17 @@ fell()
 		END { exit !(last > 0 && last < first - 0.4) }' "$tmp/out"
 }
 
+# replicas: the mean loss of all replicas in each step of the last run
+replicas()
+{
+	awk '/^replica/ { sum[$4] += $6; n[$4]++ }
+		END { for (i = 1; i < 100; i++) if (i in n) printf "%d %.14f\n", i, sum[i] / n[i] }
+		' "$tmp/out"
+}
+
+# parameters: how many the model of the last run has
+parameters() { sed -n 's/^data .*: \([0-9]*\) parameters.*/\1/p' "$tmp/out"; }
+
 # Replicas of several ranks on a parameter server.
 test_downpour()
 {
@@ -259,9 +276,7 @@ test_downpour()
 	for grid in "3" "10 --pipeline 2 --tensor 2 --servers 2 --sequence-parallel"; do
 		# shellcheck disable=SC2086
 		losses gpt_double $grid --staleness 0 --steps 20 >/dev/null || exit 1
-		awk '/^replica/ { sum[$4] += $6; n[$4]++ }
-			END { for (i = 1; i in n; i++) printf "%d %.14f\n", i, sum[i] / n[i] }' \
-			"$tmp/out" >"$tmp/grid"
+		replicas >"$tmp/grid"
 		same "$tmp/one" "$tmp/grid" 1e-10 20 || die "$grid differs"
 	done
 	# a slow replica holds up none, or one that would be more than two steps ahead
@@ -275,8 +290,66 @@ test_downpour()
 	refuses "the communicator's 3 ranks are no multiple of 2" 4 --staleness 1 --pipeline 2
 	refuses "--staleness x: not a number from 0 to 65536, or async" 2 --staleness x
 	refuses "only with --staleness" 2 --servers 1
-	refuses "not with --zero or --codec" 2 --staleness 0 --zero 1
-	refuses "not with --save or --load" 2 --staleness 0 --save "$tmp/saved"
+	refuses "--zero: not with --staleness: its servers have" 2 --staleness 0 --zero 1
+}
+
+# resumed PROGRAM RANKS OPTION...: steps 11 to 20 without a restart, and after one
+resumed()
+{
+	losses "$@" --staleness 0 --steps 20 >/dev/null || exit 1
+	replicas | tail -n 10 >"$tmp/one"
+	losses "$@" --staleness 0 --steps 10 --save "$tmp/served" >/dev/null || exit 1
+	losses "$@" --staleness 0 --steps 20 --load "$tmp/served" >/dev/null || exit 1
+	replicas >"$tmp/grid"
+	same "$tmp/one" "$tmp/grid" 0 10 || die "$*: a restart changes digits"
+}
+
+# The servers' state continues, on other numbers of replicas and servers, too.
+test_downpour_restart()
+{
+	resumed gpt_double 10 --pipeline 2 --tensor 2 --servers 2
+	losses gpt_double 5 --pipeline 2 --tensor 2 --staleness 0 --steps 20 --load "$tmp/served" \
+		>/dev/null || exit 1
+	replicas >"$tmp/grid"
+	same "$tmp/one" "$tmp/grid" 1e-10 10 || die "one replica on one server differs"
+	losses gpt_double 10 --pipeline 2 --tensor 2 --servers 2 --staleness async --steps 20 \
+		--load "$tmp/served" --save "$tmp/served" >/dev/null || exit 1
+	set -- "$tmp"/served* # without those of step 10
+	[ "$*" = "$tmp/served $tmp/served.servers-2x2-step20" ] || die "there are $*"
+	program_refuses gpt_double "was saved with --staleness and without --codec: load it so" 4 \
+		--load "$tmp/served"
+	rm "$tmp/served.servers-2x2-step20"
+	program_refuses gpt_double "ps_restore: can't open $tmp/served.servers-2x2-step20" 5 \
+		--load "$tmp/served" --staleness 0 --pipeline 2 --tensor 2
+	# the model is the servers', after the steps of the slow replica, too
+	losses gpt_double 3 --staleness async --straggle 20 --steps 5 --save "$tmp/served" \
+		>/dev/null || exit 1
+	header=$(od -An -tu8 -N8 "$tmp/served.servers-1x1-step5")
+	cmp -n $(($(parameters) * 8)) -i 56:$((8 + header)) \
+		"$tmp/served" "$tmp/served.servers-1x1-step5" ||
+		die "the model is not that of the servers"
+}
+
+# What a codec leaves out is pushed later, also after a restart.
+test_downpour_codec()
+{
+	losses gpt 3 --staleness 0 --steps 20 >/dev/null || exit 1
+	replicas >"$tmp/plain"
+	# a codec that leaves out nothing
+	losses gpt 3 --staleness 0 --steps 20 --codec topk:100% >/dev/null || exit 1
+	replicas >"$tmp/grid"
+	same "$tmp/plain" "$tmp/grid" 0 20 || die "topk:100% differs"
+	# fp16: half of the bytes of 20 pushes of all elements
+	losses gpt 3 --staleness 0 --steps 20 --codec fp16 >/dev/null || exit 1
+	replicas >"$tmp/grid"
+	same "$tmp/plain" "$tmp/grid" 1e-3 20 || die "fp16 is far off"
+	bytes=$((20 * $(parameters) * 2))
+	grep -q "^pushes: $bytes bytes by this rank, encoded from $((2 * bytes))$" "$tmp/out" ||
+		die "$(cat "$tmp/out")"
+	resumed gpt 6 --tensor 2 --servers 2 --codec topk:10%
+	refuses "was saved with --staleness and --codec: load it so" 3 --load "$tmp/served" \
+		--staleness 0 --tensor 2
+	refuses "codec auto:fp16,int8 chooses for all-reduces" 2 --staleness 0 --codec auto
 }
 
 test_codec()
@@ -343,6 +416,8 @@ run bubble test_bubble
 run restart test_restart
 run zero test_zero
 run downpour test_downpour
+run downpour_restart test_downpour_restart
+run downpour_codec test_downpour_codec
 run codec test_codec
 run writes test_writes
 run wrong test_wrong
