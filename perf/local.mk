@@ -117,9 +117,10 @@ perf-codec: all
 .PHONY: perf-buckets
 perf-buckets: all
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/buckets $(OPTIONS)
-# The share of communication in a training step, by the link; tokens/s of gpt on 2 ranks and on 1;
+# The share of communication in a training step, by the link; tokens/s of gpt with several settings;
 # then what models learn when gradients travel encoded, by bytes and by seconds on slow links. Links
-# need root. OPTIONS: those of perf/training, such as -n 3 for three seeds.
+# need root. Ends after 70 minutes at most. OPTIONS: those of perf/training, such as -n 3 for three
+# seeds.
 perf-training: all
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/shares
 	$(SHELL) $(srcdir)/perf/tokens

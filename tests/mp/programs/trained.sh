@@ -235,6 +235,8 @@ training()
 {
 	sh "$TT_SRC/perf/training" -q -o "$tmp/training" >"$tmp/out" 2>&1
 	status=$?
+	[ $status != 0 ] || says "training: not done after 0 s (-b): -c goes on" \
+		sh "$TT_SRC/perf/training" -q -b 0 -o "$tmp/none"
 	[ $status != 77 ] || skip "$(tail -n 1 "$tmp/out")"
 	[ $status = 0 ] || die "$(cat "$tmp/out")"
 	sed 's/[{}"]//g; s/,$//' "$tmp/training.json" | awk -F', ' '/^task: / {
@@ -290,12 +292,15 @@ run shares shares
 
 tokens()
 {
-	sh "$TT_SRC/perf/tokens" -r 1 -s 3 -- --layers 1 --hidden 16 --length 8 --batch 2 \
-		>"$tmp/out" 2>&1 || die "$(cat "$tmp/out")"
-	awk '!/^#/ && NF == 3 { n++; rate[$1] = $2; of[$1] = $3 }
+	sh "$TT_SRC/perf/tokens" -r 1 -s 3 -g "--layers 1 --hidden 16 --length 8 --batch 2" \
+		1 2 "3 --staleness 0 --straggle 40" >"$tmp/out" 2>&1 || die "$(cat "$tmp/out")"
+	# both replicas wait for the slow one: 16 tokens in 40 ms or more
+	awk '!/^#/ { n++; rate[n] = $1; of[n] = $2; ranks[n] = $3 }
 		END { share = rate[2] / (rate[1] + 1e-9)
-			exit n != 2 || !rate[2] || of[1] != 1 || share < of[2] - 0.01 ||
-				share > of[2] + 0.01 }' "$tmp/out" || die "$(cat "$tmp/out")"
+			exit n != 3 || !rate[2] || of[1] != 1 || share < of[2] - 0.01 ||
+				share > of[2] + 0.01 || ranks[3] != 3 || !rate[3] || rate[3] > 400
+		}' "$tmp/out" || die "$(cat "$tmp/out")"
+	says "tokens: not done after 0 s (-b)" sh "$TT_SRC/perf/tokens" -b 0
 }
 run tokens tokens
 
