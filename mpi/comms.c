@@ -99,6 +99,16 @@ static bool agree(MPI_Comm comm, bool can, int *tag)
 	return least[0];
 }
 
+/* Ranks for which it failed have logged why. */
+static void report_failed(int rank, int size)
+{
+	if (!rank)
+		fprintf(stderr,
+			"tutti_mpi: a communicator of %d ranks cannot be set up; the MPI makes "
+			"all calls on it\n",
+			size);
+}
+
 /* Collective over comm. NULL at all ranks if it fails at one. */
 static struct tutti_comm *make(MPI_Comm comm, int rank, int size)
 {
@@ -116,9 +126,11 @@ static struct tutti_comm *make(MPI_Comm comm, int rank, int size)
 		err = tutti_comm_create_group(tutti_world(tm_job.ctx), &config, &made);
 		if (!err)
 			tutti_comm_set_timeout(made, TUTTI_NEVER); /* MPI has no deadlines */
-		if (!agree(comm, !err, NULL) && made) {
-			tutti_comm_free(made);
+		if (!agree(comm, !err, NULL)) {
+			if (made)
+				tutti_comm_free(made);
 			made = NULL;
+			report_failed(rank, size);
 		}
 	}
 	free(ranks);

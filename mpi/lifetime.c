@@ -12,6 +12,7 @@
 #include "mpi/preload.h"
 
 #define SET_UP_MS 60000 /* for calls that make communicators */
+#define LATE 5.0	/* seconds until rank 0 asks whether other ranks are without this library */
 
 #ifdef OPEN_MPI
 #define FLAVOR "Open MPI"
@@ -149,12 +150,42 @@ static bool start(void)
 	return false;
 }
 
+static void report_late(void)
+{
+	fprintf(stderr,
+		"tutti_mpi: rank 0 has waited for %.0f s in MPI_Init: a rank is stopped, or runs "
+		"without this library; let the launcher pass LD_PRELOAD to all hosts, see "
+		"tutti_mpi(7)\n",
+		LATE);
+}
+
+/* Ranks without the library never come to it. */
+static int copy_world(void)
+{
+	double began = PMPI_Wtime();
+	bool reported = tm_job.rank;
+	MPI_Request request;
+	int done = 0, err = PMPI_Comm_idup(MPI_COMM_WORLD, &tm_job.own, &request);
+
+	while (!err && !done) {
+		err = PMPI_Test(&request, &done, MPI_STATUS_IGNORE);
+		if (done || err)
+			break;
+		if (!reported && PMPI_Wtime() - began > LATE) {
+			report_late();
+			reported = true;
+		}
+		usleep(100);
+	}
+	return err;
+}
+
 static void after_init(void)
 {
-	if (PMPI_Comm_dup(MPI_COMM_WORLD, &tm_job.own))
+	PMPI_Comm_rank(MPI_COMM_WORLD, &tm_job.rank);
+	if (copy_world())
 		return;
 	PMPI_Comm_set_errhandler(tm_job.own, MPI_ERRORS_RETURN);
-	PMPI_Comm_rank(tm_job.own, &tm_job.rank);
 	PMPI_Comm_size(tm_job.own, &tm_job.size);
 	if (tm_job.rank == 0)
 		tm_settings_read(&tm_job.settings);

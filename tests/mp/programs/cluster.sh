@@ -346,6 +346,80 @@ slurm_cancel()
 	averages "$tmp/out" 8
 }
 
+# ---- MPI programs under the libraries of tutti_mpi(7) ----
+
+# preloaded FLAVOR COMMAND...: with the library, in 3 ranks on both nodes, through ssh
+preloaded()
+{
+	flavor=$1 with=$PWD/.libs/libtutti_mpi_$1.so
+	shift
+	case $flavor in
+	openmpi) set -- mpirun.openmpi --allow-run-as-root -H node0:2,node1:1 -x TUTTI_MPI_TAKE \
+		-x TUTTI_MPI_SUMMARY -x OMPI_MCA_mpi_yield_when_idle -x LD_PRELOAD="$with" "$@" ;;
+	mpich) set -- mpirun.mpich -hosts node0:2,node1:1 -genv LD_PRELOAD "$with" "$@" ;;
+	esac
+	TUTTI_MPI_TAKE=all TUTTI_MPI_SUMMARY=1 timeout 60 "$@" >"$tmp/out" 2>&1
+}
+
+# Ranks on fewer cores; the launchers do not see that.
+OMPI_MCA_mpi_yield_when_idle=1 OMPI_MCA_plm_rsh_args='-o ConnectTimeout=20'
+export OMPI_MCA_mpi_yield_when_idle OMPI_MCA_plm_rsh_args
+
+# The cases for an MPI; fails if it is not installed.
+build_cases()
+{
+	[ -e ".libs/libtutti_mpi_$1.so" ] && command -v mpicc.$1 mpirun.$1 >/dev/null &&
+		mpicc.$1 -D_GNU_SOURCE -I"$TT_SRC" "$TT_SRC"/tests/mp/programs/mpi_[a-z]*.c \
+			-o "$tmp/colls.$1" -lpthread
+}
+
+# taken NAME COUNTS: what the summary says of a collective: taken, by size, by type/op, by comm
+taken()
+{
+	of=$(awk -v n="$1" '$1 == "tutti_mpi:" && $2 == n { print $3, $5, $6, $7 }' "$tmp/out")
+	[ "$of" = "$2" ] || die "$1: '$of' instead of '$2': $(cat "$tmp/out")"
+}
+
+# passes FLAVOR CASE [SETTING]: a case of mpi_colls.c; on node1 with a setting in the environment
+passes()
+{
+	# shellcheck disable=SC2016
+	preloaded $1 sh -c '[ "$(hostname)" = node0 ] || export "$2"; exec "$0" "$1"' \
+		"$tmp/colls.$1" $2 "${3:-NONE=}" || die "status $?: $(cat "$tmp/out")"
+	grep -q "^case $2 passed" "$tmp/out" || die "$(cat "$tmp/out")"
+}
+
+# Ranks of both nodes, then settings of one node with which nothing can be taken.
+preload()
+{
+	passes $1 comms
+	taken allreduce "120 0 0 60" # rank 1 is alone in its half, on node0
+	taken bcast "180 0 0 0"
+	passes $1 hang TUTTI_IF=nonsense
+	taken allreduce "0 0 0 15"
+	grep -q 'tutti_mpi: tutti_init failed: .*rank 2 on node1 cannot start: TUTTI_IF=nonsense' \
+		"$tmp/out" && grep -q 'the MPI makes all calls$' "$tmp/out" ||
+		die "no reason: $(cat "$tmp/out")"
+	passes $1 hang TUTTI_IF=lo
+	taken allreduce "0 0 0 15"
+	grep -q 'a communicator of 3 ranks cannot be set up; the MPI makes all' "$tmp/out" ||
+		die "$(cat "$tmp/out")"
+}
+
+# Slurm as the launcher of the MPIs: the protocol that each of them speaks.
+slurm_preload()
+{
+	for flavor in mpich openmpi; do
+		protocol=pmi2 with=$PWD/.libs/libtutti_mpi_$flavor.so
+		[ $flavor = mpich ] || protocol=pmix
+		[ -x "$tmp/colls.$flavor" ] || continue
+		TUTTI_MPI_TAKE=all TUTTI_MPI_SUMMARY=1 LD_PRELOAD=$with timeout 60 srun \
+			-N 2 -n 3 --mpi=$protocol "$tmp/colls.$flavor" hang >"$tmp/out" 2>&1 ||
+			die "status $?: $(cat "$tmp/out")"
+		taken allreduce "15 0 0 0"
+	done
+}
+
 # Only on request, as it takes a minute: cluster.sh seconds prints them.
 seconds()
 {
@@ -359,9 +433,12 @@ start ssh
 for t in ssh_hosts ssh_hostfile ssh_status ssh_silent ssh_killed; do
 	run $t $t
 done
+for flavor in openmpi mpich; do
+	! build_cases $flavor || run preload_$flavor preload $flavor
+done
 start slurm
 mkdir "$tmp/boot"
-for t in slurm_directory slurm_two slurm_pmi2 slurm_pmix slurm_not_alone \
+for t in slurm_directory slurm_two slurm_pmi2 slurm_pmix slurm_preload slurm_not_alone \
 	slurm_perf slurm_death slurm_cancel; do
 	run $t $t
 done

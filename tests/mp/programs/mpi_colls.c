@@ -279,6 +279,13 @@ static void death(void)
 	_exit(0);
 }
 
+/* This rank is without the library, and the other ranks wait for it in MPI_Init. */
+static void without(void)
+{
+	sleep(6);
+	MPI_Abort(MPI_COMM_WORLD, 3);
+}
+
 /* The cost of a call that passes on: nanoseconds of one on a communicator of one rank. */
 static void cost(void)
 {
@@ -301,19 +308,13 @@ int main(int argc, char **argv)
 	static const struct {
 		const char *name;
 		void (*fn)(void);
-	} cases[] = {{"reductions", reductions},
-		     {"moves", moves},
-		     {"v_forms", v_forms},
-		     {"hang", hang},
-		     {"first", test_first},
-		     {"others", test_others},
-		     {"comms", comms},
-		     {"passed", passed},
-		     {"threads", threads},
-		     {"errors", errors},
-		     {"alone", alone},
-		     {"death", death},
-		     {"cost", cost}};
+	} cases[] = {{"reductions", reductions}, {"moves", moves},
+		     {"v_forms", v_forms},	 {"hang", hang},
+		     {"first", test_first},	 {"others", test_others},
+		     {"comms", comms},		 {"passed", passed},
+		     {"threads", threads},	 {"errors", errors},
+		     {"alone", alone},		 {"death", death},
+		     {"without", without},	 {"cost", cost}};
 	size_t i;
 	int level, done = 0;
 

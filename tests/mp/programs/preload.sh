@@ -196,6 +196,14 @@ take() {
 	done
 }
 
+# A rank without the library is never waited for silently.
+without() {
+	# shellcheck disable=SC2016
+	! under "$1" "$1" 2 sh -c '[ "${PMI_RANK:-$OMPI_COMM_WORLD_RANK}" = 0 ] || unset LD_PRELOAD
+		exec "$0" without' "$tmp/colls.$1" || die "it ended well"
+	grep -q 'rank 0 has waited for 5 s in MPI_Init' "$tmp/out"
+}
+
 # A rank that cannot join makes all calls pass on; the library of the other MPI ends the program.
 refused() {
 	TUTTI_TRANSPORT=nonsense passes "$1" 2 hang
@@ -243,7 +251,7 @@ for flavor in openmpi mpich; do
 	found=1
 	run "build_$flavor" build $flavor
 	for t in all_colls transports hang first others communicators passed threads errors \
-		alone death take refused fortran; do
+		alone death take without refused fortran; do
 		run "${t}_$flavor" $t $flavor
 	done
 done
