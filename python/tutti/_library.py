@@ -4,9 +4,12 @@
 from __future__ import annotations
 
 import ctypes as C
+import gc
 import os
+import weakref
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, Iterator, Optional
 
 from . import _abi
 from .errors import ArgumentError, Error, error_class
@@ -90,6 +93,52 @@ lib = Library()
 train = TrainLibrary()
 
 
+def instance(value: Any, kind: type, name: str) -> Any:
+    """The argument, which must be of this class."""
+    if not isinstance(value, kind):
+        given = "None" if value is None else f"of type {type(value).__name__}"
+        raise ArgumentError(f"{name} is {given}; pass a tutti.{kind.__name__}")
+    return value
+
+
+class Owned:
+    """An object that refers to something of the library: it has no copies."""
+
+    def _pointer(self) -> Any:
+        raise NotImplementedError
+
+    @classmethod
+    def _of(cls, value: Any, name: str) -> Any:
+        """The pointer of an argument, which must be of this class."""
+        return instance(value, cls, name)._pointer()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        raise TypeError(f"a tutti.{type(self).__name__} can neither be copied nor pickled: it "
+                        "belongs to this process")
+
+
+# Objects with memory or functions of the program that the library uses until they are freed,
+# although the program may have forgotten them.
+in_use: set = set()
+
+
+# Where functions of the library are found.
+function_tables: list = [lib.__dict__, train.__dict__]
+
+
+def refuse_forked() -> None:
+    """In a forked child of a process with a context: all calls but those on texts fail."""
+    def refused(*_: Any) -> Any:
+        raise Error("this process is a fork of a rank, and only the rank itself may use tutti; "
+                    "start processes that use tutti with another method than fork")
+
+    for table in function_tables:
+        for name in table:
+            if name not in ("strerror", "version", "version_num", "datatype_size"):
+                table[name] = refused
+    train.__dict__.update({name: refused for name in _abi.TRAIN_FUNCTIONS})
+
+
 def error_of(code: int, comm: int | None = None) -> Exception:
     """The exception for a negative code, with the details that the library has."""
     info = _abi.ErrorInfo()
@@ -114,6 +163,13 @@ def error_from(info: _abi.ErrorInfo) -> Exception:
 _raised: list = []
 
 
+def function_of(value: Any, name: str) -> Callable:
+    """The argument, which must be a function."""
+    if not callable(value):
+        raise ArgumentError(f"{name} is {value!r:.60}; pass a function")
+    return value
+
+
 def guarded(function: Callable) -> Callable:
     """function for the library to call, which cannot take an exception."""
 
@@ -124,6 +180,23 @@ def guarded(function: Callable) -> Callable:
             _raised.append(error)
 
     return call
+
+
+@contextmanager
+def lent(address: Optional[int], nbytes: int, form: str = "B") -> Iterator[memoryview]:
+    """Memory of the library for a function of the program, until the function returns."""
+    if not nbytes or not address:
+        yield memoryview(bytearray())
+        return
+    array = (C.c_ubyte * nbytes).from_address(address)
+    alive, view = weakref.ref(array), memoryview(array).cast("B").cast(form)
+    del array
+    yield view
+    view.release()
+    if alive() is not None:
+        gc.collect()
+    if alive() is not None:
+        raise Error("a function keeps memory that was lent to it for one call; keep a copy")
 
 
 def check(code: int, comm: int | None = None) -> None:

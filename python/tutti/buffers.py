@@ -141,6 +141,10 @@ class Memory:
         return self.address == IN_PLACE_ADDRESS and self.pinned is None
 
 
+# The buffer of a rank that has none in this call.
+NOTHING = Memory(None, 0, None)
+
+
 def _integers(values: Optional[Sequence[int]]) -> Optional[list]:
     return None if values is None else [index(value) for value in values]
 
@@ -165,11 +169,13 @@ def _parts(spec: Sequence[Any]) -> tuple:
     )
 
 
-def memory(spec: Spec, writable: bool) -> Memory:
-    """The memory that spec describes."""
+def memory(spec: Spec, writable: bool, *, in_place: bool = False) -> Memory:
+    """The memory that spec describes. in_place: it may be IN_PLACE."""
     if spec is None:
-        return Memory(None, 0, None)
+        raise ArgumentError("a buffer is None; pass a contiguous array, an empty one for nothing")
     if isinstance(spec, _InPlace):
+        if not in_place:
+            raise ArgumentError("IN_PLACE is no buffer of this call; pass a contiguous array")
         return Memory(IN_PLACE_ADDRESS, 0, None)
     owner, count, counts, displs, datatype = spec, None, None, None, None
     if isinstance(spec, (list, tuple)):

@@ -9,7 +9,7 @@ from typing import Any, Callable, Optional, Sequence
 
 from . import _abi
 from ._abi import Datatype, Op
-from ._library import check, encoded, lib
+from ._library import Owned, check, encoded, function_of, lent, lib
 from .buffers import Buffer, Memory, memory
 from .communicator import Comm
 from .errors import ArgumentError, Error
@@ -22,7 +22,7 @@ def _floats(buffer: Buffer, writable: bool, what: str) -> Memory:
     return data
 
 
-class _Handle:
+class _Handle(Owned):
     """Something that the library frees; requests that use it keep it."""
 
     def __init__(self, handle: C.c_void_p, free: Any) -> None:
@@ -72,7 +72,7 @@ class Codec(_Handle):
     def chosen(self, comm: Comm, count: int) -> str:
         """The codec that an all-reduce of count elements uses."""
         name = C.c_char_p()
-        check(lib.codec_chosen(comm._pointer(), self._pointer(), count, C.addressof(name)))
+        check(lib.codec_chosen(Comm._of(comm, "comm"), self._pointer(), count, C.addressof(name)))
         return (name.value or b"").decode()
 
     def encode(self, vector: Buffer, state: Optional[Buffer] = None, call: int = 0) -> bytes:
@@ -128,6 +128,8 @@ class UserCodec(Codec):
                  decode: Callable[[memoryview, int, memoryview], Any], *, fixed: bool = False,
                  align: int = 1) -> None:
         self.error: Optional[Exception] = None
+        for what, function in (("bound", bound), ("encode", encode), ("decode", decode)):
+            function_of(function, what)
 
         def forward_bound(count: int, _: Any) -> int:
             try:
@@ -138,7 +140,8 @@ class UserCodec(Codec):
 
         def forward_encode(source: int, count: int, first: int, call: int, out: int,
                            length: Any) -> int:
-            encoding = bytes(encode(_view(source, count * 4).cast("f"), first, call))
+            with lent(source, count * 4, "f") as vector:
+                encoding = bytes(encode(vector, first, call))
             if len(encoding) > bound(count):
                 raise ArgumentError(f"encode returned {len(encoding)} bytes, bound({count}) is "
                                     f"{bound(count)}")
@@ -147,7 +150,8 @@ class UserCodec(Codec):
             return 0
 
         def forward_decode(source: int, length: int, first: int, out: int, count: int) -> int:
-            decode(_view(source, length), first, _view(out, count * 4).cast("f"))
+            with lent(source, length) as encoding, lent(out, count * 4, "f") as vector:
+                decode(encoding, first, vector)
             return 0
 
         self._callbacks = (_abi.bound_fn(forward_bound),
@@ -166,18 +170,13 @@ class UserCodec(Codec):
 _forever: list = []
 
 
-def _view(address: Optional[int], nbytes: int) -> memoryview:
-    if not nbytes or not address:
-        return memoryview(bytearray())
-    return memoryview((C.c_ubyte * nbytes).from_address(address)).cast("B")
-
-
 class Feedback(_Handle):
     """The error feedback of one vector on one communicator: for Allreduce."""
 
     def __init__(self, comm: Comm, codec: Codec, count: int) -> None:
         handle = C.c_void_p()
-        check(lib.feedback_create(comm._pointer(), codec._pointer(), count, C.addressof(handle)))
+        check(lib.feedback_create(Comm._of(comm, "comm"), Codec._of(codec, "codec"), count,
+                                  C.addressof(handle)))
         super().__init__(handle, lib.feedback_free)
         self.codec = codec
         self.count = count
@@ -213,7 +212,7 @@ class PowerSGD(_Handle):
         config = _abi.PowerSgdConfig(n=n, rows=C.addressof(rows), cols=C.addressof(cols),
                                      rank=rank, seed=seed)
         handle = C.c_void_p()
-        check(lib.power_sgd_create(comm._pointer(), C.addressof(config), C.addressof(handle)),
+        check(lib.power_sgd_create(Comm._of(comm, "comm"), C.addressof(config), C.addressof(handle)),
               comm._pointer())
         super().__init__(handle, lib.power_sgd_free)
         self.comm = comm
@@ -262,7 +261,7 @@ def allreduce_factors(u: Buffer, v: Buffer, result: Buffer, comm: Comm, op: int 
             shapes[2] != (shapes[0][1], shapes[1][1]):
         raise ArgumentError(f"factors of shapes {shapes[0]} and {shapes[1]} do not make a matrix "
                             f"of shape {shapes[2]}")
+    pointer = Comm._of(comm, "comm")
     data = [_floats(u, False, "u"), _floats(v, False, "v"), _floats(result, True, "the result")]
     check(lib.allreduce_factors(*[one.address for one in data], shapes[2][0], shapes[2][1],
-                                shapes[0][0], op, int(gather) | 2 * int(dense), comm._pointer()),
-          comm._pointer())
+                                shapes[0][0], op, int(gather) | 2 * int(dense), pointer), pointer)

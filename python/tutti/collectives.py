@@ -14,15 +14,19 @@ from typing import TYPE_CHECKING, Any, Callable, Optional, Sequence
 
 from . import _abi
 from ._abi import Coll, Datatype, Op
-from ._library import check, lib
-from .buffers import IN_PLACE, Memory, Pinned, Spec, memory
+from ._library import check, instance, lib
+from .buffers import IN_PLACE, NOTHING, Memory, Pinned, Spec, memory
 from .errors import ArgumentError
-from .layout import check_inside
+from .layout import Layout, check_inside
 from .request import Request, hold
 
 if TYPE_CHECKING:
     from .codec import Codec, Feedback
     from .communicator import Comm
+
+
+def _sent(spec: Spec) -> Memory:
+    return memory(spec, False, in_place=True)
 
 
 class _Prepared:
@@ -63,6 +67,8 @@ def _three_forms(prepare: Callable) -> tuple[Callable, Callable, Callable]:
         priority = options.pop("priority", 0)
         made = prepare(comm, *args, **options)
         made.call.timeout_ms, made.call.priority = timeout_ms, priority
+        made.call.check("timeout_ms", timeout_ms)
+        made.call.check("priority", priority)
         made.call.flags = 1 if form == 2 else 0
         call, pointer = C.addressof(made.call), comm._pointer()
         if form == 0:
@@ -138,42 +144,48 @@ def _counts(comm: Comm, whole: Memory, what: str) -> Sequence[int]:
 
 def _barrier(comm: Comm) -> _Prepared:
     """Wait until all ranks have come here."""
-    none = memory(None, False)
-    return _Prepared(Coll.BARRIER, none, none)
+    return _Prepared(Coll.BARRIER, NOTHING, NOTHING)
 
 
 def _bcast(comm: Comm, buf: Spec, root: int = 0) -> _Prepared:
     """All ranks get the root's buf."""
     data = memory(buf, comm.rank != root)
-    return _Prepared(Coll.BCAST, memory(None, False), data, data.count, root=root)
+    return _Prepared(Coll.BCAST, NOTHING, data, data.count, root=root)
 
 
 def _allreduce(comm: Comm, sendbuf: Spec, recvbuf: Spec, op: int = Op.SUM,
                codec: Optional[Codec] = None,
                feedback: Optional[Feedback] = None) -> _Prepared:
     """All ranks get the combination of all sendbufs; codec: the vector travels encoded."""
-    send, recv = memory(sendbuf, False), memory(recvbuf, True)
+    send, recv = _sent(sendbuf), memory(recvbuf, True)
     made = _Prepared(Coll.ALLREDUCE, send, recv, _equal(send, recv), op)
-    if codec is not None:
-        made.call.codec = codec._pointer()
-    if feedback is not None:
-        made.call.feedback = feedback._pointer()
-    made.keep += [codec, feedback]
+    if codec is not None or feedback is not None:
+        _encode(made, codec, feedback)
     return made
+
+
+def _encode(made: _Prepared, codec: Optional[Codec], feedback: Optional[Feedback]) -> None:
+    from . import codec as codecs  # pylint: disable=import-outside-toplevel
+
+    if codec is not None:
+        made.call.codec = codecs.Codec._of(codec, "codec")
+    if feedback is not None:
+        made.call.feedback = codecs.Feedback._of(feedback, "feedback")
+    made.keep += [codec, feedback]
 
 
 def _reduce(comm: Comm, sendbuf: Spec, recvbuf: Spec, op: int = Op.SUM,
             root: int = 0) -> _Prepared:
     """The root gets the combination of all sendbufs; recvbuf is None elsewhere."""
-    send = memory(sendbuf, False)
-    recv = memory(recvbuf if comm.rank == root else None, True)
+    send = _sent(sendbuf)
+    recv = memory(recvbuf, True) if comm.rank == root else NOTHING
     count = _equal(send, recv) if comm.rank == root else send.count
     return _Prepared(Coll.REDUCE, send, recv, count, op, root)
 
 
 def _reduce_scatter_block(comm: Comm, sendbuf: Spec, recvbuf: Spec, op: int = Op.SUM) -> _Prepared:
     """Rank i gets block i of the combination; in place: recvbuf has all blocks."""
-    send, recv = memory(sendbuf, False), memory(recvbuf, True)
+    send, recv = _sent(sendbuf), memory(recvbuf, True)
     count = _share(comm, recv) if send.in_place else _block(comm, recv, send)
     return _Prepared(Coll.REDUCE_SCATTER_BLOCK, send, recv, count, op)
 
@@ -181,7 +193,7 @@ def _reduce_scatter_block(comm: Comm, sendbuf: Spec, recvbuf: Spec, op: int = Op
 def _reduce_scatter(comm: Comm, sendbuf: Spec, recvbuf: Spec, recvcounts: Sequence[int],
                     op: int = Op.SUM) -> _Prepared:
     """Rank i gets recvcounts[i] elements of the combination."""
-    send, recv = memory(sendbuf, False), memory(recvbuf, True)
+    send, recv = _sent(sendbuf), memory(recvbuf, True)
     if len(recvcounts) != comm.size:
         raise ArgumentError(f"{len(recvcounts)} counts for {comm.size} ranks")
     whole, need = (recv, sum(recvcounts)) if send.in_place else (send, sum(recvcounts))
@@ -195,25 +207,25 @@ def _reduce_scatter(comm: Comm, sendbuf: Spec, recvbuf: Spec, recvcounts: Sequen
 
 def _scan(comm: Comm, sendbuf: Spec, recvbuf: Spec, op: int = Op.SUM) -> _Prepared:
     """Rank i gets the combination of ranks 0 to i."""
-    send, recv = memory(sendbuf, False), memory(recvbuf, True)
+    send, recv = _sent(sendbuf), memory(recvbuf, True)
     return _Prepared(Coll.SCAN, send, recv, _equal(send, recv), op)
 
 
 def _exscan(comm: Comm, sendbuf: Spec, recvbuf: Spec, op: int = Op.SUM) -> _Prepared:
     """Rank i gets the combination of ranks 0 to i - 1; rank 0: undefined."""
-    send, recv = memory(sendbuf, False), memory(recvbuf, True)
+    send, recv = _sent(sendbuf), memory(recvbuf, True)
     return _Prepared(Coll.EXSCAN, send, recv, _equal(send, recv), op)
 
 
 def _allgather(comm: Comm, sendbuf: Spec, recvbuf: Spec) -> _Prepared:
     """All ranks get the sendbufs of all, in rank order."""
-    send, recv = memory(sendbuf, False), memory(recvbuf, True)
+    send, recv = _sent(sendbuf), memory(recvbuf, True)
     return _Prepared(Coll.ALLGATHER, send, recv, _block(comm, send, recv))
 
 
 def _allgatherv(comm: Comm, sendbuf: Spec, recvbuf: Spec) -> _Prepared:
     """All ranks get blocks of [buffer, counts, displacements] elements."""
-    send, recv = memory(sendbuf, False), memory(recvbuf, True)
+    send, recv = _sent(sendbuf), memory(recvbuf, True)
     counts = _counts(comm, recv, "allgatherv")
     made = _Prepared(Coll.ALLGATHERV, send, recv,
                      counts[comm.rank] if send.in_place else send.count)
@@ -223,15 +235,15 @@ def _allgatherv(comm: Comm, sendbuf: Spec, recvbuf: Spec) -> _Prepared:
 
 def _gather(comm: Comm, sendbuf: Spec, recvbuf: Spec, root: int = 0) -> _Prepared:
     """The root gets the sendbufs of all, in rank order; recvbuf is None elsewhere."""
-    send = memory(sendbuf, False)
-    recv = memory(recvbuf if comm.rank == root else None, True)
+    send = _sent(sendbuf)
+    recv = memory(recvbuf, True) if comm.rank == root else NOTHING
     return _Prepared(Coll.GATHER, send, recv, _block(comm, send, recv), root=root)
 
 
 def _gatherv(comm: Comm, sendbuf: Spec, recvbuf: Spec, root: int = 0) -> _Prepared:
     """The root gets blocks of [buffer, counts, displacements] elements."""
-    send = memory(sendbuf, False)
-    recv = memory(recvbuf if comm.rank == root else None, True)
+    send = _sent(sendbuf)
+    recv = memory(recvbuf, True) if comm.rank == root else NOTHING
     made = _Prepared(Coll.GATHERV, send, recv, send.count, root=root)
     if comm.rank == root:
         counts = _counts(comm, recv, "gatherv")
@@ -242,15 +254,15 @@ def _gatherv(comm: Comm, sendbuf: Spec, recvbuf: Spec, root: int = 0) -> _Prepar
 
 def _scatter(comm: Comm, sendbuf: Spec, recvbuf: Spec, root: int = 0) -> _Prepared:
     """Rank i gets block i of the root; sendbuf is None elsewhere."""
-    send = memory(sendbuf if comm.rank == root else None, False)
-    recv = memory(recvbuf, True)
+    send = memory(sendbuf, False) if comm.rank == root else NOTHING
+    recv = memory(recvbuf, True, in_place=True)
     return _Prepared(Coll.SCATTER, send, recv, _block(comm, recv, send), root=root)
 
 
 def _scatterv(comm: Comm, sendbuf: Spec, recvbuf: Spec, root: int = 0) -> _Prepared:
     """Rank i gets its block of the root's [buffer, counts, displacements]."""
-    send = memory(sendbuf if comm.rank == root else None, False)
-    recv = memory(recvbuf, True)
+    send = memory(sendbuf, False) if comm.rank == root else NOTHING
+    recv = memory(recvbuf, True, in_place=True)
     made = _Prepared(Coll.SCATTERV, send, recv, recv.count, root=root)
     if comm.rank == root:
         counts = _counts(comm, send, "scatterv")
@@ -261,14 +273,14 @@ def _scatterv(comm: Comm, sendbuf: Spec, recvbuf: Spec, root: int = 0) -> _Prepa
 
 def _alltoall(comm: Comm, sendbuf: Spec, recvbuf: Spec) -> _Prepared:
     """Block j of rank i becomes block i of rank j."""
-    send, recv = memory(sendbuf, False), memory(recvbuf, True)
+    send, recv = _sent(sendbuf), memory(recvbuf, True)
     _equal(send, recv)
     return _Prepared(Coll.ALLTOALL, send, recv, _share(comm, recv))
 
 
 def _alltoallv(comm: Comm, sendbuf: Spec, recvbuf: Spec) -> _Prepared:
     """As Alltoall, of [buffer, counts, displacements]."""
-    send, recv = memory(sendbuf, False), memory(recvbuf, True)
+    send, recv = _sent(sendbuf), memory(recvbuf, True)
     made = _Prepared(Coll.ALLTOALLV, send, recv)
     made.blocks(recvcounts=_counts(comm, recv, "alltoallv"), recvdispls=recv.displs)
     if not send.in_place:
@@ -318,6 +330,9 @@ def _w_arguments(comm: Comm, *sides: Sequence[Any]) -> tuple[list, list, int]:
     args: list = []
     keep: list = []
     for side, writable in zip(sides, (False, True)):
+        if not isinstance(side, (list, tuple)) or len(side) != 4:
+            raise ArgumentError(f"a side of alltoallw is {side!r:.60}; pass [buffer, counts, "
+                                "bytes, layouts]")
         buffer, counts, displs, layouts = side
         counts = [1] * comm.size if counts is None else list(counts)
         displs = [0] * comm.size if displs is None else list(displs)
@@ -328,6 +343,7 @@ def _w_arguments(comm: Comm, *sides: Sequence[Any]) -> tuple[list, list, int]:
         for count, displ, layout in zip(counts, displs, layouts):
             if layout is None and count:
                 raise ArgumentError(f"a layout is None, but its count is {count}")
+            layout = layout and instance(layout, Layout, "a layout")
             for begin in (0, (count - 1) * (layout.high - layout.low)) if count else ():
                 check_inside(layout, displ + begin, pinned.nbytes)
         arrays = (_abi.array(C.c_size_t, counts), _abi.array(C.c_ssize_t, displs),

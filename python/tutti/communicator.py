@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Sequence
 
 from . import _abi
 from ._abi import UNDEFINED, Op
-from ._library import check, encoded, error_from, lib
+from ._library import Owned, check, encoded, error_from, lib
 from .collectives import Collectives
 from .errors import Error
 from .messages import Messages
@@ -27,7 +27,7 @@ class Failed(NamedTuple):
     reason: str
 
 
-class Comm(Collectives, Messages):
+class Comm(Collectives, Messages, Owned):
     """A communicator. Context.world is the first; Dup, Split and Create make others."""
 
     def __init__(self, context: Context, handle: C.c_void_p, owned: bool = True) -> None:
@@ -86,7 +86,8 @@ class Comm(Collectives, Messages):
     def translate_ranks(self, ranks: Sequence[int], other: Comm) -> list[int]:
         """The ranks in other of these ranks, UNDEFINED for those that other does not have."""
         mine, theirs = _abi.array(C.c_int, ranks), (C.c_int * len(ranks))()
-        check(lib.comm_translate_ranks(self._pointer(), len(ranks), mine, other._pointer(), theirs))
+        check(lib.comm_translate_ranks(self._pointer(), len(ranks), mine, Comm._of(other, "other"),
+                                       theirs))
         return list(theirs)
 
     def Set_timeout(self, timeout_ms: int) -> None:

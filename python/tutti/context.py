@@ -7,12 +7,13 @@ import atexit
 import ctypes as C
 import errno
 import gc
+import os
 import weakref
 from typing import Any, Callable, Iterable, Optional
 
 from . import _abi
 from ._abi import Datatype, LogLevel, Op
-from ._library import check, encoded, guarded, lib
+from ._library import Owned, check, encoded, function_of, guarded, in_use, lent, lib, refuse_forked
 from .buffers import Buffer, Pinned, Spec, memory
 from .communicator import Comm
 from .errors import ArgumentError, BusyError, Error
@@ -76,7 +77,7 @@ class _ByteArrays:
                 "use; delete them before", code=-errno.EBUSY)
 
 
-class Registered:
+class Registered(Owned):
     """Memory that transports access directly, until Free or the end of the with block."""
 
     def __init__(self, context: Context, buffer: Buffer) -> None:
@@ -84,12 +85,14 @@ class Registered:
         self._handle = C.c_void_p()
         check(lib.register(context._pointer(), self._pinned.address, self._pinned.nbytes,
                            C.addressof(self._handle)))
+        in_use.add(self)
 
     def Free(self) -> None:
         """End the registration."""
         if self._handle:
             check(lib.deregister(self._handle))
             self._handle = C.c_void_p()
+            in_use.discard(self)
             self._pinned.release()
 
     def __enter__(self) -> Registered:
@@ -103,7 +106,18 @@ class UserOp(int):
     """An operator of Context.create_op, for the reductions of that context."""
 
 
-class Context:
+_contexts: weakref.WeakSet = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    if any(context.alive for context in _contexts):
+        refuse_forked()
+
+
+os.register_at_fork(after_in_child=_after_fork)
+
+
+class Context(Owned):
     """A process's membership in a job; made by init."""
 
     def __init__(self, handle: C.c_void_p, keep: Optional[list] = None) -> None:
@@ -112,6 +126,7 @@ class Context:
         self._arrays = _ByteArrays()
         self.world = Comm(self, C.c_void_p(lib.world(self._handle)), owned=False)
         self._self: Optional[Comm] = None
+        _contexts.add(self)
 
     @property
     def alive(self) -> bool:
@@ -151,7 +166,7 @@ class Context:
             check(lib.free(address))
             return memoryview(bytearray())
         view = self._arrays.make(address.value, nbytes)
-        weakref.finalize(view.obj, lib.free, address.value)
+        weakref.finalize(view.obj, lambda at: lib.free(at), address.value)
         return view
 
     def empty(self, shape: Any, dtype: Any = "float32") -> Any:
@@ -175,11 +190,13 @@ class Context:
         pieces, from any thread, and must not call tutti. The next call of this process raises what it
         raises.
         """
+        function_of(function, "function")
+
         def forward(a: int, b: int, count: int, datatype: int, _: Any) -> None:
             size = count * lib.datatype_size(datatype)
-            if size:
-                function(*(memoryview((C.c_ubyte * size).from_address(at)).cast("B")
-                           for at in (a, b)))
+            with lent(a, size) as first, lent(b, size) as second:
+                if size:
+                    function(first, second)
         callback, op = _abi.op_fn(guarded(forward)), C.c_int()
         check(lib.op_create(self._pointer(), C.cast(callback, C.c_void_p), None, int(commute),
                             C.addressof(op)))

@@ -19,8 +19,8 @@ from .errors import ArgumentError
 
 def _vector(spec: Spec, writable: bool, count: int, datatype: Datatype,
             in_place: bool = False) -> Memory:
-    data = memory(spec, writable)
-    if not (in_place and data.in_place) and (data.count != count or data.datatype != datatype):
+    data = memory(spec, writable, in_place=in_place)
+    if not data.in_place and (data.count != count or data.datatype != datatype):
         raise ArgumentError(f"a vector of {data.count} {data.datatype!r}; pass {count} "
                             f"{datatype!r}")
     return data
@@ -44,7 +44,7 @@ class Gossip(_Handle):
                                    weights=None if shares is None else C.addressof(shares))
         setattr(config, "in", C.addressof(arrays[0]))
         handle = C.c_void_p()
-        check(lib.gossip_create(comm._pointer(), C.addressof(config), C.addressof(handle)),
+        check(lib.gossip_create(Comm._of(comm, "comm"), C.addressof(config), C.addressof(handle)),
               comm._pointer())
         super().__init__(handle, lib.gossip_free)
         self.count, self.datatype, self._nin = count, datatype, len(ins)
@@ -81,7 +81,7 @@ class Pair(_Handle):
 
     def __init__(self, comm: Comm, count: int, datatype: Datatype = Datatype.FLOAT32) -> None:
         handle, base = C.c_void_p(), C.c_void_p()
-        check(lib.pair_create(comm._pointer(), count, datatype, C.addressof(base),
+        check(lib.pair_create(Comm._of(comm, "comm"), count, datatype, C.addressof(base),
                               C.addressof(handle)), comm._pointer())
         super().__init__(handle, lib.pair_free)
         self._arrays = _ByteArrays()
@@ -126,9 +126,10 @@ def elastic_average(x: Spec, center: Spec, alpha: float, comm: Comm) -> None:
     if data.count != middle.count or data.datatype != middle.datatype or data.datatype is None:
         raise ArgumentError(f"x has {data.count} elements, the center {middle.count}; pass equal "
                             "counts and datatypes")
+    pointer = Comm._of(comm, "comm")
     work = C.create_string_buffer(max(data.count * SIZES[data.datatype], 1))
     check(lib.elastic_average(data.address, middle.address, work, data.count, data.datatype,
-                              alpha, comm._pointer()), comm._pointer())
+                              alpha, pointer), pointer)
 
 
 class Rounds(NamedTuple):
@@ -151,7 +152,7 @@ class Partial(_Handle):
                  divide: Divide = Divide.BY_TAKING_PART) -> None:
         config = _abi.PartialConfig(quorum=quorum, cutoff_us=cutoff_us, late=late, divide=divide)
         handle = C.c_void_p()
-        check(lib.partial_create(comm._pointer(), count, datatype, op, C.addressof(config),
+        check(lib.partial_create(Comm._of(comm, "comm"), count, datatype, op, C.addressof(config),
                                  C.addressof(handle)), comm._pointer())
         super().__init__(handle, lib.partial_free)
         self.count, self.datatype, self._nranks = count, Datatype(datatype), comm.size

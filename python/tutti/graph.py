@@ -8,7 +8,7 @@ from typing import Any, Callable, Iterable, Optional
 
 from . import _abi
 from ._abi import Datatype, Weights
-from ._library import check, lib
+from ._library import check, instance, lib
 from .buffers import Buffer, Memory, Spec, memory
 from .codec import _Handle
 from .communicator import Comm
@@ -67,7 +67,11 @@ class Graph(_Handle):
     def edges(cls, nranks: int, edges: Iterable[tuple], weights: Weights = Weights.METROPOLIS
               ) -> Graph:
         """The graph of these (from, to) or (from, to, weight)."""
-        made = [_abi.Edge(*edge) for edge in edges]
+        made = []
+        for edge in edges:
+            if len(edge) not in (2, 3):
+                raise ArgumentError(f"an edge is {edge!r}; pass (from, to) or (from, to, weight)")
+            made.append(_abi.Edge(*[_abi.number(C.c_int, rank) for rank in edge[:2]], *edge[2:]))
         return cls._make(lib.graph_edges, nranks, (_abi.Edge * max(len(made), 1))(*made),
                          len(made), weights)
 
@@ -132,7 +136,8 @@ class Neighbors:
     def _neighbor(self, name: str, sendbuf: Spec, recvbuf: Spec, graph: Graph,
                   step: int) -> tuple[Callable, tuple, list]:
         comm: Any = self
-        send, recv = memory(sendbuf, False), memory(recvbuf, True)
+        send, recv = memory(sendbuf, False, in_place=True), memory(recvbuf, True)
+        instance(graph, Graph, "graph")
         sends = receives = 1
         if "allreduce" not in name:
             receives = len(graph.in_neighbors(comm.rank, step))
@@ -221,7 +226,8 @@ class PushSum(_Handle):
 
     def __init__(self, comm: Comm, count: int) -> None:
         handle = C.c_void_p()
-        check(lib.push_sum_create(comm._pointer(), count, C.addressof(handle)), comm._pointer())
+        pointer = Comm._of(comm, "comm")
+        check(lib.push_sum_create(pointer, count, C.addressof(handle)), pointer)
         super().__init__(handle, lib.push_sum_free)
         self.comm = comm
         self.count = count
@@ -239,7 +245,8 @@ class PushSum(_Handle):
 
     def step(self, graph: Graph, step: int = 0) -> None:
         """Take in what has come, then send shares to the out-neighbours; wait for no rank."""
-        check(lib.push_sum_step(self._pointer(), graph._pointer(), step), self.comm._pointer())
+        check(lib.push_sum_step(self._pointer(), Graph._of(graph, "graph"), step),
+              self.comm._pointer())
 
     def drain(self) -> None:
         """Wait until all pushes of all ranks have been taken in. Collective."""

@@ -28,7 +28,7 @@ class Grid(_Handle):
             raise ArgumentError(f"{len(names)} names for {len(dims)} axes")
         sizes, handle = _abi.array(C.c_int, dims), C.c_void_p()
         texts = None if names is None else (C.c_char_p * len(names))(*map(encoded, names))
-        check(lib.grid_create(comm._pointer(), len(dims), sizes, texts, C.addressof(handle)),
+        check(lib.grid_create(Comm._of(comm, "comm"), len(dims), sizes, texts, C.addressof(handle)),
               comm._pointer())
         super().__init__(handle, lib.grid_free)
         self.ndim = len(dims)

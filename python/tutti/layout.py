@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes as C
+from operator import index
 from typing import Any, Optional, Sequence, Union
 
 from . import _abi
@@ -32,7 +33,7 @@ class Layout:
             blocks=None if self._blocks is None else C.addressof(self._blocks),
             displs=None if self._displs is None else C.addressof(self._displs))
         unit = 1 if in_bytes else SIZES[self.datatype]
-        begins = [index * stride for index in (0, max(count - 1, 0))] if displs is None \
+        begins = [step * stride for step in (0, max(count - 1, 0))] if displs is None \
             else list(displs)
         lengths = [block] * len(begins) if blocks is None else list(blocks)
         ends = [begin * unit + length * SIZES[self.datatype]
@@ -53,8 +54,8 @@ class Layout:
     def indexed(cls, datatype: Datatype, displs: Sequence[int],
                 blocks: Union[int, Sequence[int]] = 1, *, in_bytes: bool = False) -> Layout:
         """Blocks that begin at these displacements; blocks: elements of each, or of all."""
-        if isinstance(blocks, int):
-            return cls(datatype, len(displs), blocks, 0, None, displs, in_bytes)
+        if not hasattr(blocks, "__len__"):
+            return cls(datatype, len(displs), index(blocks), 0, None, displs, in_bytes)
         if len(blocks) != len(displs):
             raise ArgumentError(f"{len(displs)} displacements for {len(blocks)} blocks")
         return cls(datatype, len(displs), 0, 0, blocks, displs, in_bytes)
@@ -62,7 +63,9 @@ class Layout:
     @classmethod
     def of(cls, array: Any) -> Layout:
         """The layout of a NumPy array with gaps, such as matrix[:, 2], from its first element."""
-        interface = array.__array_interface__
+        interface = getattr(array, "__array_interface__", None)
+        if interface is None:
+            raise ArgumentError(f"the layout of a {type(array).__name__}; pass a NumPy array")
         item = array.dtype.itemsize
         datatype = datatype_of(array.dtype.char if array.dtype.kind != "c"
                                else "Z" + array.real.dtype.char, item)
@@ -75,7 +78,7 @@ class Layout:
             return cls.vector(datatype, shape[0], shape[1], strides[0], in_bytes=True)
         displs = [0]
         for extent, stride in zip(shape, strides):
-            displs = [displ + index * stride for displ in displs for index in range(extent)]
+            displs = [displ + step * stride for displ in displs for step in range(extent)]
         return cls.indexed(datatype, displs, in_bytes=True)
 
     @property
@@ -92,7 +95,7 @@ def with_layout(spec: Spec) -> bool:
 def laid_out(spec: Any, writable: bool) -> tuple[Memory, Layout]:
     """The memory of [buffer, layout, offset], with the address of the start; checked."""
     owner, layout, *rest = spec
-    offset = int(rest[0]) if rest else 0
+    offset = index(rest[0]) if rest else 0
     pinned = Pinned(owner, writable)
     check_inside(layout, offset, pinned.nbytes)
     address = None if pinned.address is None else pinned.address + offset

@@ -7,8 +7,8 @@ import ctypes as C
 from typing import TYPE_CHECKING, Any, Callable, Optional
 
 from ._abi import ANY_SOURCE, ANY_TAG
-from ._library import check, lib
-from .buffers import Memory, Spec, memory
+from ._library import Owned, check, function_tables, instance, lib
+from .buffers import NOTHING, Spec, memory
 from .layout import laid_out, with_layout
 from .request import Request, Status, hold
 
@@ -28,6 +28,11 @@ _PLAIN = {
     "issend": lib.issend, "ssend_init": lib.ssend_init, "recv": lib.recv, "irecv": lib.irecv,
     "recv_init": lib.recv_init, "mrecv": lib.mrecv, "imrecv": lib.imrecv,
 }
+function_tables += [_WITH_LAYOUT, _PLAIN]
+
+
+def _status(status: Optional[Status]) -> Status:
+    return Status() if status is None else instance(status, Status, "status")
 
 
 def _form(name: str, buf: Spec, writable: bool) -> tuple[Callable, tuple, list]:
@@ -39,7 +44,7 @@ def _form(name: str, buf: Spec, writable: bool) -> tuple[Callable, tuple, list]:
     return _PLAIN[name], (data.address, data.count, data.datatype), [data]
 
 
-class Message:
+class Message(Owned):
     """A message that Mprobe or Improbe has taken out; Recv receives it, once."""
 
     def __init__(self, comm: Comm, handle: C.c_void_p) -> None:
@@ -49,7 +54,7 @@ class Message:
     def Recv(self, buf: Spec, status: Optional[Status] = None) -> None:
         """Receive the message."""
         call, what, keep = _form("mrecv", buf, True)
-        status = status or Status()
+        status = _status(status)
         check(call(*what, C.addressof(self._handle), status._address()), self._comm._pointer())
 
     def Irecv(self, buf: Spec) -> Request:
@@ -114,7 +119,7 @@ class Messages:
              status: Optional[Status] = None) -> None:
         """Receive a message of at most the elements of buf, or of [buf, layout]."""
         call, what, keep = _form("recv", buf, True)
-        status, pointer = status or Status(), self._pointer()
+        status, pointer = _status(status), self._pointer()
         hold([*keep, status])
         check(call(*what, source, tag, pointer, status._address()), pointer)
 
@@ -130,8 +135,9 @@ class Messages:
                  source: int = ANY_SOURCE, recvtag: int = ANY_TAG,
                  status: Optional[Status] = None) -> None:
         """Send and receive at once; the buffers must not overlap."""
-        send, recv = memory(sendbuf, False), _received(recvbuf)
-        status, pointer = status or Status(), self._pointer()
+        send = memory(sendbuf, False)
+        recv = NOTHING if recvbuf is None else memory(recvbuf, True)
+        status, pointer = _status(status), self._pointer()
         hold([send, recv, status])
         check(lib.sendrecv(send.address, send.count, send.datatype, dest, sendtag, recv.address,
                            recv.count, recv.datatype or send.datatype, source, recvtag, pointer,
@@ -140,33 +146,29 @@ class Messages:
     def Probe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG,
               status: Optional[Status] = None) -> Status:
         """Wait for a message: its status."""
-        status, pointer = status or Status(), self._pointer()
+        status, pointer = _status(status), self._pointer()
         check(lib.probe(source, tag, pointer, status._address()), pointer)
         return status
 
     def Iprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG,
                status: Optional[Status] = None) -> bool:
         """True if there is such a message now."""
-        status, pointer, found = status or Status(), self._pointer(), C.c_int()
+        status, pointer, found = _status(status), self._pointer(), C.c_int()
         check(lib.iprobe(source, tag, pointer, C.addressof(found), status._address()), pointer)
         return bool(found.value)
 
     def Mprobe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG,
                status: Optional[Status] = None) -> Message:
         """Wait for a message and take it out: no other receive finds it."""
-        status, pointer, handle = status or Status(), self._pointer(), C.c_void_p()
+        status, pointer, handle = _status(status), self._pointer(), C.c_void_p()
         check(lib.mprobe(source, tag, pointer, C.addressof(handle), status._address()), pointer)
         return Message(self, handle)  # type: ignore[arg-type]
 
     def Improbe(self, source: int = ANY_SOURCE, tag: int = ANY_TAG,
                 status: Optional[Status] = None) -> Optional[Message]:
         """As Mprobe, but None if there is no such message now."""
-        status, pointer = status or Status(), self._pointer()
+        status, pointer = _status(status), self._pointer()
         handle, found = C.c_void_p(), C.c_int()
         check(lib.improbe(source, tag, pointer, C.addressof(found), C.addressof(handle),
                           status._address()), pointer)
         return Message(self, handle) if found.value else None  # type: ignore[arg-type]
-
-
-def _received(recvbuf: Any) -> Memory:
-    return memory(recvbuf, True)

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import ctypes as C
 import os
+import sys
 from typing import Any, Callable, Optional, Sequence
 
 from . import _abi
 from ._abi import Combine, Datatype, Initial, Role, Rule
-from ._library import check, encoded, guarded, lib
+from ._library import Owned, check, encoded, function_of, guarded, in_use, lent, lib
 from .buffers import Memory, Spec, memory
 from .codec import Codec
 from .communicator import Comm
@@ -17,27 +18,37 @@ from .errors import ArgumentError, Error
 from .request import Request
 
 
-def _bytes_at(address: int, nbytes: int) -> memoryview:
-    return memoryview((C.c_ubyte * nbytes).from_address(address)).cast("B")
-
-
 def _update_callback(function: Callable[[memoryview, memoryview], None]) -> Any:
     def forward(value: int, update: int, count: int, datatype: int, _: Any) -> None:
         nbytes = count * lib.datatype_size(datatype)
-        if nbytes:
-            function(_bytes_at(value, nbytes), _bytes_at(update, nbytes))
+        with lent(value, nbytes) as own, lent(update, nbytes) as change:
+            if nbytes:
+                function(own, change)
+    function_of(function, "update")
     return _abi.update_fn(guarded(forward))
 
 
 def _fill_callback(function: Callable[[memoryview, int], None]) -> Any:
     def forward(value: int, first: int, count: int, datatype: int, _: Any) -> None:
         nbytes = count * lib.datatype_size(datatype)
-        if nbytes:
-            function(_bytes_at(value, nbytes), first)
+        with lent(value, nbytes) as own:
+            if nbytes:
+                function(own, first)
+    function_of(function, "fill")
     return _abi.fill_fn(guarded(forward))
 
 
-class Table:
+def _check_signed(keys: Memory) -> None:
+    """Raise ArgumentError for a negative key."""
+    values: Any = (C.c_int64 * keys.count).from_address(keys.address or 0)
+    numpy = sys.modules.get("numpy")
+    least = min(values) if numpy is None else numpy.frombuffer(values, "i8").min()
+    if least < 0:
+        raise ArgumentError(f"key {least} is negative; keys are 0 to 2**64 - 1: pass large ones as "
+                            "unsigned integers")
+
+
+class Table(Owned):
     """A table of a parameter server. pull and push: elements of a dense table, or rows by keys."""
 
     def __init__(self, server: ParameterServer, handle: C.c_void_p, datatype: Datatype,
@@ -108,6 +119,8 @@ class Table:
             where = memory(keys, False)
         if where.datatype not in (Datatype.UINT64, Datatype.INT64):
             raise ArgumentError(f"keys are {where.datatype!r}; pass 64-bit integers")
+        if where.datatype == Datatype.INT64 and where.count:
+            _check_signed(where)
         data = memory(rows, writable)
         if data.count != where.count * self.width:
             raise ArgumentError(f"{where.count} keys of {self.width} elements need a buffer of "
@@ -176,7 +189,7 @@ class Table:
         return held.as_dict()
 
 
-class ParameterServer:
+class ParameterServer(Owned):
     """A parameter server of the ranks of a communicator. Collective.
 
     role: what this rank is. staleness: 0 is BSP, s at most s clocks apart, ASYNC no bound.
@@ -186,13 +199,13 @@ class ParameterServer:
                  servers: int = 0, copies: int = 0, weight: int = 0) -> None:
         config = _abi.PsConfig(role=role, workers=workers, servers=servers, staleness=staleness,
                                copies=copies, weight=weight)
-        handle = C.c_void_p()
-        check(lib.ps_open(comm._pointer(), C.addressof(config), C.addressof(handle)),
-              comm._pointer())
+        handle, pointer = C.c_void_p(), Comm._of(comm, "comm")
+        check(lib.ps_open(pointer, C.addressof(config), C.addressof(handle)), pointer)
         self.comm = comm
         self.role = role
         self._handle: Optional[int] = handle.value
-        self._tables: list = []
+        self._tables: dict[bytes, Table] = {}
+        in_use.add(self)
 
     def _pointer(self) -> int:
         if self._handle is None or not self.comm.context.alive:
@@ -206,9 +219,9 @@ class ParameterServer:
                 value = _update_callback(value)
             elif name == "fill":
                 value = _fill_callback(value)
-            elif isinstance(value, Codec):
+            elif name in ("codec", "publish"):
                 keep.append(value)
-                value = value._pointer()
+                value = value and Codec._of(value, name)
             if name in ("size", "arg") or name not in dict(_abi.PsOptions._fields_):
                 raise ArgumentError(f"table option '{name}' is unknown; see tutti_ps_dense(3)")
             keep.append(value)
@@ -227,8 +240,7 @@ class ParameterServer:
         made = self._options(options, keep)
         check(lib.ps_dense(self._pointer(), encoded(name), count, datatype, C.addressof(made),
                            C.addressof(handle)), self.comm._pointer())
-        self._tables.append(keep)
-        return Table(self, handle, datatype, keep=keep)
+        return self._made(name, Table(self, handle, Datatype(datatype), keep=keep))
 
     def rows(self, name: str, width: int, rows: int, datatype: Datatype = Datatype.FLOAT32,
              **options: Any) -> Table:
@@ -237,14 +249,21 @@ class ParameterServer:
         made = self._options(options, keep)
         check(lib.ps_rows(self._pointer(), encoded(name), width, rows, datatype,
                           C.addressof(made), C.addressof(handle)), self.comm._pointer())
-        self._tables.append(keep)
-        return Table(self, handle, datatype, width, keep)
+        return self._made(name, Table(self, handle, Datatype(datatype), width, keep))
 
-    def find(self, name: str, datatype: Datatype = Datatype.FLOAT32, width: int = 0) -> Table:
-        """The table of this name, of this datatype; width: of its rows, 0: it is dense. Local."""
-        handle = C.c_void_p()
-        check(lib.ps_find(self._pointer(), encoded(name), C.addressof(handle)))
-        return Table(self, handle, datatype, width)
+    def _made(self, name: str, table: Table) -> Table:
+        self._tables[encoded(name)] = table
+        return table
+
+    def find(self, name: str, datatype: Optional[Datatype] = None,
+             width: Optional[int] = None) -> Table:
+        """The table of this name. Local. datatype, width of rows: if given, they must be its own."""
+        check(lib.ps_find(self._pointer(), encoded(name), C.addressof(C.c_void_p())))
+        table = self._tables[encoded(name)]
+        if datatype not in (None, table.datatype) or width not in (None, table.width):
+            raise ArgumentError(f"table '{name}' is of {table.datatype!r} and width {table.width}, "
+                                f"not {datatype!r} and {width}")
+        return table
 
     def clock(self) -> None:
         """This worker's clock rises by one; wait for workers that are too far behind."""
@@ -288,8 +307,12 @@ class ParameterServer:
         with the same arguments.
         """
         made = self._resized(self._pointer(), comm, role, config)
-        self._handle = None
+        self._ended()
         return made
+
+    def _ended(self) -> None:
+        self._handle = None
+        in_use.discard(self)
 
     @classmethod
     def _resized(cls, old: Optional[int], comm: Comm, role: Role,
@@ -299,19 +322,20 @@ class ParameterServer:
             if name not in known:
                 raise ArgumentError(f"resize has no option '{name}'; see tutti_ps_resize(3)")
         wanted, handle = _abi.PsConfig(role=role, **config), C.c_void_p()
-        check(lib.ps_resize(old, comm._pointer(), C.addressof(wanted), C.addressof(handle)),
-              comm._pointer())
+        pointer = Comm._of(comm, "comm")
+        check(lib.ps_resize(old, pointer, C.addressof(wanted), C.addressof(handle)), pointer)
         if not handle.value:
             return None
         made = cls.__new__(cls)
-        made.comm, made.role, made._handle, made._tables = comm, role, handle.value, []
+        made.comm, made.role, made._handle, made._tables = comm, role, handle.value, {}
+        in_use.add(made)
         return made
 
     def close(self) -> None:
         """End the parameter server when every live worker has come here. Collective."""
         code = lib.ps_close(self._pointer())
         if code >= 0:
-            self._handle = None
+            self._ended()
         check(code, self.comm._pointer())
 
     def __enter__(self) -> ParameterServer:

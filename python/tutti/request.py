@@ -4,20 +4,23 @@
 from __future__ import annotations
 
 import ctypes as C
+import errno
 import threading
 from contextlib import contextmanager
 from sys import getrefcount
-from typing import Any, Callable, Iterator, Optional, Sequence
+from typing import Any, Callable, Iterable, Iterator, Optional, Sequence
 
 from . import _abi
-from ._library import check, error_of, lib
+from ._library import Owned, check, error_of, instance, lib
 from .buffers import SIZES
-from .errors import ArgumentError
+from .errors import ArgumentError, BusyError
 
 # Requests whose operation may run: their buffers must live, whoever forgets the request.
 _running: set = set()
 _lock = threading.Lock()
 _thread = threading.local()
+# Buffers of persistent requests that were freed while they ran: the library still uses them.
+_orphaned: list = []
 # References to a request that only _running has: that one, the list, the loop and the argument.
 _FORGOTTEN = 4
 
@@ -104,7 +107,7 @@ class Status:
         return C.addressof(self._struct)
 
 
-class Request:
+class Request(Owned):
     """An operation that runs, or a persistent one. It keeps its buffers until it is complete."""
 
     def __init__(self, comm: Any, keep: list, persistent: bool = False,
@@ -117,6 +120,13 @@ class Request:
         self.persistent = persistent
         self.status = status
         self.result: Any = None
+        # A wait may free what another thread's wait still reads.
+        self._waits = threading.Lock()
+
+    def _enter(self) -> None:
+        if not self._waits.acquire(False):
+            raise BusyError("the request is in the list twice, or another thread waits for it",
+                            code=-errno.EBUSY)
 
     @classmethod
     def _begin(cls, start: Callable[[int], int], comm: Any, keep: list, **options: Any) -> Request:
@@ -152,24 +162,37 @@ class Request:
 
     def Wait(self, status: Optional[Status] = None) -> bool:
         """Wait until the operation is complete; an error of the operation is raised."""
-        code = lib.wait(C.addressof(self._handle))
-        self._ended(code, status)
+        self._enter()
+        try:
+            code = lib.wait(C.addressof(self._handle))
+            self._ended(code, status)
+        finally:
+            self._waits.release()
         check(code, self._pointer())
         return True
 
     def Test(self, status: Optional[Status] = None) -> bool:
         """True if the operation is complete."""
         done = C.c_int()
-        code = lib.test(C.addressof(self._handle), C.addressof(done))
-        if done.value or not self._handle:
-            self._ended(code, status)
+        self._enter()
+        try:
+            code = lib.test(C.addressof(self._handle), C.addressof(done))
+            if done.value or not self._handle:
+                self._ended(code, status)
+        finally:
+            self._waits.release()
         check(code, self._pointer())
         return bool(done.value)
 
     def Get_status(self) -> bool:
         """As Test, but a later Test or Wait still reports the end."""
         done = C.c_int()
-        check(lib.request_get_status(self._handle, C.addressof(done)), self._pointer())
+        self._enter()
+        try:
+            code = lib.request_get_status(self._handle, C.addressof(done))
+        finally:
+            self._waits.release()
+        check(code, self._pointer())
         return bool(done.value)
 
     def Start(self) -> None:
@@ -185,14 +208,22 @@ class Request:
         check(lib.request_set_timeout(self._handle, timeout_ms), self._pointer())
 
     def Free(self) -> None:
-        """Free a persistent request, or one whose end nothing waits for; buffers must stay."""
+        """Free a persistent request, which may run; wait for another one."""
         if self._handle:
             if not self.persistent:
                 self.Wait()
                 return
-            check(lib.request_free(self._handle), self._pointer())
-            self._handle = C.c_void_p()
-            self._drop()
+            self._enter()
+            try:
+                done = C.c_int()
+                lib.request_get_status(self._handle, C.addressof(done))
+                check(lib.request_free(self._handle), self._pointer())
+                self._handle = C.c_void_p()
+                if not done.value:
+                    _orphaned.append(self._keep)
+                self._drop()
+            finally:
+                self._waits.release()
 
     def __enter__(self) -> Request:
         return self
@@ -203,32 +234,35 @@ class Request:
     @staticmethod
     def Startall(requests: Sequence[Request]) -> None:
         """Start all of these persistent requests, or none."""
-        check(lib.startall(len(requests), _handles(requests)))
+        with _set(requests) as (requests, array):
+            check(lib.startall(len(requests), array))
 
     @staticmethod
     def Waitall(requests: Sequence[Request], statuses: Optional[list] = None) -> bool:
         """Wait for all; the first error among them is raised after all are complete."""
-        array = _handles(requests)
-        code = lib.waitall(len(requests), array)
-        _store(requests, array, code, statuses)
+        with _set(requests, statuses) as (requests, array):
+            code = lib.waitall(len(requests), array)
+            _store(requests, array, code, statuses)
         check(code, _first(requests))
         return True
 
     @staticmethod
     def Testall(requests: Sequence[Request], statuses: Optional[list] = None) -> bool:
         """True if all are complete."""
-        array, done = _handles(requests), C.c_int()
-        code = lib.testall(len(requests), array, C.addressof(done))
-        _store(requests, array, code, statuses if done.value else None)
+        done = C.c_int()
+        with _set(requests, statuses) as (requests, array):
+            code = lib.testall(len(requests), array, C.addressof(done))
+            _store(requests, array, code, statuses if done.value else None)
         check(code, _first(requests))
         return bool(done.value)
 
     @staticmethod
     def Waitany(requests: Sequence[Request], status: Optional[Status] = None) -> int:
         """Wait for one: its place, or UNDEFINED if none is active."""
-        array, index = _handles(requests), C.c_int(-1)
-        code = lib.waitany(len(requests), array, C.addressof(index))
-        _store_one(requests, array, index.value, code, status)
+        index = C.c_int(-1)
+        with _set(requests) as (requests, array):
+            code = lib.waitany(len(requests), array, C.addressof(index))
+            _store_one(requests, array, index.value, code, status)
         check(code, _first(requests))
         return index.value
 
@@ -236,9 +270,10 @@ class Request:
     def Testany(requests: Sequence[Request],
                 status: Optional[Status] = None) -> tuple[int, bool]:
         """The place of one that is complete, or UNDEFINED, and whether it waits for none."""
-        array, index, done = _handles(requests), C.c_int(-1), C.c_int()
-        code = lib.testany(len(requests), array, C.addressof(index), C.addressof(done))
-        _store_one(requests, array, index.value, code, status)
+        index, done = C.c_int(-1), C.c_int()
+        with _set(requests) as (requests, array):
+            code = lib.testany(len(requests), array, C.addressof(index), C.addressof(done))
+            _store_one(requests, array, index.value, code, status)
         check(code, _first(requests))
         return index.value, bool(done.value)
 
@@ -253,8 +288,24 @@ class Request:
         return _some(lib.testsome, requests)
 
 
-def _handles(requests: Sequence[Request]) -> C.Array:
-    return (C.c_void_p * max(len(requests), 1))(*[r._handle.value for r in requests])
+@contextmanager
+def _set(requests: Iterable[Request], statuses: Optional[list] = None) -> Iterator[tuple]:
+    """A list of the requests and an array of their handles, which no other thread waits for."""
+    requests = [instance(request, Request, "a request") for request in requests]
+    if statuses is not None:
+        if len(statuses) < len(requests):
+            raise ArgumentError(f"{len(statuses)} statuses for {len(requests)} requests")
+        for status in statuses:
+            instance(status, Status, "a status")
+    entered = 0
+    try:
+        for request in requests:
+            request._enter()
+            entered += 1
+        yield requests, (C.c_void_p * max(entered, 1))(*[r._handle.value for r in requests])
+    finally:
+        for request in requests[:entered]:
+            request._waits.release()
 
 
 def _first(requests: Sequence[Request]) -> Optional[int]:
@@ -263,8 +314,6 @@ def _first(requests: Sequence[Request]) -> Optional[int]:
 
 def _store(requests: Sequence[Request], array: C.Array, code: int,
            statuses: Optional[list]) -> None:
-    if statuses is not None and len(statuses) < len(requests):
-        raise ArgumentError(f"{len(statuses)} statuses for {len(requests)} requests")
     for index, request in enumerate(requests):
         had = bool(request._handle)
         request._handle = C.c_void_p(array[index])
@@ -281,15 +330,15 @@ def _store_one(requests: Sequence[Request], array: C.Array, index: int, code: in
 
 
 def _some(call: Callable, requests: Sequence[Request]) -> list[int]:
-    n = len(requests)
-    array, count = _handles(requests), C.c_int()
-    indices, results = (C.c_int * max(n, 1))(), (C.c_int * max(n, 1))()
-    code = call(n, array, C.addressof(count), indices, results)
-    failed = None
-    for place, result in zip(indices[:count.value], results[:count.value]):
-        _store_one(requests, array, place, result, None)
-        if result < 0 and failed is None:
-            failed = error_of(result, requests[place]._pointer())
+    count, failed = C.c_int(), None
+    with _set(requests) as (requests, array):
+        n = len(requests)
+        indices, results = (C.c_int * max(n, 1))(), (C.c_int * max(n, 1))()
+        code = call(n, array, C.addressof(count), indices, results)
+        for place, result in zip(indices[:count.value], results[:count.value]):
+            _store_one(requests, array, place, result, None)
+            if result < 0 and failed is None:
+                failed = error_of(result, requests[place]._pointer())
     if failed is not None:
         raise failed
     check(code, _first(requests))

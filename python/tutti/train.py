@@ -14,7 +14,7 @@ from typing import Any, Optional, Sequence
 
 from . import _abi
 from ._abi import Datatype, Rule
-from ._library import check, encoded, train
+from ._library import check, encoded, in_use, train
 from .buffers import Buffer, Memory, memory
 from .codec import Codec, _Handle
 from .communicator import Comm
@@ -56,10 +56,17 @@ class _Part(_Handle):
 
     def __init__(self, create: Any, free: Any, comm: Comm, config: Any, keep: Any) -> None:
         handle = C.c_void_p()
-        check(create(comm._pointer(), C.addressof(config), C.addressof(handle)), comm._pointer())
+        pointer = Comm._of(comm, "comm")
+        check(create(pointer, C.addressof(config), C.addressof(handle)), pointer)
         super().__init__(handle, free)
         self.comm = comm
         self._keep = keep
+        in_use.add(self)
+
+    def Free(self) -> None:
+        """Free it."""
+        super().Free()
+        in_use.discard(self)
 
     def _check(self, code: int) -> None:
         check(code, self.comm._pointer())
@@ -79,7 +86,7 @@ class Reducer(_Part):
             n=len(gradients), counts=C.addressof(self._tensors.counts),
             gradients=C.addressof(self._tensors.pointers), datatype=self._tensors.datatype,
             flags=int(not average) | 2 * int(unused), first_bytes=first_bytes,
-            bucket_bytes=bucket_bytes, codec=codec and codec._pointer())
+            bucket_bytes=bucket_bytes, codec=codec and Codec._of(codec, "codec"))
         super().__init__(train.reducer_create, train.reducer_free, comm, config, codec)
 
     def ready(self, tensor: int) -> None:
@@ -182,7 +189,7 @@ class LocalSteps(_Part):
             n=len(parameters), counts=C.addressof(self._tensors.counts),
             parameters=C.addressof(self._tensors.pointers), datatype=self._tensors.datatype,
             flags=int(delayed), every=every, outer=None if outer is None else C.pointer(outer),
-            inner_rate=inner_rate, codec=codec and codec._pointer())
+            inner_rate=inner_rate, codec=codec and Codec._of(codec, "codec"))
         super().__init__(train.local_steps_create, train.local_steps_free, comm, config, codec)
 
     def step(self, gradients: Optional[Sequence[Buffer]] = None) -> None:

@@ -4,12 +4,12 @@
 from __future__ import annotations
 
 import ctypes as C
-from typing import Any, Optional, Sequence
+from typing import Any, Callable, Optional, Sequence
 
 from . import _abi
 from ._abi import Op
-from ._library import check, lib
-from .buffers import SIZES, Buffer, Memory, Pinned, Spec, memory
+from ._library import Owned, check, in_use, instance, lib
+from .buffers import NOTHING, SIZES, Buffer, Memory, Pinned, Spec, memory
 from .communicator import Comm
 from .context import _ByteArrays
 from .errors import ArgumentError, Error
@@ -17,7 +17,19 @@ from .layout import Layout, laid_out, with_layout
 from .request import Request
 
 
-class Win:
+def _and_result(origin: Spec, result: Spec) -> tuple[Memory, Memory]:
+    """The buffers of a get_accumulate; origin may be None."""
+    old = memory(result, True)
+    if origin is None:
+        return NOTHING, old
+    data = memory(origin, False)
+    if data.count != old.count or data.datatype != old.datatype:
+        raise ArgumentError(f"origin has {data.count} {data.datatype!r}, result {old.count} "
+                            f"{old.datatype!r}; pass equal ones")
+    return data, old
+
+
+class Win(Owned):
     """Memory that every rank of a communicator exposes to the others."""
 
     def __init__(self, comm: Comm, handle: C.c_void_p, size: int, base: Optional[int] = None,
@@ -28,8 +40,9 @@ class Win:
         self._base = base
         self._pinned = pinned
         self._arrays = _ByteArrays()
-        # What the library reads or writes until a flush.
-        self._keep: list = []
+        # What the library reads or writes until a flush, by target.
+        self._keep: dict[int, list] = {}
+        in_use.add(self)
 
     @classmethod
     def Create(cls, buffer: Optional[Buffer], comm: Comm, *, read_only: bool = False,
@@ -38,16 +51,18 @@ class Win:
         pinned = None if buffer is None else Pinned(buffer, not read_only)
         size = pinned.nbytes if pinned else 0
         handle = C.c_void_p()
-        check(lib.win_create(comm._pointer(), pinned and pinned.address, size,
+        pointer = Comm._of(comm, "comm")
+        check(lib.win_create(pointer, pinned and pinned.address, size,
                              int(read_only) | 2 * int(accumulate), C.addressof(handle)),
-              comm._pointer())
+              pointer)
         return cls(comm, handle, size, pinned=pinned)
 
     @classmethod
     def _allocated(cls, call: Any, size: int, comm: Comm, accumulate: bool) -> Win:
         handle, base = C.c_void_p(), C.c_void_p()
-        check(call(comm._pointer(), size, 2 * int(accumulate), C.addressof(base),
-                   C.addressof(handle)), comm._pointer())
+        pointer = Comm._of(comm, "comm")
+        check(call(pointer, size, 2 * int(accumulate), C.addressof(base), C.addressof(handle)),
+              pointer)
         return cls(comm, handle, size, base=base.value)
 
     @classmethod
@@ -85,6 +100,7 @@ class Win:
         self._arrays.check_unused("freeing a window")
         check(lib.win_free(self._pointer()), self.comm._pointer())
         self._handle = None
+        in_use.discard(self)
         self._keep.clear()
         if self._pinned is not None:
             self._pinned.release()
@@ -99,9 +115,13 @@ class Win:
     def _check(self, code: int) -> None:
         check(code, self.comm._pointer() if self.comm.alive else None)
 
-    def _held(self, spec: Spec, writable: bool) -> tuple[Memory, int]:
+    def _hold(self, rank: int, *what: Any) -> None:
+        """Keep what until a flush of rank."""
+        self._keep.setdefault(rank, []).extend(what)
+
+    def _held(self, spec: Spec, rank: int, writable: bool) -> tuple[Memory, int]:
         data = memory(spec, writable)
-        self._keep.append(data)
+        self._hold(rank, data)
         return data, data.count * SIZES[data.datatype or _abi.Datatype.UINT8]
 
     def _laid_out(self, origin: Spec, layout: Optional[Layout], writable: bool) -> tuple:
@@ -110,7 +130,7 @@ class Win:
             data, here = laid_out(origin, writable)
         else:
             data, here = memory(origin, writable), None
-        if layout is not None and layout.elements != data.count:
+        if layout is not None and instance(layout, Layout, "layout").elements != data.count:
             raise ArgumentError(f"the layout at the target has {layout.elements} elements, the "
                                 f"local one {data.count}")
         return data.address, here and here.address, layout and layout.address, [data, here, layout]
@@ -118,7 +138,7 @@ class Win:
     def _put_layout(self, call: Any, origin: Spec, rank: int, offset: int,
                     layout: Optional[Layout], writable: bool, *more: int) -> None:
         at, here, there, keep = self._laid_out(origin, layout, writable)
-        self._keep += keep
+        self._hold(rank, *keep)
         self._check(call(self._pointer(), rank, at, here, offset, there, *more))
 
     def Put(self, origin: Spec, rank: int, offset: int = 0,
@@ -130,7 +150,7 @@ class Win:
         if layout is not None or with_layout(origin):
             self._put_layout(lib.put_layout, origin, rank, offset, layout, False)
             return
-        data, nbytes = self._held(origin, False)
+        data, nbytes = self._held(origin, rank, False)
         self._check(lib.put(self._pointer(), rank, data.address, nbytes, offset))
 
     def Put_notify(self, origin: Spec, rank: int, offset: int = 0, id: Optional[int] = None,
@@ -140,7 +160,7 @@ class Win:
             self._put_layout(lib.put_layout_notify, origin, rank, offset, layout, False,
                              _abi.NOTIFY_RANK if id is None else id)
             return
-        data, nbytes = self._held(origin, False)
+        data, nbytes = self._held(origin, rank, False)
         if id is None:
             code = lib.put_notify(self._pointer(), rank, data.address, nbytes, offset)
         else:
@@ -198,7 +218,7 @@ class Win:
         if layout is not None or with_layout(origin):
             self._put_layout(lib.get_layout, origin, rank, offset, layout, True)
             return
-        data, nbytes = self._held(origin, True)
+        data, nbytes = self._held(origin, rank, True)
         self._check(lib.get(self._pointer(), rank, data.address, nbytes, offset))
 
     def _blocks(self, origin: Spec, block: int, count: int, local_stride: int, stride: int,
@@ -214,7 +234,7 @@ class Win:
     def _strided(self, call: Any, origin: Spec, rank: int, offset: int, writable: bool,
                  more: tuple = (), **blocks: int) -> None:
         data, strides = self._blocks(origin, writable=writable, **blocks)
-        self._keep.append(data)
+        self._hold(rank, data)
         self._check(call(self._pointer(), rank, data.address, offset, C.addressof(strides), *more))
 
     def Put_strided(self, origin: Spec, rank: int, offset: int, *, block: int, count: int,
@@ -254,17 +274,15 @@ class Win:
 
     def Accumulate(self, origin: Spec, rank: int, offset: int = 0, op: int = Op.SUM) -> None:
         """Combine origin with the window of rank; local memory may be reused after a flush."""
-        data, _ = self._held(origin, False)
+        data, _ = self._held(origin, rank, False)
         self._check(lib.accumulate(self._pointer(), rank, data.address, data.count, data.datatype,
                                    op, offset))
 
     def Get_accumulate(self, origin: Spec, result: Spec, rank: int, offset: int = 0,
                        op: int = Op.SUM) -> None:
         """As Accumulate; result receives the old elements. NO_OP only gets: origin is None."""
-        data, old = memory(origin, False), memory(result, True)
-        self._keep += [data, old]
-        if data.pinned is not None and data.count != old.count:
-            raise ValueError(f"origin has {data.count} elements, result {old.count}")
+        data, old = _and_result(origin, result)
+        self._hold(rank, data, old)
         self._check(lib.get_accumulate(self._pointer(), rank, data.address, old.address, old.count,
                                        old.datatype, op, offset))
 
@@ -336,9 +354,7 @@ class Win:
     def Rget_accumulate(self, origin: Spec, result: Spec, rank: int, offset: int = 0,
                         op: int = Op.SUM) -> Request:
         """As Get_accumulate, with a request."""
-        data, old, pointer = memory(origin, False), memory(result, True), self._pointer()
-        if data.pinned is not None and data.count != old.count:
-            raise ValueError(f"origin has {data.count} elements, result {old.count}")
+        (data, old), pointer = _and_result(origin, result), self._pointer()
         return Request._begin(
             lambda at: lib.iget_accumulate(pointer, rank, data.address, old.address, old.count,
                                            old.datatype, op, offset, at), self.comm, [data, old])
@@ -350,14 +366,23 @@ class Win:
             lambda at: lib.iaccumulate(pointer, rank, data.address, data.count, data.datatype, op,
                                        offset, at), self.comm, [data])
 
+    def _flush(self, call: Callable[[], int], ranks: list) -> None:
+        """Flush, and let go of what was kept before; other threads may put in the meantime."""
+        kept = {rank: self._keep.pop(rank, []) for rank in ranks}
+        try:
+            self._check(call())
+        except BaseException:
+            for rank, what in kept.items():
+                self._hold(rank, *what)
+            raise
+
     def Flush(self, rank: int) -> None:
         """Wait until this rank's operations on rank are complete."""
-        self._check(lib.win_flush(self._pointer(), rank))
+        self._flush(lambda: lib.win_flush(self._pointer(), rank), [rank])
 
     def Flush_all(self) -> None:
         """Wait until this rank's operations on all ranks are complete."""
-        self._check(lib.win_flush_all(self._pointer()))
-        self._keep.clear()
+        self._flush(lambda: lib.win_flush_all(self._pointer()), list(self._keep))
 
     def Iflush(self, rank: Optional[int] = None) -> Request:
         """A request that is complete when earlier operations on rank (None: all) are complete."""

@@ -40,7 +40,7 @@ test_ranks()
 	env "$@" timeout -k 10 300 "$TT_BUILD/tutti_run" --tag-output -n "$n" "$python" -m pytest \
 		-x -q -p no:cacheprovider test_codec.py test_collectives.py test_communicators.py \
 		test_gossip.py test_graphs.py test_integers.py test_layouts.py test_messages.py \
-		test_ps.py test_train.py test_windows.py >"$tmp/ranks.$n" 2>&1 ||
+		test_misuse.py test_ps.py test_train.py test_windows.py >"$tmp/ranks.$n" 2>&1 ||
 		die "$(cat "$tmp/ranks.$n")"
 	[ "$(grep -c '[0-9] passed' "$tmp/ranks.$n")" = "$n" ] || die "$(cat "$tmp/ranks.$n")"
 }
