@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Random regular graphs: begins with a circulant graph of that degree and exchanges the ends of two
- * random edges many times, which keeps all degrees:
+ * Random regular graphs: begins with a circulant graph of that degree and exchanges the ends of
+ * each edge with those of a random one a few times, which keeps all degrees:
  *
  *	a --- b		a   b
  *		  -->	  X		unless an edge were there twice, or a loop
  *	c --- d		c   d
  *
- * Repeats until the result is connected.
+ * Repeats until the result is connected. Of degree 2 that would hardly ever be so: the graph is a
+ * ring of the ranks in random order.
  */
 #include <errno.h>
 #include <string.h>
@@ -16,7 +17,7 @@
 #include "lib/base/hash.h"
 #include "lib/graph/graph.h"
 
-#define SWAPS 20  /* for each edge */
+#define SWEEPS 3  /* over all ends of edges */
 #define TRIES 100 /* then the circulant graph itself, which is connected */
 
 static const char call[] = "tutti_graph_regular";
@@ -59,12 +60,16 @@ static int find(const struct regular *g, int a, int b)
 	return -1;
 }
 
-static void swap(struct regular *g, uint64_t *dice)
+/* A number below n. */
+static int draw(uint64_t *dice, int n)
 {
-	int a = (int)(tt_random(dice) % (uint64_t)g->n);
-	int c = (int)(tt_random(dice) % (uint64_t)g->n);
-	int i = (int)(tt_random(dice) % (uint64_t)g->degree);
-	int j = (int)(tt_random(dice) % (uint64_t)g->degree);
+	return (int)((tt_random(dice) >> 32) * (uint64_t)n >> 32);
+}
+
+/* Exchanges the end of a's edge i with that of a random edge. */
+static void swap(struct regular *g, int a, int i, uint64_t *dice)
+{
+	int c = draw(dice, g->n), j = draw(dice, g->degree);
 	int b = row(g, a)[i], d = row(g, c)[j];
 
 	if (a == c || a == d || b == c || b == d || find(g, a, d) >= 0 || find(g, c, b) >= 0)
@@ -73,6 +78,33 @@ static void swap(struct regular *g, uint64_t *dice)
 	row(g, d)[find(g, d, c)] = a;
 	row(g, a)[i] = d;
 	row(g, c)[j] = b;
+}
+
+/* Ranks one after the other: half of what a swap touches is in the cache. */
+static void sweep(struct regular *g, uint64_t *dice)
+{
+	int r, k;
+
+	for (r = 0; r < g->n; r++)
+		for (k = 0; k < g->degree; k++)
+			swap(g, r, k, dice);
+}
+
+/* A ring of the ranks in random order. */
+static void random_ring(struct regular *g, uint64_t *dice)
+{
+	int r, k, other;
+
+	for (r = 0; r < g->n; r++) {
+		k = draw(dice, r + 1);
+		g->todo[r] = g->todo[k];
+		g->todo[k] = r;
+	}
+	for (r = 0; r < g->n; r++) {
+		other = (r + 1) % g->n;
+		row(g, g->todo[r])[0] = g->todo[other];
+		row(g, g->todo[other])[1] = g->todo[r];
+	}
 }
 
 static bool connected(struct regular *g)
@@ -99,14 +131,17 @@ static bool connected(struct regular *g)
 
 static void shuffle(struct regular *g, uint64_t seed)
 {
-	size_t i, swaps = SWAPS * (size_t)g->n * (size_t)g->degree;
 	uint64_t dice = tt_mix64(seed + 1);
-	int t;
+	int t, i;
 
+	if (g->degree == 2) {
+		random_ring(g, &dice);
+		return;
+	}
 	for (t = 0; t < TRIES; t++) {
 		circulant(g);
-		for (i = 0; i < swaps; i++)
-			swap(g, &dice);
+		for (i = 0; i < SWEEPS; i++)
+			sweep(g, &dice);
 		if (connected(g))
 			return;
 	}

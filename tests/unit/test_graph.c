@@ -242,9 +242,45 @@ static void test_regular(void)
 			TT_CHECK(same(g, again));
 			TT_CHECK(!tutti_graph_free(g) && !tutti_graph_free(again));
 		}
-	TT_REQUIRE(!tutti_graph_regular(24, 3, 1, &g) && !tutti_graph_regular(24, 3, 2, &other));
-	TT_CHECK(!same(g, other));
-	TT_CHECK(!tutti_graph_free(g) && !tutti_graph_free(other));
+	for (d = 2; d <= 3; d++) {
+		TT_REQUIRE(!tutti_graph_regular(24, d, 1, &g));
+		TT_REQUIRE(!tutti_graph_regular(24, d, 2, &other));
+		TT_CHECK(!same(g, other));
+		TT_CHECK(!tutti_graph_free(g) && !tutti_graph_free(other));
+	}
+}
+
+/* Two neighbours of a rank that are neighbours of each other. */
+static int triangles(const struct tutti_graph *g, int n)
+{
+	int all[32], degree = 0, a, i, j, found = 0;
+
+	for (a = 0; a < n; a++) {
+		TT_CHECK(!tutti_graph_in(g, 0, a, all, 32, &degree) && degree <= 32);
+		for (i = 0; i < degree; i++)
+			for (j = 0; j < i; j++)
+				found += tutti_graph_weight(g, 0, all[i], all[j]) > 0;
+	}
+	return found / 3;
+}
+
+/*
+ * As random as known of random regular graphs: (d - 1)^3 / 6 triangles are expected, and the second
+ * eigenvalue of the adjacency matrix is near 2 sqrt(d - 1). The circulant graph it is made from has
+ * n triangles for d = 4 and an eigenvalue near d.
+ */
+static void test_random_regular(void)
+{
+	struct tutti_graph *g = NULL;
+	int seed, found = 0, n = 300;
+
+	for (seed = 0; seed < 20; seed++) {
+		TT_REQUIRE(!tutti_graph_regular(n, 4, (uint64_t)seed, &g));
+		found += triangles(g, n);
+		TT_CHECK(seed || fabs(lambda2(g) - (1 + 2 * sqrt(3)) / 5) < 0.03);
+		TT_CHECK(!tutti_graph_free(g));
+	}
+	TT_CHECK(found > 60 && found < 120); /* 90 expected, with a deviation of 9.5 */
 }
 
 static const struct tutti_edge some[] = {{0, 1, 0.5},  {1, 2, 0.25}, {2, 0, 1},	  {0, 2, 0.25},
@@ -394,6 +430,7 @@ static const struct tt_test tests[] = {{"ring", test_ring},
 				       {"exponential", test_exponential},
 				       {"one_peer", test_one_peer},
 				       {"regular", test_regular},
+				       {"random_regular", test_random_regular},
 				       {"given", test_given},
 				       {"order", test_order},
 				       {"contraction", test_contraction},
