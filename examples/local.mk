@@ -26,7 +26,8 @@ dist_examples_DATA = examples/hello.c examples/halo.c examples/experts.c \
 	examples/train_elastic.c examples/trainer.c examples/trainer.h \
 	examples/train_options.c examples/train_options.h examples/mlp.c examples/mlp.h \
 	examples/digits.c examples/digits.h examples/texts.c examples/texts.h \
-	examples/random.c examples/random.h examples/coded_sum.c examples/coded_sum.h \
+	examples/random.c examples/random.h examples/seconds.c examples/seconds.h \
+	examples/coded_sum.c examples/coded_sum.h \
 	examples/advise.c examples/advise.h examples/mpi_unique_id.c
 
 if HAVE_ZLIB
@@ -42,14 +43,16 @@ train_digits_LDADD = libtutti.la $(ZLIB_LIBS) -lm
 noinst_PROGRAMS += ps_digits train_elastic train_decentralized
 train_decentralized_SOURCES = examples/train_decentralized.c examples/decentral.c \
 	examples/decentral.h examples/partial_steps.c examples/mlp.c examples/mlp.h \
-	examples/digits.c examples/digits.h examples/random.c examples/random.h
+	examples/digits.c examples/digits.h examples/random.c examples/random.h \
+	examples/seconds.c examples/seconds.h
 train_decentralized_CPPFLAGS = $(train_digits_CPPFLAGS)
 train_decentralized_LDADD = libtutti_train.la $(train_digits_LDADD)
 train_elastic_SOURCES = examples/train_elastic.c $(TT_TRAINER)
 train_elastic_CPPFLAGS = $(train_digits_CPPFLAGS)
 train_elastic_LDADD = $(train_digits_LDADD)
 ps_digits_SOURCES = examples/ps_digits.c examples/mlp.c examples/mlp.h examples/digits.c \
-	examples/digits.h examples/random.c examples/random.h
+	examples/digits.h examples/random.c examples/random.h examples/seconds.c \
+	examples/seconds.h
 ps_digits_CPPFLAGS = $(AM_CPPFLAGS) $(ZLIB_CFLAGS) -DPKGDATADIR=\"$(pkgdatadir)\"
 ps_digits_LDADD = libtutti.la $(ZLIB_LIBS) -lm
 endif

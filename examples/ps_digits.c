@@ -20,12 +20,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <tutti/tutti.h>
 
 #include "examples/digits.h"
 #include "examples/mlp.h"
 #include "examples/random.h"
+#include "examples/seconds.h"
 
 struct options {
 	int staleness, fetch; /* fetch: without a bound, clocks from one pull to the next */
@@ -58,22 +58,6 @@ struct worker {
 	int shots, failed;
 	int64_t fetches;
 };
-
-static double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
-
-static void sleep_ms(double ms)
-{
-	struct timespec ts = {.tv_sec = (time_t)(ms / 1e3),
-			      .tv_nsec = (long)(ms * 1e6) % 1000000000};
-
-	nanosleep(&ts, NULL);
-}
 
 static int failed(struct worker *w, const char *what)
 {

@@ -15,11 +15,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "examples/decentral.h"
 #include "examples/digits.h"
 #include "examples/random.h"
+#include "examples/seconds.h"
 
 struct options {
 	const char *method, *data, *csv;
@@ -58,22 +58,6 @@ static const char help[] =
 	"  --data FILE      digits.csv or digits.csv.gz\n"
 	"  --csv FILE       write epoch, seconds, bytes, loss and accuracy of rank 0\n"
 	"  --seed N         of the data and the first weights (default 1)\n";
-
-static double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
-
-static void sleep_ms(double ms)
-{
-	struct timespec ts = {.tv_sec = (time_t)(ms / 1e3),
-			      .tv_nsec = (long)(ms * 1e6) % 1000000000};
-
-	nanosleep(&ts, NULL);
-}
 
 static int failed(struct program *p)
 {

@@ -200,7 +200,7 @@ static int check_place(struct gpt *g, const char *path)
 int checkpoint_save(struct gpt *g, const char *path)
 {
 	int err, first = tutti_comm_rank(g->world) == 0;
-	uint64_t now = (uint64_t)g->step, old;
+	uint64_t step = (uint64_t)g->step, old;
 	char part[4096];
 
 	g->doing = "saving the model";
@@ -216,14 +216,14 @@ int checkpoint_save(struct gpt *g, const char *path)
 	if (err) {
 		if (first)
 			unlink(part);
-		drop_moments(g, path, now, old);
+		drop_moments(g, path, step, old);
 		return err;
 	}
 	err = agree(g, first && rename(part, path) ? -errno : 0, path);
 	if (err)
-		drop_moments(g, path, now, old);
+		drop_moments(g, path, step, old);
 	else
-		drop_moments(g, path, old, now);
+		drop_moments(g, path, old, step);
 	return err;
 }
 

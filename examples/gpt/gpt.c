@@ -71,7 +71,7 @@ static int train(struct gpt *g)
 		from = now();
 		memset(g->waited, 0, sizeof(g->waited));
 		if (g->o.straggle && g->at[DATA] == g->o.dims[DATA] - 1)
-			linger(g->o.straggle);
+			sleep_ms(g->o.straggle);
 		err = stage_run(g);
 		if (!err)
 			err = gradients_finish(g);

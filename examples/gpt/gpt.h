@@ -28,6 +28,8 @@
 #include <stdint.h>
 #include <tutti/train.h>
 
+#include "examples/seconds.h"
+
 #ifdef GPT_DOUBLE
 typedef double real;
 #define REAL TUTTI_FLOAT64
@@ -160,8 +162,6 @@ struct gpt {
 /* grid.c */
 int grid_make(struct gpt *g);
 void gpt_free(struct gpt *g); /* all but the context */
-double now(void);
-void linger(int ms);
 
 /* params.c */
 int params_make(struct gpt *g);

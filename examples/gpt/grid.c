@@ -4,28 +4,11 @@
  * host wherever hosts have enough ranks. The pipeline comes next, and replicas of the whole model,
  * which meet once a step, are outermost.
  */
-#define _POSIX_C_SOURCE 200809L
 #include "examples/gpt/math.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
-
-double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
-}
-
-void linger(int ms)
-{
-	struct timespec ts = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L};
-
-	nanosleep(&ts, NULL);
-}
 
 /* Rank 0 prints, all ranks fail. */
 static int refuse(struct gpt *g, const char *what, int n, const char *by, int k)

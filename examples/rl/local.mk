@@ -9,5 +9,5 @@ rl_SOURCES = examples/rl/rl.c examples/rl/rl_options.c examples/rl/a3c.c example
 rl_LDADD = libtutti.la -lm
 # The queue and the requests beside bare puts, for perf/rl.
 noinst_PROGRAMS += rl_speed
-rl_speed_SOURCES = examples/rl/rl_speed.c $(TT_RL_PARTS)
+rl_speed_SOURCES = examples/rl/rl_speed.c examples/seconds.c examples/seconds.h $(TT_RL_PARTS)
 rl_speed_LDADD = libtutti.la -lm

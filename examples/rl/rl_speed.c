@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "examples/rl/rl.h"
+#include "examples/seconds.h"
 
 enum { ROUNDS = 9, SLOTS = 4, SMALL = 64 };
 
@@ -23,14 +23,6 @@ struct speed {
 };
 
 typedef int round_fn(const struct speed *s, double *seconds);
-
-static double now(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 /* ---- items ---- */
 

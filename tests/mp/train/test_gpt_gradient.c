@@ -139,7 +139,7 @@ static int shared_steps(struct mp_job *job, struct gpt *g)
 	for (; g->step < 10; g->step++) {
 		MP_OK(stage_run(g));
 		MP_OK(gradients_finish(g));
-		linger((int)(text_mix((uint64_t)g->step, (uint64_t)job->rank) % 5));
+		sleep_ms((double)(text_mix((uint64_t)g->step, (uint64_t)job->rank) % 5));
 		MP_OK(adamw_step(g));
 		TT_EXPECT(!same_shared(job, g));
 	}
