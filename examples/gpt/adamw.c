@@ -22,7 +22,15 @@ static struct tutti_rule rule_of(const struct gpt *g)
 				   .weight_decay = g->o.decay};
 }
 
-/* A tensor is a bucket; order: the model's, from front to back. */
+/* The i-th bucket from the front of the model to its end: what precedes the layers comes first. */
+static struct bucket *bucket_in_order(const struct gpt *g, int i)
+{
+	if (!i)
+		return &g->buckets[g->nlayers];
+	return &g->buckets[i <= g->nlayers ? i - 1 : i];
+}
+
+/* A tensor of the optimizer is a bucket. */
 static int make_sharded(struct gpt *g)
 {
 	struct tutti_rule rule = rule_of(g);
@@ -36,7 +44,7 @@ static int make_sharded(struct gpt *g)
 	int i, err = counts && places ? 0 : -ENOMEM;
 
 	for (i = 0; i < g->nbuckets && !err; i++) {
-		struct bucket *b = &g->buckets[i ? i < g->nlayers + 1 ? i - 1 : i : g->nlayers];
+		struct bucket *b = bucket_in_order(g, i);
 
 		if (!b->count)
 			continue;

@@ -32,23 +32,23 @@ static int make_all(struct gpt *g)
 
 /*
  * The loss is on the last stages, once for each rank of the tensor axis, or with slices in parts.
- * Of the times, the largest of all ranks counts. Replicas on a parameter server tell it one by one:
- * together they would wait for each other.
+ * Of the times, the largest of all ranks counts. Each replica on a parameter server prints its own
+ * line: together they would wait for each other.
  */
 static int tell_step(struct gpt *g, double seconds)
 {
 	double loss = g->last && (!g->at[TENSOR] || g->slices > 1) ? g->loss : 0;
-	struct tutti_comm *told = g->replica ? g->replica : g->world;
+	struct tutti_comm *ranks = g->replica ? g->replica : g->world;
 	double times[AXES], tokens = (double)g->o.batch * g->o.length;
 	int i, err;
 
 	g->doing = "adding up the loss";
 	for (i = 0; i < AXES; i++)
 		times[i] = g->waited[i];
-	err = tutti_allreduce(TUTTI_IN_PLACE, &loss, 1, TUTTI_FLOAT64, TUTTI_SUM, told);
+	err = tutti_allreduce(TUTTI_IN_PLACE, &loss, 1, TUTTI_FLOAT64, TUTTI_SUM, ranks);
 	if (!err)
-		err = tutti_allreduce(TUTTI_IN_PLACE, times, AXES, TUTTI_FLOAT64, TUTTI_MAX, told);
-	if (err || tutti_comm_rank(told))
+		err = tutti_allreduce(TUTTI_IN_PLACE, times, AXES, TUTTI_FLOAT64, TUTTI_MAX, ranks);
+	if (err || tutti_comm_rank(ranks))
 		return err;
 	if (g->replica) {
 		tokens /= g->o.dims[DATA];
@@ -110,10 +110,12 @@ static void tell_start(const struct gpt *g)
 static void tell_tensor(const struct gpt *g, int steps)
 {
 	struct tutti_comm_state s = {.size = sizeof(s)};
-	int i, sums = g->nlayers, each = g->slices == 1 ? 4 : g->o.gather_again ? 10 : 8;
+	int i, sums = g->nlayers, each = 4;
 
 	if (g->o.dims[TENSOR] == 1 || tutti_comm_state(g->comm[TENSOR], &s))
 		return;
+	if (g->slices > 1)
+		each = g->o.gather_again ? 10 : 8;
 	printf("tensor: %llu %s on this rank, %d layers x %d micro-batches x %d steps x %d",
 	       (unsigned long long)s.calls, g->slices > 1 ? "collectives" : "all-reduces",
 	       g->nlayers, g->o.micro, steps, each);

@@ -49,8 +49,9 @@ struct options {
 	int micro;			   /* micro-batches of a step on each pipeline */
 	int chunks;			   /* of each stage, interleaved only */
 	int sequence_parallel, gather_again;
-	int zero; /* stage of ZeRO, 1 or 2; 0: every replica has all of the state */
-	int serve, servers, staleness, straggle; /* servers 0: replicas sum their gradients */
+	int zero;     /* stage of ZeRO, 1 or 2; 0: every replica has all of the state */
+	int downpour; /* --staleness: replicas push to servers */
+	int servers, staleness, straggle; /* servers 0: replicas sum their gradients */
 	int steps, seed, write;
 	double rate, decay;
 	enum tutti_pipeline_schedule schedule;
@@ -116,40 +117,43 @@ struct gpt {
 	struct tutti_comm *world, *comm[AXES];
 	struct tutti_comm *replica; /* pipeline x tensor ranks */
 	struct tutti_comm *tie;	    /* first and last stage, which share the embedding; or NULL */
-	int at[AXES];
-	double waited[AXES]; /* seconds of this step in communication */
-	const char *doing;   /* for the text of an error */
-	int told;	     /* the text has been printed */
+	int at[AXES];		    /* this rank's place on each */
+	double waited[AXES];	    /* seconds of this step in communication */
+	const char *doing;	    /* for the text of an error */
+	int told;		    /* an error's text has been printed */
 
-	/* this rank's part: layers of each chunk; the first and the last part of the model? */
-	int parts, part_layers, nlayers;
-	int first, last;
-	int sequences; /* of a micro-batch */
-	int local;     /* hidden / tensor ranks */
-	int slices;    /* tensor ranks if they divide the positions of a sequence, else 1 */
-	int positions; /* length / slices: of each sequence, between the parts of a layer */
+	int parts;	 /* runs of layers: stages x chunks */
+	int part_layers; /* of each */
+	int nlayers;	 /* of this rank */
+	int first, last; /* whether this stage has the embedding; the head */
+	int sequences;	 /* of a micro-batch */
+	int local;	 /* hidden / tensor ranks */
+	int slices;	 /* tensor ranks if they divide the positions of a sequence, else 1 */
+	int positions;	 /* length / slices: of each sequence, between the parts of a layer */
 
 	struct param *params;
 	int nparams, nslots;
 	size_t count, file_count;
-	real *value, *grad, *m, *v; /* m, v: moments of AdamW */
+	real *value, *grad;
 	size_t (*layer_at)[LAYER_WEIGHTS];
 	size_t embed, position, gain, bias, head; /* places of the other parameters */
 	struct bucket *buckets;			  /* of each layer, then of the rest */
 	int nbuckets;
-	struct tutti_sharded *sharded; /* with zero: instead of the moments m and v */
+	real *shared; /* with a codec or servers: what tensor ranks have in common, packed */
+	size_t nshared;
 
-	/* with servers, likewise */
-	int serves; /* this rank is one */
+	/* the optimizer's state: the moments of AdamW here, or with zero, or with servers */
+	real *m, *v;
+	struct tutti_sharded *sharded;
+	int serves; /* this rank is a server */
 	struct tutti_ps *ps;
 	struct tutti_ps_table *table; /* of this rank's part of the model */
-	real *shared;		      /* what tensor ranks have in common, packed */
-	size_t nshared;
 
 	struct tutti_pipeline *pipeline;
 	struct saved *saved; /* [layer][slot] */
 	struct saved_head *saved_head;
-	real *memory, *x, *scratch[4];
+	real *memory; /* of all below */
+	real *x, *scratch[4];
 	real *gathered;		   /* with gather_again: norm1 or norm2 of all saved */
 	size_t kept, kept_outside; /* bytes of saved activations; outside the matrices */
 

@@ -3,7 +3,6 @@
 #include "examples/gpt/gpt.h"
 
 #include <errno.h>
-#include <float.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
@@ -43,36 +42,53 @@ static const char help[] =
 	"  -h, --help        show this\n"
 	"  -V, --version     show the version\n";
 
-enum { TEXTS = 512, REALS = 768 }; /* kinds of options: integers below */
-
+enum {
+	OPT_DATA = 256,
+	OPT_PIPELINE,
+	OPT_TENSOR,
+	OPT_CHUNKS,
+	OPT_MICRO,
+	OPT_BATCH,
+	OPT_STEPS,
+	OPT_LAYERS,
+	OPT_HIDDEN,
+	OPT_HEADS,
+	OPT_LENGTH,
+	OPT_WRITE,
+	OPT_SEED,
+	OPT_DIGITS,
+	OPT_ZERO,
+	OPT_SERVERS,
+	OPT_STRAGGLE,
+	OPT_TEXT,
+	OPT_CODEC,
+	OPT_SAVE,
+	OPT_LOAD,
+	OPT_SCHEDULE,
+	OPT_STALENESS,
+	OPT_RATE,
+	OPT_DECAY,
+	OPT_SEQUENCE_PARALLEL,
+	OPT_GATHER_AGAIN
+};
 /* clang-format off */
-enum number { N_DATA, N_PIPELINE, N_TENSOR, N_CHUNKS, N_MICRO, N_BATCH, N_STEPS, N_LAYERS,
-	      N_HIDDEN, N_HEADS, N_LENGTH, N_WRITE, N_SEED, N_DIGITS, N_ZERO,
-	      N_SERVERS, N_STRAGGLE, NUMBERS };
 static const struct option options[] = {
-	{"data", 1, NULL, 256 + N_DATA}, {"pipeline", 1, NULL, 256 + N_PIPELINE},
-	{"tensor", 1, NULL, 256 + N_TENSOR}, {"chunks", 1, NULL, 256 + N_CHUNKS},
-	{"micro", 1, NULL, 256 + N_MICRO}, {"batch", 1, NULL, 256 + N_BATCH},
-	{"steps", 1, NULL, 256 + N_STEPS}, {"layers", 1, NULL, 256 + N_LAYERS},
-	{"hidden", 1, NULL, 256 + N_HIDDEN}, {"heads", 1, NULL, 256 + N_HEADS},
-	{"length", 1, NULL, 256 + N_LENGTH}, {"write", 1, NULL, 256 + N_WRITE},
-	{"seed", 1, NULL, 256 + N_SEED}, {"digits", 1, NULL, 256 + N_DIGITS},
-	{"zero", 1, NULL, 256 + N_ZERO}, {"servers", 1, NULL, 256 + N_SERVERS},
-	{"straggle", 1, NULL, 256 + N_STRAGGLE}, {"staleness", 1, NULL, TEXTS + 5},
-	{"text", 1, NULL, TEXTS}, {"codec", 1, NULL, TEXTS + 1}, {"save", 1, NULL, TEXTS + 2},
-	{"load", 1, NULL, TEXTS + 3}, {"schedule", 1, NULL, TEXTS + 4},
-	{"rate", 1, NULL, REALS}, {"decay", 1, NULL, REALS + 1},
-	{"sequence-parallel", 0, NULL, 's'}, {"gather-again", 0, NULL, 'g'},
-	{"help", 0, NULL, 'h'}, {"version", 0, NULL, 'V'}, {NULL, 0, NULL, 0},
+	{"data", 1, NULL, OPT_DATA}, {"pipeline", 1, NULL, OPT_PIPELINE},
+	{"tensor", 1, NULL, OPT_TENSOR}, {"chunks", 1, NULL, OPT_CHUNKS},
+	{"micro", 1, NULL, OPT_MICRO}, {"batch", 1, NULL, OPT_BATCH},
+	{"steps", 1, NULL, OPT_STEPS}, {"layers", 1, NULL, OPT_LAYERS},
+	{"hidden", 1, NULL, OPT_HIDDEN}, {"heads", 1, NULL, OPT_HEADS},
+	{"length", 1, NULL, OPT_LENGTH}, {"write", 1, NULL, OPT_WRITE},
+	{"seed", 1, NULL, OPT_SEED}, {"digits", 1, NULL, OPT_DIGITS}, {"zero", 1, NULL, OPT_ZERO},
+	{"servers", 1, NULL, OPT_SERVERS}, {"straggle", 1, NULL, OPT_STRAGGLE},
+	{"text", 1, NULL, OPT_TEXT}, {"codec", 1, NULL, OPT_CODEC}, {"save", 1, NULL, OPT_SAVE},
+	{"load", 1, NULL, OPT_LOAD}, {"schedule", 1, NULL, OPT_SCHEDULE},
+	{"staleness", 1, NULL, OPT_STALENESS}, {"rate", 1, NULL, OPT_RATE},
+	{"decay", 1, NULL, OPT_DECAY}, {"sequence-parallel", 0, NULL, OPT_SEQUENCE_PARALLEL},
+	{"gather-again", 0, NULL, OPT_GATHER_AGAIN}, {"help", 0, NULL, 'h'},
+	{"version", 0, NULL, 'V'}, {NULL, 0, NULL, 0},
 };
 /* clang-format on */
-
-static const int least[NUMBERS] = {[N_DATA] = 1,  [N_PIPELINE] = 1, [N_TENSOR] = 1, [N_CHUNKS] = 2,
-				   [N_MICRO] = 1, [N_BATCH] = 1,    [N_LAYERS] = 1, [N_HIDDEN] = 1,
-				   [N_HEADS] = 1, [N_LENGTH] = 1,   [N_SERVERS] = 1};
-static const int most[NUMBERS] = {65536,   65536, 65536, 65536, 65536,	1 << 20,
-				  INT_MAX, 4096,  65536, 4096,	65536,	1000000,
-				  INT_MAX, 17,	  2,	 65536, 1000000};
 
 static int wrong(const char *what, const char *value, const char *why)
 {
@@ -80,35 +96,39 @@ static int wrong(const char *what, const char *value, const char *why)
 	return -EINVAL;
 }
 
-static int read_number(struct options *o, const char *name, int which)
+static int read_number(const char *name, int least, int most, int *to)
 {
-	int *const places[NUMBERS] = {
-		&o->dims[DATA], &o->dims[PIPELINE], &o->dims[TENSOR], &o->chunks, &o->micro,
-		&o->batch,	&o->steps,	    &o->layers,	      &o->hidden, &o->heads,
-		&o->length,	&o->write,	    &o->seed,	      &o->digits, &o->zero,
-		&o->servers,	&o->straggle};
 	char why[64], *end;
 	long n;
 
 	errno = 0;
 	n = strtol(optarg, &end, 10);
-	if (end == optarg || *end || errno || n < least[which] || n > most[which]) {
-		snprintf(why, sizeof(why), "not a number from %d to %d", least[which], most[which]);
+	if (end == optarg || *end || errno || n < least || n > most) {
+		snprintf(why, sizeof(why), "not a number from %d to %d", least, most);
 		return wrong(name, optarg, why);
 	}
-	*places[which] = (int)n;
+	*to = (int)n;
 	return 0;
 }
 
-static int read_real(const char *name, double above, double *x)
+static int read_rate(struct options *o)
 {
 	char *end;
 
-	*x = strtod(optarg, &end);
-	if (end == optarg || *end || !(*x > above && *x <= 1))
-		return wrong(name, optarg,
-			     above < 0 ? "not a number from 0 to 1" : "not above 0, up to 1");
-	return 0;
+	o->rate = strtod(optarg, &end);
+	return end != optarg && !*end && o->rate > 0 && o->rate <= 1
+		       ? 0
+		       : wrong("rate", optarg, "not above 0, up to 1");
+}
+
+static int read_decay(struct options *o)
+{
+	char *end;
+
+	o->decay = strtod(optarg, &end);
+	return end != optarg && !*end && o->decay >= 0 && o->decay <= 1
+		       ? 0
+		       : wrong("decay", optarg, "not a number from 0 to 1");
 }
 
 static int read_staleness(struct options *o)
@@ -121,7 +141,7 @@ static int read_staleness(struct options *o)
 	else if (end == optarg || *end || n < 0 || n > 65536)
 		return wrong("staleness", optarg, "not a number from 0 to 65536, or async");
 	o->staleness = (int)n;
-	o->serve = 1;
+	o->downpour = 1;
 	return 0;
 }
 
@@ -138,6 +158,56 @@ static int read_schedule(struct options *o)
 	return wrong("schedule", optarg, "not gpipe, 1f1b or interleaved");
 }
 
+static int read_codec(struct options *o)
+{
+	o->codec = strcmp(optarg, "none") != 0 ? optarg : NULL;
+	if (sizeof(real) == sizeof(float) || !o->codec)
+		return 0;
+	return wrong("codec", optarg, "gpt_double has no float32 to encode");
+}
+
+static int read_integer(struct options *o, int c, const char *name)
+{
+	switch (c) {
+	case OPT_DATA:
+		return read_number(name, 1, 65536, &o->dims[DATA]);
+	case OPT_PIPELINE:
+		return read_number(name, 1, 65536, &o->dims[PIPELINE]);
+	case OPT_TENSOR:
+		return read_number(name, 1, 65536, &o->dims[TENSOR]);
+	case OPT_CHUNKS:
+		return read_number(name, 2, 65536, &o->chunks);
+	case OPT_MICRO:
+		return read_number(name, 1, 65536, &o->micro);
+	case OPT_BATCH:
+		return read_number(name, 1, 1 << 20, &o->batch);
+	case OPT_STEPS:
+		return read_number(name, 0, INT_MAX, &o->steps);
+	case OPT_LAYERS:
+		return read_number(name, 1, 4096, &o->layers);
+	case OPT_HIDDEN:
+		return read_number(name, 1, 65536, &o->hidden);
+	case OPT_HEADS:
+		return read_number(name, 1, 4096, &o->heads);
+	case OPT_LENGTH:
+		return read_number(name, 1, 65536, &o->length);
+	case OPT_WRITE:
+		return read_number(name, 0, 1000000, &o->write);
+	case OPT_SEED:
+		return read_number(name, 0, INT_MAX, &o->seed);
+	case OPT_DIGITS:
+		return read_number(name, 0, 17, &o->digits);
+	case OPT_ZERO:
+		return read_number(name, 0, 2, &o->zero);
+	case OPT_SERVERS:
+		return read_number(name, 1, 65536, &o->servers);
+	case OPT_STRAGGLE:
+		return read_number(name, 0, 1000000, &o->straggle);
+	default:
+		return -EINVAL;
+	}
+}
+
 static int read_one(struct options *o, int c, const char *name)
 {
 	switch (c) {
@@ -147,39 +217,36 @@ static int read_one(struct options *o, int c, const char *name)
 	case 'V':
 		printf("gpt (tutti) %s\n", tutti_version());
 		return 1;
-	case 's':
-		o->sequence_parallel = 1;
-		return 0;
-	case 'g':
-		o->gather_again = 1;
-		return 0;
 	case '?':
 		fprintf(stderr, "see gpt --help\n");
 		return -EINVAL;
-	case TEXTS:
+	case OPT_SEQUENCE_PARALLEL:
+		o->sequence_parallel = 1;
+		return 0;
+	case OPT_GATHER_AGAIN:
+		o->gather_again = 1;
+		return 0;
+	case OPT_TEXT:
 		o->text = optarg;
 		return 0;
-	case TEXTS + 1:
-		o->codec = strcmp(optarg, "none") != 0 ? optarg : NULL;
-		return sizeof(real) == sizeof(float) || !o->codec
-			       ? 0
-			       : wrong(name, optarg, "gpt_double has no float32 to encode");
-	case TEXTS + 2:
+	case OPT_SAVE:
 		o->save = optarg;
 		return 0;
-	case TEXTS + 3:
+	case OPT_LOAD:
 		o->load = optarg;
 		return 0;
-	case TEXTS + 4:
+	case OPT_CODEC:
+		return read_codec(o);
+	case OPT_SCHEDULE:
 		return read_schedule(o);
-	case TEXTS + 5:
+	case OPT_STALENESS:
 		return read_staleness(o);
-	case REALS:
-		return read_real(name, 0, &o->rate);
-	case REALS + 1:
-		return read_real(name, -DBL_MIN, &o->decay);
+	case OPT_RATE:
+		return read_rate(o);
+	case OPT_DECAY:
+		return read_decay(o);
 	default:
-		return read_number(o, name, c - 256);
+		return read_integer(o, c, name);
 	}
 }
 
@@ -196,9 +263,9 @@ static int check_chunks(struct options *o)
 
 static int check_servers(struct options *o)
 {
-	if (!o->serve && o->servers)
+	if (!o->downpour && o->servers)
 		return wrong("servers", "", "only with --staleness");
-	if (!o->serve)
+	if (!o->downpour)
 		return 0;
 	o->servers = o->servers ? o->servers : 1;
 	if (!o->zero)

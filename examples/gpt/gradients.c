@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* After the layers: what lies before them, and what lies behind. */
 static int make_bucket(struct gpt *g, struct bucket *b, size_t first, size_t count)
 {
 	int err = 0;
@@ -26,7 +25,8 @@ static int make_bucket(struct gpt *g, struct bucket *b, size_t first, size_t cou
 	return err ? err : tutti_feedback_create(g->comm[DATA], b->codec, count, &b->feedback);
 }
 
-static int whole(const struct param *p)
+/* All ranks of the tensor axis have all of it. */
+static int is_whole(const struct param *p)
 {
 	return p->nrows == p->rows && p->ncols == p->cols;
 }
@@ -37,7 +37,7 @@ static int make_shared(struct gpt *g)
 	const struct param *p;
 
 	for (p = g->params; p < g->params + g->nparams; p++)
-		g->nshared += whole(p) ? (size_t)p->rows * (size_t)p->cols : 0;
+		g->nshared += is_whole(p) ? (size_t)p->rows * (size_t)p->cols : 0;
 	g->shared = malloc(g->nshared * sizeof(real));
 	return g->shared ? 0 : -ENOMEM;
 }
@@ -50,7 +50,7 @@ static void copy_shared(struct gpt *g, real *x, int back)
 	size_t n;
 
 	for (p = g->params; p < g->params + g->nparams; p++) {
-		if (!whole(p))
+		if (!is_whole(p))
 			continue;
 		n = (size_t)p->rows * (size_t)p->cols;
 		memcpy(back ? x + p->at : next, back ? next : x + p->at, n * sizeof(*next));
@@ -73,6 +73,7 @@ int gradients_agree(struct gpt *g, real *x)
 	return err;
 }
 
+/* A bucket for each layer, then one for what precedes the layers, and one for what follows them. */
 int gradients_make(struct gpt *g)
 {
 	size_t first = g->layer_at[0][0], end = g->last ? g->gain : g->count, at, size;

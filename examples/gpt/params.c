@@ -16,7 +16,7 @@ static size_t elements(const struct param *p)
 	return (size_t)p->blocks * (size_t)p->nrows * (size_t)p->ncols;
 }
 
-/* Whether this rank has it or not, it has a place in the model. Returns its place here. */
+/* A parameter of the model, and if mine, of this rank. Returns the place of this rank's part. */
 static size_t add(struct gpt *g, int mine, struct param p)
 {
 	p.at = g->count;
