@@ -69,7 +69,8 @@ run same_again cmp "$tmp/int8.csv" "$tmp/again.csv"
 run train_onebit_alone train 4 - "$tmp/alone.csv" --codec onebit --no-feedback
 run feedback_matters sh -c '! cmp -s "$1" "$2"' sh "$tmp/onebit.csv" "$tmp/alone.csv"
 run no_feedback_of_what says "needs --codec" ./tutti_run -n 2 ./train_digits --no-feedback
-# The verdict follows from the four quantities; the codec's training is that without --advise.
+# The verdict follows from the four quantities, which may say either where the gain is printed as
+# 1.00; the codec's training is that without --advise.
 test_advise()
 {
 	train 4 - "$tmp/advise.csv" --codec int8 --advise >"$tmp/out" 2>&1 ||
@@ -80,7 +81,7 @@ test_advise()
 			if ($i == "I_comp") n = $(i + 1) } comp = t * n }
 		/^verdict: int8 / { gain = $6; word = $3 }
 		END { r = orig / comp; exit !(orig > 0 && comp > 0 && gain > 0.98 * r - 0.01 &&
-			gain < 1.02 * r + 0.01 && (word == "pays:") == (gain > 1)) }' "$tmp/out" ||
+			gain < 1.02 * r + 0.01 && (gain == 1 || (word == "pays:") == (gain > 1))) }' "$tmp/out" ||
 		die "$(cat "$tmp/out")"
 	tail -n 25 "$tmp/advise.csv" >"$tmp/second"
 	tail -n 25 "$tmp/int8.csv" | cmp - "$tmp/second" || die "$(cat "$tmp/second")"
