@@ -186,7 +186,7 @@ static struct tt_doomed *find_doomed(struct tutti_context *ctx, uint64_t uid)
 	return NULL;
 }
 
-/* NULL: already known. */
+/* NULL: already known, or no memory to keep it. */
 static struct tt_doomed *doom(struct tutti_context *ctx, uint64_t uid,
 			      const struct tutti_error_info *info)
 {
@@ -216,10 +216,13 @@ static void tell(struct tutti_context *ctx, const struct tt_doomed *d)
 
 static void spread(struct tutti_context *ctx, uint64_t uid, const struct tutti_error_info *info)
 {
-	struct tt_doomed *d = doom(ctx, uid, info);
+	struct tt_doomed once = {.uid = uid, .info = *info}, *d;
 
-	if (!d)
+	if (find_doomed(ctx, uid))
 		return;
+	d = doom(ctx, uid, info);
+	if (!d) /* a failure that is not told leaves the others waiting: told, if not kept */
+		d = &once;
 	d->told_at = tt_now_ns();
 	tell(ctx, d);
 }

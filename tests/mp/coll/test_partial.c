@@ -447,9 +447,11 @@ static int freed_body(struct mp_job *job)
 	return 0;
 }
 
-/* One rank has no memory for vectors any more: all ranks get the error, and say where. */
+/* One rank has no memory any more, nor for a list of failures: all get the error, and say where. */
 static int no_memory_body(struct mp_job *job)
 {
+	enum { BLOCK = 16 << 10, BLOCKS = 1024 };
+	static void *taken[BLOCKS];
 	const size_t n = 4 << 20;
 	struct tutti_partial *p = NULL;
 	struct rlimit limit = {0};
@@ -466,12 +468,19 @@ static int no_memory_body(struct mp_job *job)
 		limit.rlim_cur = pages * (uint64_t)sysconf(_SC_PAGESIZE) + (4 << 20);
 		limit.rlim_max = RLIM_INFINITY;
 		TT_EXPECT(!setrlimit(RLIMIT_AS, &limit));
+		for (i = 0; i < BLOCKS && (taken[i] = malloc(BLOCK)); i++)
+			;
+		TT_EXPECT(i < BLOCKS);
 	}
 	mp_meet(job);
 	for (i = 0; !err && i < 3; i++) /* the decider may get a result first */
 		err = tutti_partial_allreduce(p, TUTTI_IN_PLACE, v, NULL, NULL, NULL);
 	MP_ERR(err, -ENOMEM);
-	MP_SAID("has failed on rank 1 on host");
+	MP_SAID("Cannot allocate memory");
+	if (job->rank != 1)
+		MP_SAID("rank 1");
+	for (i = 0; i < BLOCKS; i++)
+		free(taken[i]);
 	MP_OK(tutti_partial_free(p));
 	free(v);
 	return mp_leave_failed(job);
