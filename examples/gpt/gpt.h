@@ -90,14 +90,21 @@ struct param {
 	double spread;
 };
 
-/* The results of a layer's forward pass that its backward pass needs, for one micro-batch. */
-struct saved {
-	real *xhat1, *rstd1, *norm1, *qkv, *att, *y, *xhat2, *rstd2, *norm2, *h, *a;
+/* The results of a norm that its backward pass needs. */
+struct saved_norm {
+	real *xhat, *rstd, *out;
 };
 
-/* The same of the final layer norm and the softmax. */
+/* Those of a layer, for one micro-batch. */
+struct saved {
+	struct saved_norm norm1, norm2;
+	real *qkv, *att, *y, *h, *a;
+};
+
+/* Those of the final norm and the softmax. */
 struct saved_head {
-	real *xhat, *rstd, *norm, *prob;
+	struct saved_norm norm;
+	real *prob;
 };
 
 /* A part of value and grad that is summed over the data axis at once. */
@@ -154,7 +161,7 @@ struct gpt {
 	struct saved_head *saved_head;
 	real *memory; /* of all below */
 	real *x, *scratch[4];
-	real *gathered;		   /* with gather_again: norm1 or norm2 of all saved */
+	real *gathered;		   /* with gather_again: out of norm1 or norm2 of all saved */
 	size_t kept, kept_outside; /* bytes of saved activations; outside the matrices */
 
 	uint8_t *text;

@@ -68,29 +68,6 @@ static int gather(struct gpt *g, real *all, int rows)
 	return err;
 }
 
-/* With gather_again: starts to bring back the input of a matrix, which the forward pass had. */
-static int start_again(struct gpt *g, const real *xhat, const real *gain, const real *bias,
-		       int rows, struct tutti_request **request)
-{
-	*request = NULL;
-	if (!g->o.gather_again)
-		return 0;
-	norm_again(rows, g->o.hidden, xhat, gain, bias, own_rows(g, g->gathered, rows));
-	if (g->slices == 1)
-		return 0;
-	return tutti_iallgather(TUTTI_IN_PLACE, g->gathered, (size_t)rows * (size_t)g->o.hidden,
-				REAL, g->comm[TENSOR], request);
-}
-
-static int wait_again(struct gpt *g, struct tutti_request **request)
-{
-	double from = now();
-	int err = tutti_wait(request);
-
-	g->waited[TENSOR] += now() - from;
-	return err;
-}
-
 /* All rows of a gradient of which this rank has its slice. */
 static int gather_gradient(struct gpt *g, real *dx, int rows, real **all)
 {
@@ -133,33 +110,100 @@ static int add_sum(struct gpt *g, real *part, const real *bias, real *x, int row
 	return 0;
 }
 
+/* A norm, and the matrix that follows it: its outputs on this rank. */
+struct entry {
+	enum weight gain, bias, matrix, matrix_bias;
+	int wide;
+};
+
+static struct entry attention_entry(const struct gpt *g)
+{
+	return (struct entry){LN1_GAIN, LN1_BIAS, QKV, QKV_BIAS, 3 * g->local};
+}
+
+static struct entry mlp_entry(const struct gpt *g)
+{
+	return (struct entry){LN2_GAIN, LN2_BIAS, FC, FC_BIAS, 4 * g->local};
+}
+
+/* From x through the norm and the matrix: out. */
+static int entry_forward(struct gpt *g, int l, const struct entry *e, struct saved_norm *s,
+			 const real *x, int rows, real *out)
+{
+	int all = rows * g->slices, d = g->o.hidden, err;
+
+	norm_forward(rows, d, x, weight(g, l, e->gain), weight(g, l, e->bias), s->xhat, s->rstd,
+		     own_rows(g, s->out, rows));
+	err = gather(g, s->out, rows);
+	if (err)
+		return err;
+	product_nt(all, e->wide, d, s->out, weight(g, l, e->matrix), out);
+	add_row(all, e->wide, weight(g, l, e->matrix_bias), out);
+	return 0;
+}
+
+/* With gather_again: starts to bring back the input of the matrix, which the forward pass had. */
+static int start_again(struct gpt *g, int l, const struct entry *e, const struct saved_norm *s,
+		       int rows, struct tutti_request **request)
+{
+	*request = NULL;
+	if (!g->o.gather_again)
+		return 0;
+	norm_again(rows, g->o.hidden, s->xhat, weight(g, l, e->gain), weight(g, l, e->bias),
+		   own_rows(g, g->gathered, rows));
+	if (g->slices == 1)
+		return 0;
+	return tutti_iallgather(TUTTI_IN_PLACE, g->gathered, (size_t)rows * (size_t)g->o.hidden,
+				REAL, g->comm[TENSOR], request);
+}
+
+static int wait_again(struct gpt *g, struct tutti_request **request)
+{
+	double from = now();
+	int err = tutti_wait(request);
+
+	g->waited[TENSOR] += now() - from;
+	return err;
+}
+
+/* dout: the gradient by out of entry_forward. Adds the gradient by its x to dx. */
+static int entry_backward(struct gpt *g, int l, const struct entry *e, const struct saved_norm *s,
+			  const real *dout, int rows, real *dx, struct tutti_request **again)
+{
+	int all = rows * g->slices, d = g->o.hidden, err;
+	real *dnorm = g->scratch[0];
+
+	add_column_sums(all, e->wide, dout, gradient(g, l, e->matrix_bias));
+	err = wait_again(g, again);
+	if (err)
+		return err;
+	product_tn_add(e->wide, d, all, dout, s->out, gradient(g, l, e->matrix));
+	product_nn(all, d, e->wide, dout, weight(g, l, e->matrix), dnorm);
+	err = sum_parts(g, dnorm, rows);
+	if (!err)
+		norm_backward(rows, d, dnorm, s->xhat, s->rstd, weight(g, l, e->gain),
+			      gradient(g, l, e->gain), gradient(g, l, e->bias), dx);
+	return err;
+}
+
 int layer_forward(struct gpt *g, int l, struct saved *s, real *x, int sequences)
 {
 	int rows = sequences * g->positions, all = rows * g->slices, d = g->o.hidden;
 	int mine = g->local, err;
+	struct entry to_attention = attention_entry(g), to_mlp = mlp_entry(g);
 	struct attention att = shape(g, sequences);
 	real *part = g->scratch[0];
 
-	norm_forward(rows, d, x, weight(g, l, LN1_GAIN), weight(g, l, LN1_BIAS), s->xhat1, s->rstd1,
-		     own_rows(g, s->norm1, rows));
-	err = gather(g, s->norm1, rows);
+	err = entry_forward(g, l, &to_attention, &s->norm1, x, rows, s->qkv);
 	if (err)
 		return err;
-	product_nt(all, 3 * mine, d, s->norm1, weight(g, l, QKV), s->qkv);
-	add_row(all, 3 * mine, weight(g, l, QKV_BIAS), s->qkv);
 	attention_forward(&att, s->qkv, s->att, s->y);
 	product_nt(all, d, mine, s->y, weight(g, l, PROJECT), part);
 	err = add_sum(g, part, weight(g, l, PROJECT_BIAS), x, rows);
+	if (!err)
+		err = entry_forward(g, l, &to_mlp, &s->norm2, x, rows, s->h);
 	if (err)
 		return err;
-
-	norm_forward(rows, d, x, weight(g, l, LN2_GAIN), weight(g, l, LN2_BIAS), s->xhat2, s->rstd2,
-		     own_rows(g, s->norm2, rows));
-	err = gather(g, s->norm2, rows);
-	if (err)
-		return err;
-	product_nt(all, 4 * mine, d, s->norm2, weight(g, l, FC), s->h);
-	add_row(all, 4 * mine, weight(g, l, FC_BIAS), s->h);
 	gelu_forward((size_t)all * 4 * (size_t)mine, s->h, s->a);
 	product_nt(all, d, 4 * mine, s->a, weight(g, l, OUT), part);
 	return add_sum(g, part, weight(g, l, OUT_BIAS), x, rows);
@@ -168,45 +212,34 @@ int layer_forward(struct gpt *g, int l, struct saved *s, real *x, int sequences)
 /* From the output of the layer to x'. dx is the gradient by the output, then by x'. */
 static int mlp_backward(struct gpt *g, int l, struct saved *s, real *dx, int rows)
 {
-	int all = rows * g->slices, d = g->o.hidden, wide = 4 * g->local, err;
-	real *da = g->scratch[1], *dnorm = g->scratch[0], *dout;
+	int all = rows * g->slices, d = g->o.hidden, err;
+	struct entry to_mlp = mlp_entry(g);
+	real *da = g->scratch[1], *dout;
 	struct tutti_request *again;
 
-	err = start_again(g, s->xhat2, weight(g, l, LN2_GAIN), weight(g, l, LN2_BIAS), rows,
-			  &again);
+	err = start_again(g, l, &to_mlp, &s->norm2, rows, &again);
 	if (!err)
 		err = gather_gradient(g, dx, rows, &dout);
 	if (err)
 		return err;
 	add_column_sums(rows, d, dx, gradient(g, l, OUT_BIAS));
-	product_tn_add(d, wide, all, dout, s->a, gradient(g, l, OUT));
-	product_nn(all, wide, d, dout, weight(g, l, OUT), da);
-	gelu_backward((size_t)all * (size_t)wide, s->h, da);
-	add_column_sums(all, wide, da, gradient(g, l, FC_BIAS));
-	err = wait_again(g, &again);
-	if (err)
-		return err;
-	product_tn_add(wide, d, all, da, s->norm2, gradient(g, l, FC));
-	product_nn(all, d, wide, da, weight(g, l, FC), dnorm);
-	err = sum_parts(g, dnorm, rows);
-	if (!err)
-		norm_backward(rows, d, dnorm, s->xhat2, s->rstd2, weight(g, l, LN2_GAIN),
-			      gradient(g, l, LN2_GAIN), gradient(g, l, LN2_BIAS), dx);
-	return err;
+	product_tn_add(d, to_mlp.wide, all, dout, s->a, gradient(g, l, OUT));
+	product_nn(all, to_mlp.wide, d, dout, weight(g, l, OUT), da);
+	gelu_backward((size_t)all * (size_t)to_mlp.wide, s->h, da);
+	return entry_backward(g, l, &to_mlp, &s->norm2, da, rows, dx, &again);
 }
 
-int layer_backward(struct gpt *g, int l, struct saved *s, real *dx, int sequences)
+/* From x' to x, likewise. */
+static int attend_backward(struct gpt *g, int l, struct saved *s, real *dx, int sequences)
 {
 	int rows = sequences * g->positions, all = rows * g->slices, d = g->o.hidden;
 	int mine = g->local, err;
+	struct entry to_attention = attention_entry(g);
 	struct attention att = shape(g, sequences);
-	real *dy = g->scratch[2], *dqkv = g->scratch[1], *dnorm = g->scratch[0], *dout;
+	real *dy = g->scratch[2], *dqkv = g->scratch[1], *dout;
 	struct tutti_request *again;
 
-	err = mlp_backward(g, l, s, dx, rows);
-	if (!err)
-		err = start_again(g, s->xhat1, weight(g, l, LN1_GAIN), weight(g, l, LN1_BIAS), rows,
-				  &again);
+	err = start_again(g, l, &to_attention, &s->norm1, rows, &again);
 	if (!err)
 		err = gather_gradient(g, dx, rows, &dout);
 	if (err)
@@ -215,15 +248,12 @@ int layer_backward(struct gpt *g, int l, struct saved *s, real *dx, int sequence
 	product_tn_add(d, mine, all, dout, s->y, gradient(g, l, PROJECT));
 	product_nn(all, mine, d, dout, weight(g, l, PROJECT), dy);
 	attention_backward(&att, s->qkv, s->att, dy, dqkv);
-	add_column_sums(all, 3 * mine, dqkv, gradient(g, l, QKV_BIAS));
-	err = wait_again(g, &again);
-	if (err)
-		return err;
-	product_tn_add(3 * mine, d, all, dqkv, s->norm1, gradient(g, l, QKV));
-	product_nn(all, d, 3 * mine, dqkv, weight(g, l, QKV), dnorm);
-	err = sum_parts(g, dnorm, rows);
-	if (!err)
-		norm_backward(rows, d, dnorm, s->xhat1, s->rstd1, weight(g, l, LN1_GAIN),
-			      gradient(g, l, LN1_GAIN), gradient(g, l, LN1_BIAS), dx);
-	return err;
+	return entry_backward(g, l, &to_attention, &s->norm1, dqkv, rows, dx, &again);
+}
+
+int layer_backward(struct gpt *g, int l, struct saved *s, real *dx, int sequences)
+{
+	int err = mlp_backward(g, l, s, dx, sequences * g->positions);
+
+	return err ? err : attend_backward(g, l, s, dx, sequences);
 }

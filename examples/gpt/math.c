@@ -214,34 +214,36 @@ static void axpy(int n, real factor, const real *x, real *y)
 		y[j] += factor * x[j];
 }
 
-/* One head of one sequence: its rows of qkv are step elements apart, those of y a third of that. */
+/* The row of position t of one head of one sequence; q begins at the head's queries. */
+static void attend(const struct attention *s, int t, const real *q, real *att, real *y)
+{
+	size_t all = (size_t)s->heads * s->width, row = 3 * all * s->sequences;
+	real scale = 1 / (real)sqrt((double)s->width);
+	int u;
+
+	for (u = 0; u <= t; u++)
+		att[u] = scale * dot(s->width, q + (size_t)t * row, q + (size_t)u * row + all);
+	softmax(t + 1, att);
+	for (u = 0; u <= t; u++)
+		axpy(s->width, att[u], q + (size_t)u * row + 2 * all, y);
+}
+
 void attention_forward(const struct attention *s, const real *qkv, real *att, real *y)
 {
-	size_t all = (size_t)s->heads * s->width, step = 3 * all * s->sequences;
-	int b, h, t, u;
-	real scale = 1 / (real)sqrt((double)s->width);
+	size_t all = (size_t)s->heads * s->width, head;
+	int b, h, t;
 
 	memset(y, 0, (size_t)s->sequences * s->length * all * sizeof(*y));
 	for (b = 0; b < s->sequences; b++)
-		for (h = 0; h < s->heads; h++, att += (size_t)s->length * s->length) {
-			const real *q = qkv + b * 3 * all + h * s->width;
-			real *out = y + b * all + h * s->width;
-
-			for (t = 0; t < s->length; t++) {
-				real *row = att + (size_t)t * s->length;
-
-				for (u = 0; u <= t; u++)
-					row[u] = scale *
-						 dot(s->width, q + t * step, q + u * step + all);
-				softmax(t + 1, row);
-				for (u = 0; u <= t; u++)
-					axpy(s->width, row[u], q + u * step + 2 * all,
-					     out + t * step / 3);
+		for (h = 0; h < s->heads; h++)
+			for (t = 0; t < s->length; t++, att += s->length) {
+				head = (size_t)h * s->width;
+				attend(s, t, qkv + (size_t)b * 3 * all + head, att,
+				       y + ((size_t)t * s->sequences + b) * all + head);
 			}
-		}
 }
 
-/* The row of position t: dy is the gradient by its output; q, dq begin at the head's queries. */
+/* The same backward: dy is the gradient by the row's output; dq is as q. */
 static void attend_back(const struct attention *s, int t, const real *att, const real *q,
 			const real *dy, real *dq)
 {

@@ -57,9 +57,9 @@ static void embed_backward(struct gpt *g, const uint8_t *bytes, const real *dx)
 
 static void head_logits(struct gpt *g, struct saved_head *s, const real *x, int rows)
 {
-	norm_forward(rows, g->o.hidden, x, g->value + g->gain, g->value + g->bias, s->xhat, s->rstd,
-		     s->norm);
-	product_nt(rows, VOCAB, g->o.hidden, s->norm, g->value + g->head, s->prob);
+	norm_forward(rows, g->o.hidden, x, g->value + g->gain, g->value + g->bias, s->norm.xhat,
+		     s->norm.rstd, s->norm.out);
+	product_nt(rows, VOCAB, g->o.hidden, s->norm.out, g->value + g->head, s->prob);
 }
 
 /* The bytes that follow those of the sequence, of all rows of a micro-batch. */
@@ -109,10 +109,10 @@ static int head_backward(struct gpt *g, int micro, real *dx)
 		s->prob[(size_t)i * VOCAB + target[i]] -= 1;
 	for (i = 0; i < rows * VOCAB; i++)
 		s->prob[i] *= share;
-	product_tn_add(VOCAB, d, rows, s->prob, s->norm, g->grad + g->head);
+	product_tn_add(VOCAB, d, rows, s->prob, s->norm.out, g->grad + g->head);
 	product_nn(rows, d, VOCAB, s->prob, g->value + g->head, g->scratch[0]);
 	memset(dx, 0, (size_t)rows * (size_t)d * sizeof(*dx));
-	norm_backward(rows, d, g->scratch[0], s->xhat, s->rstd, g->value + g->gain,
+	norm_backward(rows, d, g->scratch[0], s->norm.xhat, s->norm.rstd, g->value + g->gain,
 		      g->grad + g->gain, g->grad + g->bias, dx);
 	free(target);
 	return 0;
@@ -249,12 +249,12 @@ static size_t lay_out(const struct gpt *g, struct saved *s, real **next)
 	size_t att = all * (size_t)(g->o.heads / g->o.dims[TENSOR] * g->o.length);
 	int again = g->o.gather_again;
 
-	s->xhat1 = take(next, d);
-	s->norm1 = again ? g->gathered : take(next, d * (size_t)g->slices);
-	s->xhat2 = take(next, d);
-	s->norm2 = again ? g->gathered : take(next, d * (size_t)g->slices);
-	s->rstd1 = take(next, rows);
-	s->rstd2 = take(next, rows);
+	s->norm1.xhat = take(next, d);
+	s->norm1.out = again ? g->gathered : take(next, d * (size_t)g->slices);
+	s->norm2.xhat = take(next, d);
+	s->norm2.out = again ? g->gathered : take(next, d * (size_t)g->slices);
+	s->norm1.rstd = take(next, rows);
+	s->norm2.rstd = take(next, rows);
 	s->qkv = take(next, 3 * mine);
 	s->y = take(next, mine);
 	s->h = take(next, 4 * mine);
@@ -267,9 +267,9 @@ static void lay_out_head(const struct gpt *g, struct saved_head *s, real **next)
 {
 	size_t rows = rows_of(g, g->sequences), d = rows * (size_t)g->o.hidden;
 
-	s->xhat = take(next, d);
-	s->norm = take(next, d);
-	s->rstd = take(next, rows);
+	s->norm.xhat = take(next, d);
+	s->norm.out = take(next, d);
+	s->norm.rstd = take(next, rows);
 	s->prob = take(next, rows * VOCAB);
 }
 
