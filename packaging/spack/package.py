@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """
-Spack recipe: copy it to packages/tutti/ of a repository of your own (spack repo create), then, in
-the sources of tutti: spack dev-build tutti@main
+Recipe for Spack 1.0 and later: copy it to packages/tutti/ of a repository of your own (spack repo
+create), then, in the sources of tutti: spack dev-build tutti@main
 """
+
+from spack_repo.builtin.build_systems.autotools import AutotoolsPackage
 
 from spack.package import *
 

@@ -212,8 +212,8 @@ class PowerSGD(_Handle):
         config = _abi.PowerSgdConfig(n=n, rows=C.addressof(rows), cols=C.addressof(cols),
                                      rank=rank, seed=seed)
         handle = C.c_void_p()
-        check(lib.power_sgd_create(Comm._of(comm, "comm"), C.addressof(config), C.addressof(handle)),
-              comm._pointer())
+        pointer = Comm._of(comm, "comm")
+        check(lib.power_sgd_create(pointer, C.addressof(config), C.addressof(handle)), pointer)
         super().__init__(handle, lib.power_sgd_free)
         self.comm = comm
         self.shapes = list(shapes)

@@ -187,8 +187,8 @@ class Context(Owned):
         """An operator: function(a, b) makes b = a op b, element by element.
 
         a and b are views of bytes of equal length; a is from lower ranks. function is called for
-        pieces, from any thread, and must not call tutti. The next call of this process raises what it
-        raises.
+        pieces, from any thread, and must not call tutti. The next call of this process raises what
+        it raises.
         """
         function_of(function, "function")
 

@@ -257,7 +257,7 @@ class ParameterServer(Owned):
 
     def find(self, name: str, datatype: Optional[Datatype] = None,
              width: Optional[int] = None) -> Table:
-        """The table of this name. Local. datatype, width of rows: if given, they must be its own."""
+        """The table of this name. Local. datatype, width of rows: if given, they must be its."""
         check(lib.ps_find(self._pointer(), encoded(name), C.addressof(C.c_void_p())))
         table = self._tables[encoded(name)]
         if datatype not in (None, table.datatype) or width not in (None, table.width):
