@@ -4,12 +4,13 @@
  *
  *	actor 1 [staging: K items] --put, id 0--> [K places of actor 1]
  *	actor 2 [staging: K items] --put, id 1--> [K places of actor 2]   learner: rank 0
- *	   ...                     <--- notification: a place is free ---
+ *	   ...                     <-- notification: half are free --
  *
  * An item and its notification are one put: no message, no copy, no call of the library's on the
  * learner's side until it looks. An actor whose places are all full waits for a notification from
- * the learner. That one also says that the put of the item is over, so the actor's memory for it
- * can be used again without a flush.
+ * the learner, which frees half of them: one for each would cost the actor more than the put of a
+ * short item. It also says that the puts of those items are over, so the actor can use its memory
+ * for them again without a flush.
  *
  * Places of different actors are apart, so an actor that dies leaves at most its own items behind:
  * those that came with a notification are whole, and are taken. The communicator must be tolerant
@@ -32,10 +33,12 @@ struct queue {
 	uint64_t *closed; /* the learner's: memory to put from */
 	size_t size;	  /* of an item, in whole lines */
 	int slots, actors;
-	int free;	 /* an actor's places that are free */
+	int batch;	 /* places that a notification of the learner's frees */
+	int free;	 /* an actor's places that it knows to be free */
 	uint64_t *count; /* items that were sent (an actor: its own) or taken (the learner: by
 			    actor) */
 	int *order;	 /* the learner: ids, the one whose turn it is first */
+	int *done;	 /* the learner: places of an actor that no notification has freed yet */
 	int from;	 /* the learner: the actor whose item it has; -1: none */
 };
 
@@ -56,6 +59,7 @@ static void free_memory(struct queue *q)
 	tutti_free(q->closed);
 	free(q->count);
 	free(q->order);
+	free(q->done);
 	free(q);
 }
 
@@ -75,6 +79,7 @@ int queue_create(struct tutti_comm *comm, size_t size, int slots, struct queue *
 			    .size = line,
 			    .slots = slots,
 			    .actors = actors,
+			    .batch = (slots + 1) / 2,
 			    .free = slots,
 			    .from = -1};
 	q->mem = alloc(comm, learner ? all * (size_t)actors : LINE);
@@ -82,11 +87,12 @@ int queue_create(struct tutti_comm *comm, size_t size, int slots, struct queue *
 	q->closed = alloc(comm, LINE);
 	q->count = calloc((size_t)actors, sizeof(*q->count));
 	q->order = calloc((size_t)actors, sizeof(*q->order));
+	q->done = calloc((size_t)actors, sizeof(*q->done));
 	for (i = 0; q->order && i < actors; i++)
 		q->order[i] = i;
 	/* a rank without memory comes, too: the window fails on all ranks then */
 	err = tutti_win_create(comm, q->mem, learner ? all * (size_t)actors : LINE, 0, &q->win);
-	if (!err && q->staging && q->closed && q->count && q->order) {
+	if (!err && q->staging && q->closed && q->count && q->order && q->done) {
 		*queue = q;
 		return 0;
 	}
@@ -113,15 +119,11 @@ static bool is_closed(const struct queue *q)
 
 int queue_begin(struct queue *q, void **item)
 {
-	int err = 0, more = 1;
+	int err = 0;
 
-	while (!q->free && !err) { /* full */
+	if (!q->free) { /* the learner may have taken some, but fewer than a batch */
 		err = tutti_wait_notify(q->win, 0, 1);
-		q->free += !err;
-	}
-	while (!err && more) {
-		err = tutti_test_notify(q->win, 0, 1, &more);
-		q->free += !err && more;
+		q->free = err ? 0 : q->batch;
 	}
 	*item = q->staging + q->count[0] % (uint64_t)q->slots * q->size;
 	return err ? err : is_closed(q);
@@ -168,8 +170,12 @@ int queue_take(struct queue *q, const void **item, int *from)
 
 int queue_done(struct queue *q)
 {
-	int err = tutti_put_notify(q->win, q->from + 1, q->closed, 0, 0);
+	int err;
 
+	if (++q->done[q->from] < q->batch)
+		return 0;
+	q->done[q->from] = 0;
+	err = tutti_put_notify(q->win, q->from + 1, q->closed, 0, 0);
 	return only_death(err) ? 0 : err;
 }
 

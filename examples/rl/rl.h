@@ -142,8 +142,9 @@ int queue_free(struct queue *q);
 int queue_begin(struct queue *q, void **item);
 int queue_send(struct queue *q);
 /*
- * The learner: waits for an item. *item is valid until queue_done, which frees its place. *from:
- * its rank. The items of an actor come in order, and actors take turns. -TUTTI_EPEER: all are dead.
+ * The learner: waits for an item. *item is valid until queue_done. Half of an actor's places are
+ * freed at once: the actor may send again when as many of its items are done. *from: its rank. The
+ * items of an actor come in order, and actors take turns. -TUTTI_EPEER: all are dead.
  */
 int queue_take(struct queue *q, const void **item, int *from);
 int queue_done(struct queue *q);
