@@ -97,10 +97,11 @@ double averages_usec_since(uint64_t *from)
 int averages_each(struct averages *r, int (*one)(struct averages *), const int *types, int ntypes)
 {
 	const struct perf_options *opt = &r->perf->opt;
-	size_t size, bytes = opt->minbytes;
+	size_t size, bytes = opt->minbytes, least;
 	int t, err = 0;
 
-	do
+	do {
+		least = bytes + 1;
 		for (t = 0; t < ntypes && !err; t++) {
 			if (opt->datatype != PERF_ALL && opt->datatype != types[t])
 				continue;
@@ -109,8 +110,10 @@ int averages_each(struct averages *r, int (*one)(struct averages *), const int *
 			r->count = bytes < size ? 1 : bytes / size;
 			perf_progress_row(r->perf, bytes);
 			err = one(r);
+			if (least < (r->count + 1) * size)
+				least = (r->count + 1) * size;
 		}
-	while (!err && (bytes = perf_next_size(opt, bytes)));
+	} while (!err && (bytes = perf_next_size(opt, bytes, least)));
 	return err;
 }
 

@@ -89,9 +89,10 @@ int perf_run_checksum(struct perf *perf)
 	perf_table_begin(&perf->table, columns, sizeof(columns) / sizeof(*columns));
 	if (!perf->rank)
 		perf_table_heading(&perf->table);
+	size = size ? size : 1;
 	do
-		err = one_size(perf, bufs, times, size ? size : 1);
-	while (!err && (size = perf_next_size(&perf->opt, size)));
+		err = one_size(perf, bufs, times, size);
+	while (!err && (size = perf_next_size(&perf->opt, size, size + 1)));
 	perf_buffers_put(bufs, 2);
 free_times:
 	free(times);

@@ -166,7 +166,7 @@ static int all_sizes(struct codec_job *job)
 		job->count = size / sizeof(float) ? size / sizeof(float) : 1;
 		job->size = job->count * sizeof(float);
 		err = one_row(job);
-	} while (!err && (size = perf_next_size(opt, size)));
+	} while (!err && (size = perf_next_size(opt, size, job->size + sizeof(float))));
 	return err;
 }
 

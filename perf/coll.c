@@ -298,7 +298,7 @@ static int all_sizes(struct perf_coll_job *job)
 		perf_coll_resize(job, size, false);
 		perf_progress_row(job->perf, job->bytes);
 		err = job->codec ? with_feedback(job) : one_row(job);
-		size = perf_next_size(opt, size);
+		size = perf_next_size(opt, size, job->bytes + perf_coll_width(job));
 	} while (!err && size);
 	return err;
 }

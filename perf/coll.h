@@ -64,6 +64,8 @@ struct perf_coll_job {
 	int *in, *out, nin, nout; /* this rank's neighbours in this step */
 };
 
+/* The bytes of an element, or of one for each block: sizes are multiples. */
+size_t perf_coll_width(const struct perf_coll_job *job);
 /* The count for so many bytes, rounded down, or up to one element if some; fills counts. */
 void perf_coll_resize(struct perf_coll_job *job, size_t size, bool some);
 const char *const *perf_coll_names(void); /* for --coll: in the order of enum perf_coll */

@@ -16,7 +16,7 @@ static int all_sizes(struct perf_coll_job *job, int (*row)(void *), void *arg)
 		perf_coll_resize(job, size, true);
 		perf_progress_row(job->perf, job->bytes);
 		err = row(arg);
-		size = perf_next_size(opt, size);
+		size = perf_next_size(opt, size, job->bytes + perf_coll_width(job));
 	} while (!err && size && job->coll != PERF_BARRIER);
 	return err;
 }

@@ -96,13 +96,18 @@ const char *const *perf_coll_names(void)
 	return names;
 }
 
-void perf_coll_resize(struct perf_coll_job *job, size_t size, bool some)
+size_t perf_coll_width(const struct perf_coll_job *job)
 {
 	int peers = job->graph ? job->degree : job->perf->nranks;
-	size_t width = tutti_datatype_size(job->datatype), i;
+	size_t width = tutti_datatype_size(job->datatype);
 
-	if (job->kind->blocks)
-		width *= (size_t)peers;
+	return job->kind->blocks ? width * (size_t)peers : width;
+}
+
+void perf_coll_resize(struct perf_coll_job *job, size_t size, bool some)
+{
+	size_t width = perf_coll_width(job), i;
+
 	job->count = size / width;
 	if (some && !job->count && job->coll != PERF_BARRIER)
 		job->count = 1;

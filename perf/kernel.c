@@ -311,7 +311,7 @@ static int all_sizes(struct kernel_job *job)
 	job->oracle->nranks = job->nsrc;
 	do
 		err = one_size(job, size);
-	while (!err && (size = perf_next_size(opt, size)));
+	while (!err && (size = perf_next_size(opt, size, job->size + job->size / job->count)));
 	return err;
 }
 

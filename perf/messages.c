@@ -190,7 +190,7 @@ static int all_sizes(struct messages *m)
 	do {
 		perf_progress_row(m->perf, m->size);
 		err = one_row(m);
-		m->size = perf_next_size(opt, m->size);
+		m->size = perf_next_size(opt, m->size, m->size + 1);
 	} while (!err && m->size);
 	return err;
 }

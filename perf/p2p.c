@@ -389,7 +389,7 @@ static int all_sizes(struct pair *p)
 	do {
 		perf_progress_row(p->perf, p->size);
 		err = one_row(p);
-		p->size = perf_next_size(opt, p->size);
+		p->size = perf_next_size(opt, p->size, p->size + 1);
 	} while (!err && p->size);
 	return err;
 }

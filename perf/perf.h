@@ -126,8 +126,12 @@ const char *perf_nearest(const char *word, const char *const *names);
 
 /* perf/sizes.c */
 int perf_parse_size(const char *text, size_t *size); /* "64K"; 0 or -EINVAL */
-/* The size after `size`, or 0 when that was the last. */
-size_t perf_next_size(const struct perf_options *opt, size_t size);
+/*
+ * The size after `size`, or 0 when that was the last; at least `least`, the first that is not
+ * rounded to what was measured: a factor near 1 would measure it again.
+ */
+size_t perf_next_size(const struct perf_options *opt, size_t size, size_t least);
+/* If no size is rounded. */
 size_t perf_size_count(const struct perf_options *opt);
 
 /* perf/stats.c */

@@ -332,7 +332,7 @@ static int all_sizes(struct run *r)
 		err = make_tables(r);
 		if (!err)
 			err = one_row(r);
-		r->size = perf_next_size(&r->perf->opt, r->size);
+		r->size = perf_next_size(&r->perf->opt, r->size, r->size + 1);
 	} while (!err && r->size);
 	return err;
 }

@@ -207,7 +207,7 @@ int perf_run_rules(struct perf *perf)
 		perf_progress_row(perf, size);
 		err = all_rules(&r, size);
 		perf_progress(perf, "measuring");
-	} while (!err && (size = perf_next_size(&perf->opt, size)));
+	} while (!err && (size = perf_next_size(&perf->opt, size, r.size + r.size / r.count)));
 	perf_buffers_put(r.buf, BUFFERS);
 free_times:
 	free(r.times[0]);

@@ -39,7 +39,7 @@ int perf_parse_size(const char *text, size_t *size)
 	return 0;
 }
 
-size_t perf_next_size(const struct perf_options *opt, size_t size)
+size_t perf_next_size(const struct perf_options *opt, size_t size, size_t least)
 {
 	double grown = (double)size * opt->stepfactor;
 	size_t next;
@@ -50,8 +50,8 @@ size_t perf_next_size(const struct perf_options *opt, size_t size)
 		return 0;
 	else
 		next = (size_t)grown;
-	if (next <= size) /* a factor near 1 on small sizes, or from 0 */
-		next = size + 1;
+	if (next < least)
+		next = least;
 	return next > opt->maxbytes ? 0 : next;
 }
 
@@ -59,7 +59,7 @@ size_t perf_size_count(const struct perf_options *opt)
 {
 	size_t size = opt->minbytes, n = 1;
 
-	while ((size = perf_next_size(opt, size)))
+	while ((size = perf_next_size(opt, size, size + 1)))
 		n++;
 	return n;
 }

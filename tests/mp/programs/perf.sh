@@ -100,6 +100,10 @@ slept() {
 run allreduce clean 14 allreduce -b 8 -e 64K -f 2 -n 3 -w 1
 run csv_header header \
 	size,count,type,redop,root,oop_time_us,oop_algbw_gbs,oop_busbw_gbs,oop_wrong,ip_time_us,ip_algbw_gbs,ip_busbw_gbs,ip_wrong
+# A factor near 1: no size twice, though sizes are rounded to elements (of 4 bytes, of 2 ranks).
+run allreduce_near_one clean 9 allreduce -b 64 -e 96 -f 1.01 -n 1 -w 0
+run alltoall_near_one clean 5 alltoall -b 64 -e 96 -f 1.01 -n 1 -w 0
+run gossip_near_one clean 9 gossip -b 64 -e 96 -f 1.01 -n 1 -w 0 -d float
 run allreduce_empty clean 1 allreduce -b 0 -e 0 -n 2
 run allreduce_stat clean 2 allreduce -b 1K -e 2K -i 1K -n 5 -w 1 --stat
 run csv_header_stat sh -c 'head -n 1 "$1" | grep -q oop_p50_us,oop_min_us,oop_p99_us,oop_sent' \
