@@ -5,9 +5,9 @@
 # valgrind, the fuzzers, then make distcheck. Every test program prints "# NAME: P passed, F
 # failed, S skipped"; the last line here is their sum.
 #
-# The tests of make check run one after the other, as many of them look at the clock, and many
-# wait, or keep one processor busy. What they leave goes to what no clock looks at (stage_beside),
-# below everything else's priority.
+# Tests wait for much of their time, so two run at once in the quick run, but for alone_tests. What
+# tests leave of the processors goes to what no clock looks at (stage_beside), below everything
+# else's priority.
 #
 # sh tests/ci.sh [check] [asan] [tsan] [valgrind] [fuzz] [distcheck]	default: all of them
 # sh tests/ci.sh names	only whether the tests exist that are named here; make check does that, too
@@ -18,6 +18,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 top=$PWD
 jobs=$(nproc)
+lanes=1
 passed=0 failed=0 skipped=0
 werror=
 [ "${CI:-}" != true ] || werror=--enable-werror
@@ -74,9 +75,39 @@ long_tests="tests/fault/test_points tests/fault/test_nth* tests/fault/test_grow
 beside_tests="tests/plan/test_* tests/unit/test_reduce tests/unit/test_codec*"
 lane=
 
+# Those that run alone, after the others: they install what the others run.
+alone_tests="tests/install/install.sh tests/python/python.sh tests/python/torch.sh"
+# Those that run first, as they take longest.
+first_tests="tests/vm/verbs.sh"
+
 say()
 {
 	echo "== $* ($(date +%H:%M:%S))"
+}
+
+# matches TEST PATTERNS
+matches()
+{
+	set -f # the patterns are not about files here
+	for p in $2; do
+		case $1 in $p) set +f && return 0 ;; esac
+	done
+	set +f
+	return 1
+}
+
+# some PATTERNS TEST...: those of the tests that match one of the patterns, and with -v those that
+# match none
+some()
+{
+	want=0
+	[ "$1" != -v ] || { want=1 && shift; }
+	patterns=$1
+	shift
+	for t in "$@"; do
+		matches "$t" "$patterns"
+		[ $? != $want ] || echo "$t"
+	done
 }
 
 add()
@@ -125,20 +156,25 @@ failure()
 }
 
 # The results of make check as they come, each with its seconds, and how much is left: progress
-# COUNT
+# COUNT; run_some tells of starts.
 progress()
 {
-	of=$1 ended=0 start=$(date +%s)
-	last=$start
+	of=$1 ended=0 start=$(date +%s) began=" "
 	while read -r result name; do
-		case $result in PASS: | FAIL: | SKIP: | ERROR: | XFAIL: | XPASS:) ;; *)
-			continue ;; esac
 		now=$(date +%s)
+		case $result in
+		START:)
+			began="$began$name=$now "
+			continue
+			;;
+		PASS: | FAIL: | SKIP: | ERROR: | XFAIL: | XPASS:) ;;
+		*) continue ;;
+		esac
+		since=${began##* "$name"=}
 		ended=$((ended + 1))
 		left=$(((now - start) * (of - ended) / ended))
 		echo \
-			"$result $name ($((now - last)) s; $ended of $of, about $((left / 60)) min $((left % 60)) s left)"
-		last=$now
+			"$result $name ($((now - ${since%% *})) s; $ended of $of, about $((left / 60)) min $((left % 60)) s left)"
 	done
 }
 
@@ -163,15 +199,7 @@ collect()
 # Those of the tree's tests that match one of the patterns; not shell ones.
 choose()
 {
-	set -f # the patterns are not about files here
-	for t in $(make -s -C "$1" print-tests); do
-		for p in $2; do
-			case $t in
-			*.sh) ;;
-			$p) echo "$t" ;;
-			esac
-		done
-	done | sort -u
+	some "$2" $(some -v "*.sh" $(make -s -C "$1" print-tests))
 }
 
 # Each pattern above is one of some test of make check; else that test would be dropped in silence.
@@ -180,7 +208,7 @@ stage_names()
 	all=$(make -s -C "${TT_BUILD:-build}" print-tests)
 	set -f
 	for p in $asan_tests $asan_all_tests $tsan_all_tests $valgrind_tests $beside_tests \
-		$long_tests; do
+		$long_tests $alone_tests $first_tests; do
 		found=no
 		for t in $all; do
 			case $t in
@@ -220,17 +248,27 @@ build_some()
 	make -C "$1" -j"$jobs" libtutti.la tutti_ps_check $2
 }
 
+# run_some LANES TESTS: so many at a time
+run_some()
+{
+	[ "$2" ] || return
+	# shellcheck disable=SC2086
+	timeout -k 30 "$limit"m $wrap make -k -j"$1" -C "$tree" check-TESTS $only \
+		TESTS_ENVIRONMENT='echo "START: $$f";' TESTS="$(echo $2)" 2>&1
+}
+
 # run_tests TREE MINUTES TESTS: with a line for each as it ends
 run_tests()
 {
-	tree=$1 limit=$2 tests=$3
+	tree=$1 limit=$2
 	log=build/log/check-$(basename "$tree").log
 	only=
 	[ "$tree" = build ] || only="check_PROGRAMS= check_LTLIBRARIES="
-	# shellcheck disable=SC2086
-	timeout -k 30 "$limit"m $wrap make -k -C "$tree" check-TESTS $only \
-		TESTS="$(echo $tests)" 2>&1 |
-		tee "$log" | progress "$(echo $tests | wc -w)"
+	{
+		run_some "$lanes" "$(some "$first_tests" $3
+			some -v "$first_tests $alone_tests" $3)"
+		run_some 1 "$(some "$alone_tests" $3)"
+	} | tee "$log" | progress "$(echo $3 | wc -w)"
 }
 
 check_tree()
@@ -371,20 +409,16 @@ await()
 # stages need built
 check_with()
 {
-	all=$1 rest=
+	all=$1
 	shift
 	build_tests build "$all" || return
 	start_beside tests "$@"
-	apart=
-	for t in $(choose build "$beside_tests"); do
-		case " $(echo $all) " in *" $t "*) apart="$apart $t" ;; esac
-	done
-	for t in $all; do
-		case "$apart " in *" $t "*) [ -z "$lane" ] || continue ;; esac
-		rest="$rest $t"
-	done
-	run_tests build 65 "$rest"
-	[ -z "$lane" ] || await tests || run_tests build 10 "$apart"
+	if [ -z "$lane" ]; then
+		run_tests build 65 "$all"
+	else
+		run_tests build 65 "$(some -v "$beside_tests" $all)"
+		await tests || run_tests build 10 "$(some "$beside_tests" $all)"
+	fi
 	grep -hE '^(PASS|FAIL|SKIP|ERROR|XFAIL|XPASS):' build/log/beside-tests.log 2>/dev/null
 	collect build "$all"
 }
@@ -401,17 +435,8 @@ stage_quick()
 {
 	TT_BRIEF=1
 	export TT_BRIEF
-	set -f
-	short=
-	for t in $(make -s -C build print-tests); do
-		long=
-		for p in $long_tests; do
-			case $t in $p) long=1 ;; esac
-		done
-		[ "$long" ] || short="$short $t"
-	done
-	set +f
-	check_with "$short"
+	[ "$jobs" = 1 ] || lanes=2
+	check_with "$(some -v "$long_tests" $(make -s -C build print-tests))"
 }
 
 stage_asan()

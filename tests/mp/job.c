@@ -188,6 +188,11 @@ bool mp_sanitized(void)
 	return __lsan_do_recoverable_leak_check != NULL;
 }
 
+bool mp_brief(void)
+{
+	return getenv("TT_BRIEF");
+}
+
 const char *mp_no_verbs(void)
 {
 #ifdef HAVE_VERBS

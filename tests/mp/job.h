@@ -101,6 +101,8 @@ const char *mp_no_ofi(void);
  * everything several times, so the longest tests leave out some equivalent cases.
  */
 bool mp_sanitized(void);
+/* In the quick run, where the longest tests leave such cases to the whole one. */
+bool mp_brief(void);
 /* The same of transport verbs. */
 const char *mp_no_verbs(void);
 /* From now on this process may not touch another's ordinary memory, as in many a container. */

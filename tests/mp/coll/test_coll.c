@@ -380,7 +380,8 @@ static const int sockets_sizes[] = {2, 3, 0}; /* a slow provider */
 
 static void shm(void)
 {
-	jobs("TUTTI_TRANSPORT=shm", mp_sanitized() ? &some : &full, all_sizes);
+	jobs("TUTTI_TRANSPORT=shm", mp_sanitized() ? &some : &full,
+	     mp_brief() ? few_sizes : all_sizes);
 }
 
 static void shm_tiny(void)
@@ -414,7 +415,7 @@ static void shm_fault(void)
 static void ofi(void)
 {
 	NEEDS_OFI();
-	jobs("TUTTI_TRANSPORT=ofi", mp_sanitized() ? &some : &full, few_sizes);
+	jobs("TUTTI_TRANSPORT=ofi", mp_sanitized() || mp_brief() ? &some : &full, few_sizes);
 }
 
 static void ofi_tiny(void)
@@ -605,7 +606,7 @@ static void algorithms_shm(void)
 static void algorithms_ofi(void)
 {
 	NEEDS_OFI();
-	forced_jobs("TUTTI_TRANSPORT=ofi", 2, 5);
+	forced_jobs("TUTTI_TRANSPORT=ofi", mp_brief() ? 5 : 2, 5);
 	forced_jobs("TUTTI_TRANSPORT=ofi TUTTI_CHUNK=4096 TUTTI_EAGER=256", 4, 4);
 }
 

@@ -338,7 +338,7 @@ static void forced(void)
 
 	for (i = 0; i < sizeof(algorithms) / sizeof(algorithms[0]); i++) {
 		snprintf(env, sizeof(env), "TUTTI_TRANSPORT=shm TUTTI_ALGO=%s", algorithms[i]);
-		jobs(env, &some, mp_sanitized() ? two_sizes : sizes);
+		jobs(env, &some, mp_sanitized() || mp_brief() ? two_sizes : sizes);
 		snprintf(env, sizeof(env),
 			 "TUTTI_TRANSPORT=fault:shm TUTTI_LANES=%zu " TINY
 			 " " FAULTS("24") " TUTTI_ALGO=%s",
