@@ -45,7 +45,22 @@ static int tables_refused(struct mp_job *job, struct tutti_ps *ps)
 	MP_SAID("passes another count than rank 0 (11, not 10)");
 	MP_ERR(tutti_ps_dense(ps, job->rank ? "t" : "u", 10, TUTTI_FLOAT32, &o, &t),
 	       -TUTTI_EMISMATCH);
-	MP_SAID("passes another name than rank 0");
+	MP_SAID("passes another name than rank 0 (t, not u)");
+	if (job->rank)
+		MP_OK(tutti_codec_create("topk:1%", &bad.codec));
+	MP_ERR(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, &bad, &t), -TUTTI_EMISMATCH);
+	MP_SAID("passes another codec than rank 0 (topk:1%, not none)");
+	MP_OK(tutti_codec_free(bad.codec));
+	bad.codec = NULL;
+	if (job->rank)
+		MP_OK(tutti_codec_create("int8", &bad.publish));
+	MP_ERR(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, &bad, &t), -TUTTI_EMISMATCH);
+	MP_SAID("passes another publish than rank 0 (int8:block=256, not none)");
+	MP_OK(tutti_codec_free(bad.publish));
+	bad.publish = NULL;
+	MP_ERR(tutti_ps_dense(ps, "t", 10, job->rank ? TUTTI_INT64 : TUTTI_FLOAT32, &o, &t),
+	       -TUTTI_EMISMATCH);
+	MP_SAID("passes another datatype than rank 0 (int64, not float32)");
 	bad.rate = job->rank;
 	MP_ERR(tutti_ps_dense(ps, "t", 10, TUTTI_FLOAT32, &bad, &t), -TUTTI_EMISMATCH);
 	MP_SAID("table 't': rank 1 on host ");
