@@ -327,9 +327,22 @@ beside_tsan()
 		build_some build/tsan "$(choose build/tsan "$tsan_tests")"
 }
 
+# What is not in the tree of the fuzzers: clang reads it, with the settings of the main one.
+clang_transports()
+{
+	flags=$(sed -n 's/^\(TT\|VERBS\|OFI\)_CFLAGS = //p' build/Makefile)
+	for t in verbs ofi; do
+		grep -qi "^#define HAVE_$t 1" build/config.h || continue
+		# shellcheck disable=SC2086
+		clang -fsyntax-only $flags -Werror -D_GNU_SOURCE -DHAVE_CONFIG_H -Ibuild -I. \
+			-Iinclude transports/$t/*.c || return
+	done
+}
+
 beside_fuzz()
 {
 	command -v clang >/dev/null || return 77
+	clang_transports || return
 	mkdir -p build/fuzz
 	[ -f build/fuzz/Makefile ] || (
 		cd build/fuzz &&
@@ -506,7 +519,8 @@ stage_fuzz()
 	fi
 	if [ ! -f build/log/fuzz.log ]; then
 		tail -n 20 build/log/beside-fuzz.log
-		echo "---- build/fuzz: the fuzzers do not build; see build/log/beside-fuzz.log"
+		echo "---- build/fuzz: clang does not build the fuzzers or the transports; see" \
+			"build/log/beside-fuzz.log"
 		add 0 1 0
 		return
 	fi
