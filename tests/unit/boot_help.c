@@ -201,7 +201,7 @@ int bt_rank_start_stop(int rank, int n, void *arg)
 	TT_EXPECT(!starts(&p, &seen, &boot));
 	TT_EXPECT(tt_boot_rank(boot) == rank && tt_boot_size(boot) == n);
 	TT_EXPECT(!check_cards(boot, n));
-	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(10000)));
+	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(BT_HANG_MS)));
 	TT_EXPECT(bt_gone_count(&seen) == 0);
 	return 0;
 }

@@ -12,7 +12,9 @@
 #include "tests/test.h"
 
 #define BT_RANKS 64
-#define BT_BOUND_MS 180000 /* a hang, not a slow machine */
+/* Bounds of a job and of one wait in it: of a hang, not of a slow machine. */
+#define BT_BOUND_MS 180000
+#define BT_HANG_MS 60000
 
 /* Events of one rank's handlers. */
 struct bt_seen {
@@ -56,10 +58,10 @@ int bt_start(struct tt_boot_params *p, struct bt_seen *seen, struct tt_boot **bo
 int bt_rank_start_stop(int rank, int n, void *arg);
 /* In a rank: bt_start fails with this code and a text that contains text. */
 int bt_expect_failure(struct tt_boot_params *p, int code, const char *text);
-/* Wait until cond or ms have passed. */
-#define BT_WAIT(cond, ms)                                                                          \
+/* Wait until cond, or until it is plain that it never will be. */
+#define BT_WAIT(cond)                                                                              \
 	do {                                                                                       \
-		uint64_t bt_deadline = tt_deadline_ms(ms);                                         \
+		uint64_t bt_deadline = tt_deadline_ms(BT_HANG_MS);                                 \
 		while (!(cond) && !tt_passed(bt_deadline))                                         \
 			usleep(2000);                                                              \
 	} while (0)

@@ -32,22 +32,22 @@ static int rank_stopped(int rank, int n, void *arg)
 	TT_EXPECT(!bt_start(&p, &seen, &boot));
 	j->pid[rank] = getpid();
 	j->here++;
-	BT_WAIT(j->here == n, 10000);
+	BT_WAIT(j->here == n);
 	if (rank == j->victim) {
 		raise(SIGSTOP);
-		BT_WAIT(bt_gone(&seen, rank, why, sizeof(why)), 10000);
+		BT_WAIT(bt_gone(&seen, rank, why, sizeof(why)));
 		TT_EXPECT(bt_gone(&seen, rank, why, sizeof(why)));
 	} else {
-		BT_WAIT(bt_gone(&seen, j->victim, why, sizeof(why)), 10000);
+		BT_WAIT(bt_gone(&seen, j->victim, why, sizeof(why)));
 		TT_EXPECT(strstr(why, "silent"));
 		TT_EXPECT(bt_gone_count(&seen) == 1);
 		j->saw++;
 		if (!rank) {
-			BT_WAIT(j->saw == n - 1, 10000);
+			BT_WAIT(j->saw == n - 1);
 			kill(j->pid[j->victim], SIGCONT);
 		}
 	}
-	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(10000)));
+	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(BT_HANG_MS)));
 	return 0;
 }
 
@@ -73,7 +73,7 @@ static int rank_busy(int rank, int n, void *arg)
 	TT_EXPECT(!bt_start(&p, &seen, &boot));
 	usleep(1500000);
 	TT_EXPECT(bt_gone_count(&seen) == 0);
-	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(10000)));
+	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(BT_HANG_MS)));
 	return 0;
 }
 
@@ -219,7 +219,7 @@ static int rank_no_memory(int rank, int n, void *arg)
 	TT_EXPECT(!bt_start(&p, &seen, &boot));
 	j->pid[rank] = getpid();
 	j->here++;
-	BT_WAIT(j->here == n, 10000);
+	BT_WAIT(j->here == n);
 	getrlimit(RLIMIT_DATA, &before);
 	less = before;
 	less.rlim_cur = used_data() + (512 << 10);
@@ -231,12 +231,12 @@ static int rank_no_memory(int rank, int n, void *arg)
 		if (tt_ctl_send(boot, 1, TT_CTL_QUERY, data, sizeof(data)))
 			usleep(1000);
 	setrlimit(RLIMIT_DATA, &before);
-	BT_WAIT(bt_gone(&seen, 0, why, sizeof(why)), 20000);
+	BT_WAIT(bt_gone(&seen, 0, why, sizeof(why)));
 	TT_EXPECT(bt_gone(&seen, 0, why, sizeof(why)) && bt_gone_count(&seen) == 1);
 	TT_EXPECT(rank || strstr(why, "no memory to send to rank")); /* others may not hear it */
 	if (rank == 2)
 		kill(j->pid[1], SIGCONT);
-	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(10000)));
+	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(BT_HANG_MS)));
 	return 0;
 }
 

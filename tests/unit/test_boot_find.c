@@ -459,7 +459,7 @@ static int meet(struct tt_boot_params *p)
 	snprintf(text, sizeof(text), "card %d", p->nranks - 1);
 	card = tt_boot_card(boot, p->nranks - 1, &len);
 	TT_EXPECT(len == sizeof(text) && !strcmp(card, text));
-	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(10000)));
+	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(BT_HANG_MS)));
 	return 0;
 }
 
@@ -482,7 +482,7 @@ static int rank_unique_id(int rank, int n, void *arg)
 		TT_EXPECT(!tutti_unique_id_get(&s->id));
 		s->have = 1;
 	}
-	BT_WAIT(s->have, 10000);
+	BT_WAIT(s->have);
 	c.id = &s->id;
 	TT_EXPECT(!discover("TUTTI_IF=lo", &c, &p));
 	TT_EXPECT(!strcmp(p.origin, "unique id") && p.have_secret);
@@ -513,7 +513,7 @@ static int gather(const void *send, void *recv, size_t len, void *arg)
 
 	memcpy(g->s->all[g->rank], send, len);
 	g->s->gathered++;
-	BT_WAIT(g->s->gathered == g->n, 10000);
+	BT_WAIT(g->s->gathered == g->n);
 	memcpy(recv, g->s->all, (size_t)g->n * len);
 	return g->s->gathered != g->n;
 }
@@ -697,7 +697,7 @@ static int rank_zero(int rank, int n, void *arg)
 	s->pids[rank] = getpid();
 	snprintf(file, sizeof(file), "%s/tutti-boot", s->dir);
 	if (rank)
-		BT_WAIT(!access(file, F_OK), 10000);
+		BT_WAIT(!access(file, F_OK));
 	TT_EXPECT(tt_boot_start(&p, NULL, NULL, 0, &boot) == -TUTTI_EBOOT);
 	snprintf(other, sizeof(other), "process %d on", s->pids[!rank]);
 	TT_EXPECT(bt_error_has(other) && bt_error_has(s->dir));

@@ -20,12 +20,12 @@ static int rank_killed(int rank, int n, void *arg)
 	TT_EXPECT(!bt_start(&p, &seen, &boot));
 	j->here++;
 	if (rank == j->victim) {
-		BT_WAIT(j->here == n, 10000);
+		BT_WAIT(j->here == n);
 		kill(getpid(), SIGKILL);
 	}
-	BT_WAIT(bt_gone(&seen, j->victim, NULL, 0), 10000);
+	BT_WAIT(bt_gone(&seen, j->victim, NULL, 0));
 	TT_EXPECT(bt_gone(&seen, j->victim, NULL, 0));
-	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(10000)));
+	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(BT_HANG_MS)));
 	TT_EXPECT(bt_gone_count(&seen) == 1);
 	return 0;
 }

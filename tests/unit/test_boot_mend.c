@@ -16,7 +16,10 @@ struct mend {
 	pthread_mutex_t lock;
 	int last[BT_RANKS]; /* the last round of each rank that was heard to all, and */
 	int mine[BT_RANKS]; /* to this one */
+	int slow;	    /* the number of ranks, at the one that notices the last death late */
 };
+
+static bool heard_all(struct mend *m, int first, int n, int round);
 
 static void mend_msg(void *arg, int from, const void *data, size_t len)
 {
@@ -32,6 +35,11 @@ static void mend_msg(void *arg, int from, const void *data, size_t len)
 	else
 		m->mine[from] = word[0] > m->mine[from] ? word[0] : m->mine[from];
 	pthread_mutex_unlock(&m->lock);
+	/* a machine with other work can let a control thread wait while the other ranks go on */
+	if (m->slow && heard_all(m, MEND_DEATHS - 1, m->slow, MEND_DEATHS)) {
+		m->slow = 0;
+		usleep(1000000);
+	}
 }
 
 static bool heard_all(struct mend *m, int first, int n, int round)
@@ -55,7 +63,7 @@ static int mend_round(struct tt_boot *boot, struct mend *m, int first, int n, in
 	word[1] = 0;
 	for (r = first; r < n; r++)
 		TT_EXPECT(!tt_ctl_send(boot, r, TT_CTL_QUERY, word, sizeof(word)));
-	BT_WAIT(heard_all(m, first, n, round), 5000);
+	BT_WAIT(heard_all(m, first, n, round));
 	for (r = first; r < n; r++)
 		if (m->last[r] < round || m->mine[r] < round)
 			fprintf(stderr, "rank %d has heard rounds %d and %d of rank %d\n",
@@ -71,7 +79,7 @@ static int rank_mends(int rank, int n, void *arg)
 	struct tt_boot_params p = bt_params(rank, n, j->port);
 	struct tt_boot_handlers h = {0};
 	struct tt_boot *boot = NULL;
-	struct mend m = {0};
+	struct mend m = {.slow = rank == n - 1 ? n : 0};
 	char why[160], first[160];
 	int i;
 
@@ -82,12 +90,12 @@ static int rank_mends(int rank, int n, void *arg)
 	for (i = 0; i <= MEND_DEATHS; i++) {
 		TT_EXPECT(!mend_round(boot, &m, i, n, i + 1));
 		atomic_fetch_add(&j->saw, 1);
-		BT_WAIT(j->saw >= (i + 1) * n - i * (i + 1) / 2, 10000);
+		BT_WAIT(j->saw >= (i + 1) * n - i * (i + 1) / 2);
 		if (rank == i && i < MEND_DEATHS)
 			kill(getpid(), SIGKILL);
 		if (i == MEND_DEATHS)
 			break;
-		BT_WAIT(tt_boot_gone(boot, i, why, sizeof(why)), 10000);
+		BT_WAIT(tt_boot_gone(boot, i, why, sizeof(why)));
 		TT_EXPECT(tt_boot_lowest(boot) == i + 1);
 	}
 	/* the same words everywhere */
@@ -95,9 +103,9 @@ static int rank_mends(int rank, int n, void *arg)
 	if (rank == n - 1)
 		memcpy(j->text, first, sizeof(first));
 	atomic_fetch_add(&j->here, 1);
-	BT_WAIT(j->here == n - MEND_DEATHS, 10000);
+	BT_WAIT(j->here == n - MEND_DEATHS);
 	TT_EXPECT(!strcmp(j->text, first));
-	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(10000)));
+	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(BT_HANG_MS)));
 	return 0;
 }
 

@@ -67,7 +67,7 @@ static int rank_zero_late(int rank, int n, void *arg)
 		return 0;
 	}
 	TT_EXPECT(!tt_boot_contact(&p, &boot));
-	BT_WAIT(j->saw, 15000);
+	BT_WAIT(j->saw);
 	TT_EXPECT(j->saw);
 	TT_EXPECT(tt_boot_join(boot, NULL, "x", 1) == -TUTTI_EBOOT);
 	TT_EXPECT(bt_error_has("rank 0 of 2 did not join within"));
@@ -167,7 +167,7 @@ static void disturb(int port, int *fds)
 		if (i % 4 == 3)
 			memcpy(junk, "TUTTIctl\1\0\1C\1\0\0\0", 16);
 		fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-		BT_WAIT(!connect(fds[i], (struct sockaddr *)&in, sizeof(in)), 5000);
+		BT_WAIT(!connect(fds[i], (struct sockaddr *)&in, sizeof(in)));
 		if (i % 4)
 			send(fds[i], junk, i % 4 == 2 ? 40 : sizeof(junk), MSG_NOSIGNAL);
 	}
@@ -183,7 +183,7 @@ static int rank_junk(int rank, int n, void *arg)
 		disturb(j->port, fds);
 		j->here++;
 	} else if (rank == 2) {
-		BT_WAIT(j->here, 10000);
+		BT_WAIT(j->here);
 	}
 	TT_EXPECT(!bt_rank_start_stop(rank, n, arg));
 	TT_EXPECT(tt_now_ns() - t0 < 60 * TT_SEC);
@@ -243,7 +243,7 @@ static int rank_lost_early(int rank, int n, void *arg)
 	if (!rank)
 		tutti_set_log(count_contacts, j, TUTTI_LOG_DEBUG);
 	TT_EXPECT(!tt_boot_contact(&p, &boot));
-	BT_WAIT(j->here == n - 1, 20000);
+	BT_WAIT(j->here == n - 1);
 	if (rank == j->victim)
 		kill(getpid(), SIGKILL);
 	if (rank == 1) /* comes late */
@@ -328,7 +328,7 @@ static int rank_few_files(int rank, int n, void *arg)
 		TT_EXPECT(!setrlimit(RLIMIT_NOFILE, &limit));
 		j->here = 1;
 	} else {
-		BT_WAIT(j->here, 20000);
+		BT_WAIT(j->here);
 		usleep(100000); /* until the join below */
 		TT_EXPECT(!tt_boot_contact(&p, &boot));
 	}
@@ -405,7 +405,7 @@ static int rank_no_memory(int rank, int n, void *arg)
 
 	bt_seen_init(&seen);
 	if (rank != j->victim) {
-		BT_WAIT(j->saw, 10000);
+		BT_WAIT(j->saw);
 		p.init_timeout = 1000; /* the victim cannot tell the reason */
 		TT_EXPECT(bt_start(&p, &seen, &boot));
 		return 0;

@@ -42,7 +42,7 @@ static int run_messages(struct tt_boot *boot, struct bt_seen *seen, int n)
 	}
 	TT_EXPECT(tt_ctl_send(boot, 0, TT_CTL_QUERY, data, TT_CTL_MSG_MAX + 1) == -EINVAL);
 	TT_EXPECT(tt_ctl_send(boot, n, TT_CTL_QUERY, data, 8) == -EINVAL);
-	BT_WAIT(bt_received(seen) == n * 20, 15000);
+	BT_WAIT(bt_received(seen) == n * 20);
 	TT_EXPECT(bt_received(seen) == n * 20);
 	return 0;
 }
@@ -57,7 +57,7 @@ static int rank_messages(int rank, int n, void *arg)
 	bt_seen_init(&seen);
 	TT_EXPECT(!bt_start(&p, &seen, &boot));
 	TT_EXPECT(!run_messages(boot, &seen, n));
-	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(10000)));
+	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(BT_HANG_MS)));
 	TT_EXPECT(bt_received(&seen) == n * 20 && bt_gone_count(&seen) == 0);
 	return 0;
 }

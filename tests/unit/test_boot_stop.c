@@ -24,7 +24,7 @@ static int rank_stop_waits(int rank, int n, void *arg)
 	for (; word[0] < 5; word[0]++)
 		TT_EXPECT(!tt_ctl_send(boot, TT_CTL_ALL, TT_CTL_QUERY, word, sizeof(word)));
 	j->here++;
-	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(10000)));
+	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(BT_HANG_MS)));
 	TT_EXPECT(j->here == n);
 	TT_EXPECT(bt_received(&seen) == 5 * n && bt_gone_count(&seen) == 0);
 	return 0;
@@ -45,8 +45,8 @@ static int rank_never_stops(int rank, int n, void *arg)
 	bt_seen_init(&seen);
 	TT_EXPECT(!bt_start(&p, &seen, &boot));
 	if (rank == 1) {
-		BT_WAIT(bt_gone(&seen, 0, NULL, 0), 10000);
-		TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(10000)));
+		BT_WAIT(bt_gone(&seen, 0, NULL, 0));
+		TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(BT_HANG_MS)));
 		return 0;
 	}
 	TT_EXPECT(tt_boot_stop(boot, tt_deadline_ms(300)) == -ETIMEDOUT);
@@ -75,7 +75,7 @@ static int rank_parent_dies(int rank, int n, void *arg)
 		usleep(300000);
 		_exit(0);
 	}
-	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(10000)));
+	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(BT_HANG_MS)));
 	TT_EXPECT(bt_gone(&seen, 0, NULL, 0));
 	return 0;
 }

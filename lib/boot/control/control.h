@@ -29,7 +29,6 @@ enum tt_frame {
 	TT_F_BYE_UP,
 	TT_F_BYE_DOWN,
 	TT_F_AGAIN,
-	TT_F_PLACE,
 	TT_F_ASK, /* ras.h */
 	TT_F_JOB,
 	TT_F_TOLD,
@@ -151,7 +150,6 @@ struct tt_boot {
 	struct tt_list held; /* messages for ranks that are between two parents */
 	size_t held_bytes;
 	uint32_t msg_seq;
-	uint64_t lost_at;   /* when this rank lost its parent */
 	uint64_t unsettled; /* a neighbour was lost: wait until then */
 	int nknown;	    /* entries [0, nknown) of ranks are valid */
 	bool done;	    /* rank 0 has said that the tree stands */
@@ -274,7 +272,6 @@ void tt_tree_cut(struct tt_boot *b, struct tt_link *link);
 /* A new link of the tree after the start: to a child (false: refused), or to a parent. */
 bool tt_tree_adopt(struct tt_boot *b, struct tt_link *link);
 void tt_tree_attached(struct tt_boot *b, struct tt_link *link);
-void tt_tree_on_place(struct tt_boot *b, struct tt_link *link, struct tt_unpack *u);
 /* The dialer gives up on a parent, or on this try: true to go on trying. */
 bool tt_tree_dial_failed(struct tt_boot *b, int err, const char *why);
 void tt_tree_evict(struct tt_boot *b, int rank, const char *why);

@@ -8,7 +8,7 @@
  *
  * On the join of rank r to rank 0's store (kind 1), open during the start only:
  *	 1 JOIN      r -> 0  addr where r listens for its children, str host
- *	19 CARD      r -> 0  u16 n, n bytes card: r is ready to start
+ *	18 CARD      r -> 0  u16 n, n bytes card: r is ready to start
  *	 2 PARENT    0 -> r  u32 rank of the parent, addr where it listens (family 0: the store's)
  *	 3 ERROR     both    i32 code, i32 rank it is about (-1: none), str host, str text
  *	 4 DONE      0 -> r  empty: the tree stands; the join is closed now
@@ -31,7 +31,6 @@
  *	11 BYE_UP    up      u32 how many: the sender and all below it want to end
  *	12 BYE_DOWN  down    empty: all want to end; what follows is the end of the stream
  *	13 AGAIN     both    as MSG: it may have come already
- *	14 PLACE     up      u32 ms: the sender lost its parent so long ago, and has a new one now
  * On links between a rank and one that should be its child (kind 5, peer_watch.c): BEAT and GONE.
  *
  * GO travels down the links that messages use, so no message overtakes it. The neighbours notice a

@@ -441,8 +441,6 @@ void tt_tree_frame(struct tt_boot *b, struct tt_link *link, int type, const unsi
 		on_msg(b, link, type == TT_F_AGAIN, data, len);
 	else if (type == TT_F_GONE && up)
 		tt_tree_on_gone(b, link, &u);
-	else if (type == TT_F_PLACE && up && child)
-		tt_tree_on_place(b, link, &u);
 	else if (type == TT_F_BYE_UP && up && child)
 		on_bye_up(b, link, child, &u);
 	else if (type == TT_F_BYE_DOWN && up && down)

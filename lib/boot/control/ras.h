@@ -11,9 +11,9 @@
  * container that shares the network but not the processes is thus kept out. Frames, as in
  * control_loop.c:
  *
- *	15 ASK		to	u32 a number, which comes back
- *	16 JOB		from	that number, u32 ranks, u32 n, n times u32: ranks that have failed
- *	17 TOLD		from	that number, u32 rank, bytes: that rank's description of itself,
+ *	14 ASK		to	u32 a number, which comes back
+ *	15 JOB		from	that number, u32 ranks, u32 n, n times u32: ranks that have failed
+ *	16 TOLD		from	that number, u32 rank, bytes: that rank's description of itself,
  * JSON
  *
  * Ranks are asked, and answer, over the control tree; the rank with the client forwards the

@@ -10,8 +10,9 @@
  * lowest live rank, which is then a root. Parents always have smaller ranks than their children, so
  * there are no cycles. Both ends of a new link exchange their sets of failed ranks. They also
  * repeat (AGAIN) the messages sent while the tree was in pieces, if these were for all ranks or for
- * ranks without a known place. Messages are numbered, so none is delivered twice. Messages inside a
- * process that dies are lost: senders repeat what matters after each failure.
+ * ranks without a known place. They repeat all that they hold: one end can have noticed the failure
+ * long before the other, which had no processor. Messages are numbered, so none is delivered twice.
+ * Messages inside a process that dies are lost: senders repeat what matters after each failure.
  *
  * The next hop to a rank is computed (control_tree.h) while the computed link exists. Otherwise it
  * is learnt from the links over which that rank was heard. If neither gives a hop, the message goes
@@ -27,12 +28,10 @@
 
 #define HELD_MAX (1u << 20)
 #define SETTLE_MS 3000 /* plus twice the heartbeat limit: by then all ranks have a place again */
-#define SLACK_MS 500   /* between two ranks' estimates of when a third rank was lost */
 
 /* A frame of type MSG. */
 struct held {
 	struct tt_list node;
-	uint64_t at;
 	size_t len;
 	unsigned char frame[];
 };
@@ -231,7 +230,6 @@ void tt_tree_cut(struct tt_boot *b, struct tt_link *link)
 	b->unsettled = tt_deadline_ms(SETTLE_MS) + 2 * b->limit_ns;
 	if (!b->parent && !b->dialer.active) {
 		b->bye_said = 0;
-		b->lost_at = tt_now_ns();
 		seek_parent(b);
 	}
 }
@@ -246,8 +244,8 @@ void tt_tree_tell_gone(struct tt_boot *b, struct tt_link *link)
 					 b->ranks[r].gone_why ? b->ranks[r].gone_why : "");
 }
 
-/* Messages from the time when the child, or this rank, had no parent. */
-static void catch_up(struct tt_boot *b, struct tt_link *link, uint64_t since)
+/* Repeats all held messages: the other end of a new link may have missed them. */
+static void catch_up(struct tt_boot *b, struct tt_link *link)
 {
 	struct tt_list *pos, *tmp;
 
@@ -255,33 +253,17 @@ static void catch_up(struct tt_boot *b, struct tt_link *link, uint64_t since)
 	{
 		struct held *h = tt_container(pos, struct held, node);
 
-		if (h->at >= since)
-			tt_link_send(link, TT_F_AGAIN, h->frame, h->len);
+		tt_link_send(link, TT_F_AGAIN, h->frame, h->len);
 	}
 }
 
 void tt_tree_attached(struct tt_boot *b, struct tt_link *link)
 {
-	unsigned char buf[4];
-	struct tt_pack k = {.p = buf, .cap = sizeof(buf)};
-
 	tt_info("rank %d is this rank's parent in the control tree now", link->peer);
 	b->bye_said = 0;
 	b->watch_again = true;
 	tt_tree_tell_gone(b, link);
-	tt_put_u(&k, (tt_now_ns() - b->lost_at) / TT_MS, 4);
-	tt_link_send(link, TT_F_PLACE, buf, k.len);
-	catch_up(b, link, b->lost_at - SLACK_MS * TT_MS);
-}
-
-void tt_tree_on_place(struct tt_boot *b, struct tt_link *link, struct tt_unpack *u)
-{
-	uint64_t ago = tt_get_u(u, 4) * TT_MS + SLACK_MS * TT_MS, now = tt_now_ns();
-
-	if (u->bad)
-		tt_link_kill(link, -EPROTO, "it sent a malformed request for a place");
-	else
-		catch_up(b, link, ago < now ? now - ago : 0);
+	catch_up(b, link);
 }
 
 static struct tt_child *free_place(struct tt_boot *b)
@@ -332,6 +314,7 @@ bool tt_tree_adopt(struct tt_boot *b, struct tt_link *link)
 	*place = (struct tt_child){.link = link};
 	b->watch_again = true;
 	tt_tree_tell_gone(b, link);
+	catch_up(b, link);
 	return true;
 }
 
@@ -362,7 +345,6 @@ void tt_tree_hold(struct tt_boot *b, const void *frame, size_t len)
 	h = malloc(sizeof(*h) + len);
 	if (!h)
 		return;
-	h->at = tt_now_ns();
 	h->len = len;
 	memcpy(h->frame, frame, len);
 	b->held_bytes += len;

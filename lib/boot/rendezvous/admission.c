@@ -12,7 +12,7 @@
  *
  *	 3 ERROR  to guest  i32 code, i32 -1, str host, str text: not this one
  *	 8 BEAT   both      empty: alive; every second
- *	18 ADMIT  to guest  u32 rank, u32 ranks of the job, u32 ms within which it must stand,
+ *	17 ADMIT  to guest  u32 rank, u32 ranks of the job, u32 ms within which it must stand,
  *	                    192 bytes unique id
  *
  * A guest is an authenticated process. It waits at the gate until it is admitted; if the gate
