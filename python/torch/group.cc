@@ -23,9 +23,12 @@ public:
 	ProcessGroupTutti(std::shared_ptr<Job> job, struct tutti_comm *comm, bool owned, int rank,
 			  int size)
 		: c10d::ProcessGroup(rank, size), job_(std::move(job)), comm_(comm),
-		  shared_(comm, [life = job_->life(), owned](struct tutti_comm *comm) {
-			  if (owned && life->ours())
-				  tutti_comm_free(comm);
+		  shared_(comm, [life = job_->life(), job = job_.get(),
+				 owned](struct tutti_comm *comm) {
+			  if (!owned || !life->ours())
+				  return;
+			  tutti_comm_free(comm);
+			  job->forget(comm); /* as long as it has not ended, it is there */
 		  })
 	{
 		init();

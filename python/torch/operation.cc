@@ -196,6 +196,19 @@ void Completer::stop()
 	}
 }
 
+void Completer::dispose(Completer *completer)
+{
+	auto end = [completer] {
+		completer->stop();
+		delete completer;
+	};
+
+	if (current_completer == completer)
+		std::thread(end).detach(); /* it waits for this thread */
+	else
+		end();
+}
+
 void Completer::run()
 {
 	size_t idle = 0; /* messages tested in a row that have not ended */
@@ -300,6 +313,10 @@ void Job::finish()
 {
 	if (!life_->ours())
 		return;
+	{
+		std::lock_guard<std::mutex> lock(lock_);
+		finishing_ = true;
+	}
 	for (Completer *completer : completers())
 		completer->stop();
 	{
@@ -336,6 +353,21 @@ void Job::complete(const std::shared_ptr<Operation> &operation)
 	if (!found)
 		found = new Completer(operation->message);
 	found->add(operation);
+}
+
+void Job::forget(struct tutti_comm *comm)
+{
+	Completer *completer;
+
+	{
+		std::lock_guard<std::mutex> lock(lock_);
+		auto found = collectives_.find(comm);
+		if (finishing_ || found == collectives_.end())
+			return;
+		completer = found->second;
+		collectives_.erase(found);
+	}
+	Completer::dispose(completer);
 }
 
 /* ---- what PyTorch sees ---- */

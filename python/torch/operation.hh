@@ -75,6 +75,8 @@ public:
 	}
 	void add(std::shared_ptr<Operation> operation);
 	void stop();
+	/* Deletes one that gets no further operations, also in a thread of its own. */
+	static void dispose(Completer *completer);
 
 	/* While callbacks run, in a completer's thread or in another one. */
 	class Callback {
@@ -118,6 +120,8 @@ public:
 	static void dispose(Job *job);
 	/* For an operation that no thread waits for, or whose future is wanted. */
 	void complete(const std::shared_ptr<Operation> &operation);
+	/* No operation uses the communicator any more: it has been freed. */
+	void forget(struct tutti_comm *comm);
 	/* Leave the job, once; a forked child does not, nor after abandon. */
 	void finish();
 	void abandon();
@@ -133,6 +137,7 @@ private:
 
 	const std::shared_ptr<Life> life_ = std::make_shared<Life>();
 	std::mutex lock_; /* also orders complete before the end of finish */
+	bool finishing_ = false;
 	/* Not freed while their threads may use them: in a forked child, and after abandon. */
 	std::map<struct tutti_comm *, Completer *> collectives_; /* no group waits for another */
 	Completer *messages_ = nullptr;

@@ -245,6 +245,24 @@ def case_groups():
         dist.destroy_process_group(group)
 
 
+def case_freed():
+    """Threads that ended operations of a group end with it, also those of dropped works."""
+    rank, threads = dist.get_rank(), lambda: len(os.listdir("/proc/self/task"))
+    before = threads()
+    for turn in range(20):
+        group = dist.new_group()
+        work = dist.all_reduce(data(rank, 1000), group=group, async_op=True)
+        if turn % 2:
+            same(work.get_future().wait()[0], sum(everyone(1000)))
+        dist.destroy_process_group(group)
+        del group, work  # the thread of a work that runs frees the group
+    for _ in range(500):
+        if threads() <= before + 1:
+            break
+        time.sleep(0.01)
+    assert threads() <= before + 1, f"{threads()} threads, {before} before 20 groups"
+
+
 def case_threads():
     """Works that threads wait for at once, test, drop while they run, or want the future of."""
     rank, size = dist.get_rank(), dist.get_world_size()
@@ -459,8 +477,8 @@ def case_errors():
     dist.barrier()
 
 
-CASES = ["reductions", "movement", "strided", "messages", "overdue", "groups", "threads", "ddp",
-         "zero", "loader", "errors"]
+CASES = ["reductions", "movement", "strided", "messages", "overdue", "groups", "freed", "threads",
+         "ddp", "zero", "loader", "errors"]
 
 
 def main():

@@ -4,6 +4,7 @@
  *
  *	mpi_colls CASE
  */
+#include <dirent.h>
 #include <pthread.h>
 #include <unistd.h>
 
@@ -70,10 +71,22 @@ static void hang(void)
 	free(data);
 }
 
+static int threads_now(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	int n = 0;
+
+	EXPECT(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
 /* Many communicators, freed while other ranks may still be in their last call. */
 static void comms(void)
 {
-	int i, sum, value;
+	int i, sum, value, before = 0;
 
 	for (i = 0; i < 60; i++) {
 		MPI_Comm first, second;
@@ -87,7 +100,9 @@ static void comms(void)
 		EXPECT(sum == (size - 1) - (size - 1 - rank) % 2);
 		MPI_Comm_free(i % 2 ? &first : &second);
 		MPI_Comm_free(i % 2 ? &second : &first);
+		before = i ? before : threads_now();
 	}
+	EXPECT(threads_now() <= before);
 }
 
 /* Inter-communicators, derived operators and datatypes of reductions pass on. */
