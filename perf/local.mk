@@ -25,10 +25,10 @@ noinst_PROGRAMS += perf/backward
 perf_backward_SOURCES = perf/backward.c
 perf_backward_LDADD = libtutti_train.la libtutti.la
 noinst_PROGRAMS += perf/urgent_ps
-perf_urgent_ps_SOURCES = perf/urgent_ps.c
+perf_urgent_ps_SOURCES = perf/urgent_ps.c perf/urgent.h
 perf_urgent_ps_LDADD = libtutti.la
 noinst_PROGRAMS += perf/urgent
-perf_urgent_SOURCES = perf/urgent.c
+perf_urgent_SOURCES = perf/urgent.c perf/urgent.h
 perf_urgent_LDADD = libtutti.la
 EXTRA_DIST += perf/buckets
 

@@ -9,7 +9,6 @@
  * long one has been under way for as long as the short one takes alone. Reported too: the bytes of
  * the long call that a rank sent meanwhile.
  */
-#include <getopt.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,15 +16,7 @@
 #include <tutti/tutti.h>
 
 #include "perf/program.h"
-
-#define REPEATS_MAX 50
-
-static struct options {
-	int long_kib, short_kib, repeats;
-} opt = {.long_kib = 65536, .short_kib = 4096, .repeats = 5};
-
-enum way { ALONE, EQUAL, URGENT, WAYS };
-static const char *const names[WAYS] = {"alone", "equal priority", "high priority"};
+#include "perf/urgent.h"
 
 struct run {
 	struct tutti_context *ctx;
@@ -101,13 +92,6 @@ static int measure(struct run *r, enum way way, double *time, double *bytes)
 	return err;
 }
 
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 static void report(struct run *r, double times[WAYS][REPEATS_MAX], double bytes[WAYS][REPEATS_MAX])
 {
 	struct tutti_stats s = {.size = sizeof(s)};
@@ -118,13 +102,11 @@ static void report(struct run *r, double times[WAYS][REPEATS_MAX], double bytes[
 	printf("# all-reduce of %d KiB while one of %d KiB is under way, %d ranks\n", opt.short_kib,
 	       opt.long_kib, tutti_comm_size(r->world));
 	for (w = 0; w < WAYS; w++) {
-		qsort(times[w], (size_t)opt.repeats, sizeof(double), compare);
-		qsort(bytes[w], (size_t)opt.repeats, sizeof(double), compare);
-		median = times[w][opt.repeats / 2];
+		median = median_of(times[w]);
 		alone = w ? alone : median;
 		printf("%-20s %9.1f ms %6.2f %9.0f KiB of the other call sent meanwhile\n",
 		       names[w], median * 1e3, median / alone,
-		       w ? bytes[w][opt.repeats / 2] / 1024 : 0.0);
+		       w ? median_of(bytes[w]) / 1024 : 0.0);
 	}
 	printf("# pieces of rank 0: %llu, at most %llu KiB under way to a peer\n",
 	       (unsigned long long)s.pieces, (unsigned long long)s.window_most / 1024);
@@ -160,24 +142,6 @@ static int run(struct run *r)
 	if (!tutti_comm_rank(r->world))
 		report(r, times, bytes);
 	return tutti_comm_free(r->timing);
-}
-
-static int read_options(int argc, char **argv)
-{
-	int c;
-
-	while ((c = getopt(argc, argv, "l:s:r:")) != -1) {
-		if (c == 'l')
-			opt.long_kib = atoi(optarg);
-		else if (c == 's')
-			opt.short_kib = atoi(optarg);
-		else if (c == 'r')
-			opt.repeats = atoi(optarg);
-		else
-			return 1;
-	}
-	return opt.long_kib < 1 || opt.short_kib < 1 || opt.repeats < 1 ||
-	       opt.repeats > REPEATS_MAX || optind < argc;
 }
 
 static int alloc(struct run *r, int kib, float **v)

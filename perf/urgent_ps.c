@@ -8,22 +8,13 @@
  *
  * The short call begins when a tenth of the long one has moved.
  */
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "perf/program.h"
-
-#define REPEATS_MAX 50
-
-static struct options {
-	int long_kib, short_kib, repeats;
-} opt = {.long_kib = 65536, .short_kib = 4096, .repeats = 5};
-
-enum way { ALONE, EQUAL, URGENT, WAYS };
-static const char *const names[WAYS] = {"alone", "equal priority", "high priority"};
+#include "perf/urgent.h"
 
 struct run {
 	struct tutti_context *ctx;
@@ -69,13 +60,6 @@ static int measure(struct run *r, bool push, enum way way, double *time)
 	return err || !slow ? err : tutti_wait(&slow);
 }
 
-static int compare(const void *a, const void *b)
-{
-	double x = *(const double *)a, y = *(const double *)b;
-
-	return (x > y) - (x < y);
-}
-
 static int measure_all(struct run *r, bool push)
 {
 	static double times[WAYS][REPEATS_MAX];
@@ -90,8 +74,7 @@ static int measure_all(struct run *r, bool push)
 	printf("# %s of %d KiB while one of %d KiB is under way\n", push ? "push" : "pull",
 	       opt.short_kib, opt.long_kib);
 	for (w = 0; w < WAYS; w++) {
-		qsort(times[w], (size_t)opt.repeats, sizeof(double), compare);
-		median = times[w][opt.repeats / 2];
+		median = median_of(times[w]);
 		alone = w ? alone : median;
 		printf("%-20s %9.1f ms %6.2f\n", names[w], median * 1e3, median / alone);
 	}
@@ -125,24 +108,6 @@ static int run(struct run *r)
 	if (rank == 1)
 		err = measure_all(r, true) || measure_all(r, false);
 	return tutti_ps_close(r->ps) || err;
-}
-
-static int read_options(int argc, char **argv)
-{
-	int c;
-
-	while ((c = getopt(argc, argv, "l:s:r:")) != -1) {
-		if (c == 'l')
-			opt.long_kib = atoi(optarg);
-		else if (c == 's')
-			opt.short_kib = atoi(optarg);
-		else if (c == 'r')
-			opt.repeats = atoi(optarg);
-		else
-			return 1;
-	}
-	return opt.long_kib < 1 || opt.short_kib < 1 || opt.repeats < 1 ||
-	       opt.repeats > REPEATS_MAX || optind < argc;
 }
 
 int main(int argc, char **argv)
