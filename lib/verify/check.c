@@ -44,17 +44,20 @@ static const char *kind_name(enum tt_op_kind kind)
 
 const char *tt_ck_where(const struct tt_checker *c, const struct ck_op *op)
 {
-	static _Thread_local char text[2][128];
+	static _Thread_local char text[2][160];
 	static _Thread_local int which;
 	const struct ck_lane *l = ck_lane_of(c, op);
-	char peer[32] = "";
+	char peer[32] = "", call[32] = "";
 
 	which = !which;
 	if (ck_is_message(&op->op))
 		snprintf(peer, sizeof(peer), " %s rank %d", ck_is_recv(&op->op) ? "from" : "to",
 			 op->op.peer);
-	snprintf(text[which], sizeof(text[which]), "rank %d, lane %d, round %d, %s of %zu bytes%s",
-		 l->rank, l->lane, op->round, kind_name(op->op.kind), op->op.len, peer);
+	if (c->number >= 0)
+		snprintf(call, sizeof(call), "call %d, ", c->number);
+	snprintf(text[which], sizeof(text[which]),
+		 "%srank %d, lane %d, round %d, %s of %zu bytes%s", call, l->rank, l->lane,
+		 op->round, kind_name(op->op.kind), op->op.len, peer);
 	return text[which];
 }
 
@@ -136,7 +139,7 @@ static int flatten(struct tt_checker *c)
 	return err;
 }
 
-static void free_checker(struct tt_checker *c)
+void tt_ck_free(struct tt_checker *c)
 {
 	tt_ck_values_free(c);
 	tt_ck_node_free(c);
@@ -157,7 +160,7 @@ static bool has_node_ops(const struct tt_checker *c)
 	return false;
 }
 
-static int check_all(struct tt_checker *c)
+static int prepare(struct tt_checker *c)
 {
 	int err = tt_ck_check_args(c);
 
@@ -173,44 +176,68 @@ static int check_all(struct tt_checker *c)
 		err = tt_ck_values_init(c);
 	if (!err && has_node_ops(c))
 		err = tt_ck_node_init(c);
-	if (!err)
-		err = tt_ck_run(c);
-	if (!err)
-		err = tt_ck_verdict(c);
 	return err;
+}
+
+int tt_ck_prepare(struct tt_checker *c, struct tt_plan *const *plans, int n,
+		  const struct tt_check_opts *opts)
+{
+	*c = (struct tt_checker){
+		.plans = plans, .n = n, .args = plans[0]->args, .opts = *opts, .number = -1};
+	return prepare(c);
 }
 
 int tt_plan_check_plans(struct tt_plan *const *plans, int nranks, const struct tt_check_opts *opts)
 {
-	struct tt_checker c = {.plans = plans, .n = nranks, .args = plans[0]->args};
-	int err;
+	static const struct tt_check_opts unlimited = {.eager = SIZE_MAX};
+	struct tt_checker c;
+	struct ck_net net = {
+		.call = &c, .ncalls = 1, .n = nranks, .opts = opts ? *opts : unlimited};
+	int err = tt_ck_prepare(&c, plans, nranks, &net.opts);
 
-	c.opts = opts ? *opts : (struct tt_check_opts){.eager = SIZE_MAX};
-	err = check_all(&c);
-	free_checker(&c);
+	if (!err)
+		err = tt_ck_run(&net);
+	if (!err)
+		err = tt_ck_verdict(&c);
+	tt_ck_free(&c);
 	return err == -ENOMEM ? tt_fail(err, "no memory to check plans of %d ranks", nranks) : err;
+}
+
+void tt_ck_plans_free(struct tt_plan **plans, int n)
+{
+	int r;
+
+	for (r = 0; plans && r < n; r++)
+		tt_plan_free(plans[r]);
+	free(plans);
+}
+
+int tt_ck_build(const struct tt_alg *alg, const struct tt_plan_args *args, struct tt_plan ***plans)
+{
+	int r, n = args->nranks, err = 0;
+	struct tt_plan_args a;
+
+	*plans = NULL;
+	if (n < 1)
+		return tt_fail(-EINVAL, "%d ranks have no plans to check", n);
+	*plans = calloc((size_t)n, sizeof(struct tt_plan *));
+	if (!*plans)
+		return tt_fail(-ENOMEM, "no memory to check plans of %d ranks", n);
+	for (r = 0; !err && r < n; r++) {
+		tt_plan_args_of(args, r, &a);
+		err = tt_plan_build(alg, &a, &(*plans)[r]);
+	}
+	return err;
 }
 
 int tt_plan_check(const struct tt_alg *alg, const struct tt_plan_args *args,
 		  const struct tt_check_opts *opts)
 {
-	int r, n = args->nranks, err = 0;
-	struct tt_plan_args a;
 	struct tt_plan **plans;
+	int err = tt_ck_build(alg, args, &plans);
 
-	if (n < 1)
-		return tt_fail(-EINVAL, "%d ranks have no plans to check", n);
-	plans = calloc((size_t)n, sizeof(struct tt_plan *));
-	if (!plans)
-		return tt_fail(-ENOMEM, "no memory to check plans of %d ranks", n);
-	for (r = 0; !err && r < n; r++) {
-		tt_plan_args_of(args, r, &a);
-		err = tt_plan_build(alg, &a, &plans[r]);
-	}
 	if (!err)
-		err = tt_plan_check_plans(plans, n, opts);
-	for (r = 0; r < n; r++)
-		tt_plan_free(plans[r]);
-	free(plans);
+		err = tt_plan_check_plans(plans, args->nranks, opts);
+	tt_ck_plans_free(plans, args->nranks);
 	return err;
 }

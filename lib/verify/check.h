@@ -3,7 +3,8 @@
  * The plan checker: runs the plans of all ranks in one process on symbolic values. It proves that
  * the result is right, that no deadlock occurs under few credits and bounded offer rings, that no
  * message is left over, and that no two concurrent ops touch the same bytes with one of them
- * writing. All this must hold for any order of lanes (seeded).
+ * writing. All this must hold for any order of lanes (seeded); and of several calls at once, whose
+ * messages travel in pieces as they do with priorities, for any order of the pieces.
  */
 #ifndef TT_CHECK_H
 #define TT_CHECK_H
@@ -17,6 +18,25 @@ struct tt_check_opts {
 	size_t eager; /* longer messages need an offer (the receive must be posted); SIZE_MAX: none
 		       */
 	uint64_t seed; /* order of lanes and ranks */
+	/*
+	 * Pieces under way, per pair and direction: messages for offers travel in pieces of so many
+	 * bytes; 0: as a whole.
+	 */
+	int window;
+	size_t piece;
+	/*
+	 * To plant a fault: pieces have so many places at the receiver, which a message holds until
+	 * it is there; 0: a place each, in the memory that was offered.
+	 */
+	int places;
+};
+
+/* One of several calls, for which see tt_plan_check. */
+struct tt_check_call {
+	const struct tt_alg *alg;
+	const struct tt_plan_args *args;
+	const int *after; /* by rank: an earlier call that ends there before this one starts, as the
+			   * rank waits for it; -1 or NULL: none */
 };
 
 /* The cost of a plan for one rank. */
@@ -43,5 +63,19 @@ int tt_plan_check(const struct tt_alg *alg, const struct tt_plan_args *args,
 		  const struct tt_check_opts *opts);
 /* The same for given plans, so that tests can plant faults. */
 int tt_plan_check_plans(struct tt_plan *const *plans, int nranks, const struct tt_check_opts *opts);
+
+/*
+ * Several calls at once. Ranks start calls in any order, seeded, but for `after`; what comes before
+ * the start waits. The calls share all that belongs to a pair.
+ */
+int tt_plan_check_calls(const struct tt_check_call *calls, int ncalls,
+			const struct tt_check_opts *opts);
+/*
+ * The same in all orders in which pieces can be sent and arrive and calls can start, by at most
+ * `most` runs (-E2BIG: there are more orders). All else goes on as soon as it can. *states: those
+ * that the calls can be in.
+ */
+int tt_plan_check_orders(const struct tt_check_call *calls, int ncalls,
+			 const struct tt_check_opts *opts, uint64_t most, size_t *states);
 
 #endif

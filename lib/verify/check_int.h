@@ -10,11 +10,14 @@
  *	check_weigh.c	weighted sums of neighbours
  *	check_verdict.c	whether they are right in the end
  *	check_run.c	the channel in small: credits, offers, rounds, deadlock
+ *	check_net.c	what all calls share: who goes on next; messages in pieces
+ *	check_calls.c	several calls at once, in any order of their pieces
  *	check_node.c	node ops: who touches whose buffer when
  */
 #ifndef TT_CHECK_INT_H
 #define TT_CHECK_INT_H
 
+#include "lib/base/hash_map.h"
 #include "lib/verify/check.h"
 
 /*
@@ -48,6 +51,7 @@ enum ck_msg_state {
 	CK_ASKED,   /* would be eager, but there is no credit: waits for an offer */
 	CK_OFFERED, /* there is one in the sender's ring */
 	CK_READY,   /* the sender has read it */
+	CK_CUT,	    /* its pieces are on their way */
 	CK_TAKEN
 };
 
@@ -79,7 +83,57 @@ struct ck_coded {
 
 struct ck_node; /* check_node.c */
 
+/*
+ * Something that can go on: a lane, a rank that can empty its offer rings or start the call, or a
+ * pair (of no call) of which pieces can be sent or arrive; action: which of them.
+ */
+struct ck_item {
+	struct tt_checker *c;
+	enum { CK_LANE, CK_RING, CK_START, CK_PIECES } kind;
+	int which, action;
+};
+
+/* A message that travels in pieces into its offer. */
+struct ck_cut {
+	struct tt_checker *c;
+	uint32_t msg;
+	uint64_t pieces, sent, landed;
+	struct ck_val *payload;
+	struct ck_cut *next; /* of its pair */
+};
+
+/* From one rank to another, for all calls. */
+struct ck_pair {
+	int credits, offers;	    /* in use */
+	uint64_t under_way, places; /* pieces; of them and of those that hold a place */
+	struct ck_cut *cuts;
+	bool queued;
+};
+
+/* The choices of a run, each one of so many; and the states in which one was made, of all runs. */
+struct ck_script {
+	int *choice, *of;
+	int n, room, at;
+	struct tt_map states; /* their hashes */
+	bool known;	      /* the run has come to a state that an earlier one has seen */
+};
+
+/* Shared by the calls that are checked together. */
+struct ck_net {
+	struct tt_checker *call;
+	int ncalls, n; /* n: ranks */
+	struct tt_check_opts opts;
+	struct ck_pair *pairs; /* by sender and receiver */
+	struct ck_item *queue;
+	int nqueue;
+	uint64_t random;
+	struct ck_script *script; /* NULL: by the seed */
+};
+
 struct tt_checker {
+	struct ck_net *net; /* while it runs */
+	const int *after;   /* see struct tt_check_call */
+	int number;	    /* of the call; -1: there is one only */
 	struct tt_plan *const *plans;
 	int n;			  /* ranks */
 	struct tt_plan_args args; /* rank 0's, for values that are equal on all ranks */
@@ -105,12 +159,10 @@ struct tt_checker {
 	size_t words;
 	uint64_t *known, *learnt, *told;
 	/* check_run.c */
-	int *credits, *offers; /* in use, by sender and receiver */
-	uint32_t *ring;	       /* by sender: last message offered + 1, 0: none */
-	bool *ring_queued;
-	int *queue, nqueue;
-	uint64_t random;
-	struct ck_node *node; /* NULL: there are no node ops */
+	uint32_t *ring;		     /* by sender: last message offered + 1, 0: none */
+	bool *ring_queued, *started; /* by rank */
+	int *left;		     /* by rank: lanes that have not ended */
+	struct ck_node *node;	     /* NULL: there are no node ops */
 };
 
 #define CK_BLOCKED 1 /* an op that can't be done yet */
@@ -198,7 +250,35 @@ uint64_t tt_ck_weighed_sum(const struct tt_checker *c, int rank, size_t e);
 /* The place of the block from rank `from` to rank `to` in from's sendbuf, in blocks. */
 int tt_ck_out_index(const struct tt_checker *c, int from, int to);
 
-int tt_ck_run(struct tt_checker *c);
+/* Runs calls that have been prepared (tt_ck_prepare), on one network. */
+int tt_ck_run(struct ck_net *net);
+int tt_ck_prepare(struct tt_checker *c, struct tt_plan *const *plans, int n,
+		  const struct tt_check_opts *opts);
+void tt_ck_free(struct tt_checker *c);
+/* The plans of all ranks; free them after a failure, too. */
+int tt_ck_build(const struct tt_alg *alg, const struct tt_plan_args *args, struct tt_plan ***plans);
+void tt_ck_plans_free(struct tt_plan **plans, int n);
+/* Both ends of a message have done their ops. */
+int tt_ck_delivered(struct tt_checker *c, uint32_t msg, const struct ck_val *payload);
+
+/* check_net.c */
+int tt_ck_net_init(struct ck_net *net);
+void tt_ck_net_free(struct ck_net *net);
+struct ck_pair *tt_ck_pair(struct tt_checker *c, const struct ck_msg *m);
+void tt_ck_enqueue(struct ck_net *net, struct ck_item item, bool *queued);
+/* Takes out who goes on. 1: done; 0: nobody can, or the script needs no more; or an error. */
+int tt_ck_dequeue(struct ck_net *net, struct ck_item *item);
+/* The message goes in pieces from now on; takes payload. */
+int tt_ck_cut(struct tt_checker *c, uint32_t msg, struct ck_val *payload);
+/* A piece of a pair is sent, or arrives. */
+int tt_ck_piece(struct ck_net *net, int pair, int action);
+
+/*
+ * check_calls.c: one of n, at this point of the run. 1: chosen; 0: an earlier run was in this
+ * state; or an error.
+ */
+int tt_ck_choose(struct ck_net *net, int n, int *choice);
+
 /*
  * check_node.c; but for the first three, nothing without node ops. tt_ck_node_op: 0, CK_BLOCKED or
  * an error.

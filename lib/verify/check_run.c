@@ -11,9 +11,10 @@
  * than entries could deadlock. For the same reason a message without a credit must be able to use
  * an offer.
  *
- * Lanes with something to try, and ranks with rings to empty, sit in a queue. The seed decides
- * whether the oldest, the newest or a random entry goes on, and in which order the ops of a round
- * are tried. An empty queue with a lane not at its end is a deadlock.
+ * With opts->window, messages for offers travel in pieces, as with priorities: check_net.c.
+ *
+ * A queue has all that can go on: see check_net.c. An empty queue with a lane not at its end is a
+ * deadlock.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -24,21 +25,12 @@
 #include "lib/base/hash.h"
 #include "lib/verify/check_int.h"
 
-/* In the queue, numbers from nlanes on stand for ranks that empty their offer rings. */
-static void enqueue(struct tt_checker *c, int item, bool *queued)
-{
-	if (*queued)
-		return;
-	*queued = true;
-	c->queue[c->nqueue++] = item;
-}
-
 static void wake(struct tt_checker *c, int lane)
 {
 	struct ck_lane *l = &c->lanes[lane];
 
-	if (l->round < l->nrounds)
-		enqueue(c, lane, &l->queued);
+	if (l->round < l->nrounds && c->started[l->rank])
+		tt_ck_enqueue(c->net, (struct ck_item){c, CK_LANE, lane, 0}, &l->queued);
 }
 
 static void wake_rank(struct tt_checker *c, int rank)
@@ -47,28 +39,6 @@ static void wake_rank(struct tt_checker *c, int rank)
 
 	for (i = c->rank_lanes[rank]; i < c->rank_lanes[rank + 1]; i++)
 		wake(c, i);
-}
-
-static int dequeue(struct tt_checker *c)
-{
-	uint64_t r = tt_random(&c->random);
-	int i, item;
-
-	switch (c->opts.seed % 3) {
-	case 0: /* mostly the oldest: breadth first */
-		i = r % 8 ? 0 : (int)(r / 8 % (uint64_t)c->nqueue);
-		break;
-	case 1: /* the newest: one lane runs as far as it can */
-		i = c->nqueue - 1;
-		break;
-	default:
-		i = (int)(r % (uint64_t)c->nqueue);
-		break;
-	}
-	item = c->queue[i];
-	memmove(c->queue + i, c->queue + i + 1, (size_t)(c->nqueue - i - 1) * sizeof(*c->queue));
-	c->nqueue--;
-	return item;
 }
 
 static void finish_op(struct tt_checker *c, struct ck_op *op)
@@ -107,18 +77,10 @@ static int take(struct tt_checker *c, struct ck_op *recv, const struct ck_val *p
 	return 0;
 }
 
-static int *pair(const struct tt_checker *c, int *table, const struct ck_msg *m)
-{
-	int from = ck_lane_of(c, &c->ops[m->send])->rank,
-	    to = ck_lane_of(c, &c->ops[m->recv])->rank;
-
-	return &table[from * c->n + to];
-}
-
 static int send_eager(struct tt_checker *c, struct ck_op *op)
 {
 	struct ck_msg *m = &c->msgs[op->msg];
-	int *used = pair(c, c->credits, m), err;
+	int *used = &tt_ck_pair(c, m)->credits, err;
 
 	if (c->opts.credits && *used == c->opts.credits) {
 		m->state = CK_ASKED;
@@ -148,30 +110,48 @@ static int receive_eager(struct tt_checker *c, struct ck_op *op)
 
 	free(m->payload);
 	m->payload = NULL;
-	--*pair(c, c->credits, m);
+	tt_ck_pair(c, m)->credits--;
+	return err;
+}
+
+int tt_ck_delivered(struct tt_checker *c, uint32_t msg, const struct ck_val *payload)
+{
+	struct ck_op *send = &c->ops[c->msgs[msg].send], *recv = &c->ops[c->msgs[msg].recv];
+	int err = take(c, recv, payload);
+
+	finish_op(c, send);
+	wake(c, recv->lane);
+	if (c->opts.window) /* else it is the sender's turn */
+		wake(c, send->lane);
 	return err;
 }
 
 static int send_offered(struct tt_checker *c, struct ck_op *op)
 {
-	struct ck_msg *m = &c->msgs[op->msg];
-	int err = tt_ck_read(c, op, op->op.a, c->tmp);
+	struct ck_val *payload = malloc(op->op.len / c->args.elem * sizeof(*payload));
+	int err = payload ? tt_ck_read(c, op, op->op.a, payload) : -ENOMEM;
 
 	if (!err)
 		err = tt_ck_node_touch(c, op);
-	if (err)
+	if (err) {
+		free(payload);
 		return err;
+	}
 	tell(c, op);
-	err = take(c, &c->ops[m->recv], c->tmp);
-	finish_op(c, op);
-	wake(c, c->ops[m->recv].lane);
+	if (c->opts.window) {
+		c->msgs[op->msg].state = CK_CUT;
+		err = tt_ck_cut(c, op->msg, payload);
+		return err ? err : CK_BLOCKED;
+	}
+	err = tt_ck_delivered(c, op->msg, payload);
+	free(payload);
 	return err;
 }
 
 static int post_offer(struct tt_checker *c, struct ck_op *op)
 {
 	struct ck_msg *m = &c->msgs[op->msg];
-	int *used = pair(c, c->offers, m);
+	int *used = &tt_ck_pair(c, m)->offers;
 
 	if (c->opts.offers && *used == c->opts.offers)
 		return CK_BLOCKED;
@@ -179,7 +159,8 @@ static int post_offer(struct tt_checker *c, struct ck_op *op)
 	m->state = CK_OFFERED;
 	m->next = c->ring[op->op.peer];
 	c->ring[op->op.peer] = op->msg + 1;
-	enqueue(c, c->nlanes + op->op.peer, &c->ring_queued[op->op.peer]);
+	tt_ck_enqueue(c->net, (struct ck_item){c, CK_RING, op->op.peer, 0},
+		      &c->ring_queued[op->op.peer]);
 	return CK_BLOCKED; /* the op is done when the sender has put the message */
 }
 
@@ -187,15 +168,18 @@ static int post_offer(struct tt_checker *c, struct ck_op *op)
 static void empty_rings(struct tt_checker *c, int rank)
 {
 	struct ck_msg *m;
+	int i;
 
+	c->ring_queued[rank] = false;
 	while (c->ring[rank]) {
 		m = &c->msgs[c->ring[rank] - 1];
 		c->ring[rank] = m->next;
 		m->state = CK_READY;
-		--*pair(c, c->offers, m);
+		tt_ck_pair(c, m)->offers--;
 		wake(c, c->ops[m->send].lane);
-		if (c->opts.offers) /* a receive may have waited for room */
-			wake_rank(c, c->lanes[c->ops[m->recv].lane].rank);
+		for (i = 0; c->opts.offers && i < c->net->ncalls;
+		     i++) /* receives waited for room */
+			wake_rank(&c->net->call[i], c->lanes[c->ops[m->recv].lane].rank);
 	}
 }
 
@@ -261,7 +245,7 @@ static int try_round(struct tt_checker *c, struct ck_lane *l)
 	int err;
 
 	n = c->begin[l->first + (uint32_t)l->round + 1] - begin;
-	k = (uint32_t)(tt_random(&c->random) % n);
+	k = (uint32_t)(tt_random(&c->net->random) % n);
 	for (i = 0; i < n; i++, k = k + 1 < n ? k + 1 : 0) {
 		struct ck_op *op = &c->ops[begin + k];
 
@@ -272,6 +256,47 @@ static int try_round(struct tt_checker *c, struct ck_lane *l)
 	return 0;
 }
 
+static void offer_start(struct tt_checker *c, int rank)
+{
+	bool queued = c->started[rank];
+
+	tt_ck_enqueue(c->net, (struct ck_item){c, CK_START, rank, 0}, &queued);
+}
+
+/* The call has ended at this rank, which may have waited for that to start others. */
+static void end_rank(struct tt_checker *c, int rank)
+{
+	struct tt_checker *other;
+	int i;
+
+	for (i = 0; i < c->net->ncalls; i++) {
+		other = &c->net->call[i];
+		if (other->after && other->after[rank] == c->number)
+			offer_start(other, rank);
+	}
+}
+
+static void end_lane(struct tt_checker *c, int rank)
+{
+	if (!--c->left[rank])
+		end_rank(c, rank);
+}
+
+static void start_rank(struct tt_checker *c, int rank)
+{
+	int l;
+
+	c->started[rank] = true;
+	for (l = c->rank_lanes[rank]; l < c->rank_lanes[rank + 1]; l++) {
+		enter_round(c, &c->lanes[l]);
+		if (c->lanes[l].round < c->lanes[l].nrounds)
+			c->left[rank]++;
+		wake(c, l);
+	}
+	if (!c->left[rank])
+		end_rank(c, rank);
+}
+
 /* Try the ops of a lane's round; go on to the next one when all are done. */
 static int advance(struct tt_checker *c, int lane)
 {
@@ -279,6 +304,7 @@ static int advance(struct tt_checker *c, int lane)
 	size_t at = (size_t)lane * c->words;
 	int err;
 
+	l->queued = false;
 	if (l->round == l->nrounds) /* its own last signal has woken it */
 		return 0;
 	err = try_round(c, l);
@@ -288,6 +314,8 @@ static int advance(struct tt_checker *c, int lane)
 	l->round++;
 	enter_round(c, l);
 	wake(c, lane);
+	if (l->round == l->nrounds)
+		end_lane(c, l->rank);
 	return tt_ck_node_round(c, lane, l->round == l->nrounds);
 }
 
@@ -295,81 +323,149 @@ static const char *why_stuck(const struct tt_checker *c, const struct ck_op *op)
 {
 	if (op->op.kind == TT_OP_WAIT)
 		return "a step that is never reached";
+	if (c->msgs[op->msg].state == CK_CUT)
+		return "some pieces can't be sent";
 	if (op->op.kind == TT_OP_SEND)
 		return c->msgs[op->msg].state == CK_ASKED ? "no credit and no offer" : "no offer";
 	return c->msgs[op->msg].state == CK_OFFERED ? "its offer is not read" : "nothing arrives";
 }
 
-static int fail_deadlock(const struct tt_checker *c)
+/* Adds the ops that a lane is stuck in to text. */
+static void tell_stuck(const struct tt_checker *c, const struct ck_lane *lane, char *text,
+		       size_t size)
 {
+	uint32_t i = c->begin[lane->first + (uint32_t)lane->round],
+		 end = c->begin[lane->first + (uint32_t)lane->round + 1];
+	size_t used = strlen(text);
+
+	for (; i < end && used < size; i++)
+		if (!c->ops[i].done)
+			used += (size_t)snprintf(text + used, size - used, "; %s: %s",
+						 tt_ck_where(c, &c->ops[i]),
+						 why_stuck(c, &c->ops[i]));
+}
+
+static int fail_deadlock(const struct ck_net *net)
+{
+	const struct tt_checker *c;
+	int i, l, stuck = 0, waiting = 0;
 	char text[400] = "";
-	size_t used = 0;
-	uint32_t i, end;
-	int l, stuck = 0;
 
-	for (l = 0; l < c->nlanes; l++) {
-		const struct ck_lane *lane = &c->lanes[l];
-
-		if (lane->round == lane->nrounds)
-			continue;
-		stuck++;
-		i = c->begin[lane->first + (uint32_t)lane->round];
-		end = c->begin[lane->first + (uint32_t)lane->round + 1];
-		for (; i < end && used < sizeof(text); i++)
-			if (!c->ops[i].done)
-				used += (size_t)snprintf(text + used, sizeof(text) - used,
-							 "; %s: %s", tt_ck_where(c, &c->ops[i]),
-							 why_stuck(c, &c->ops[i]));
+	for (i = 0; i < net->ncalls; i++) {
+		c = &net->call[i];
+		for (l = 0; l < c->nlanes; l++) {
+			if (c->lanes[l].round == c->lanes[l].nrounds)
+				continue;
+			if (!c->started[c->lanes[l].rank]) {
+				waiting++;
+				continue;
+			}
+			stuck++;
+			tell_stuck(c, &c->lanes[l], text, sizeof(text));
+		}
 	}
+	if (waiting)
+		return tt_fail(-EINVAL, "deadlock, %d lanes are stuck and %d wait to start%s",
+			       stuck, waiting, text);
 	return tt_fail(-EINVAL, "deadlock, %d lanes are stuck%s", stuck, text);
 }
 
-static int run_all(struct tt_checker *c)
+static int go_on(struct ck_net *net, struct ck_item item)
 {
-	int l, item, err = 0;
-
-	c->random = c->opts.seed;
-	for (l = 0; l < c->nlanes; l++) {
-		enter_round(c, &c->lanes[l]);
-		wake(c, l);
+	switch (item.kind) {
+	case CK_LANE:
+		return advance(item.c, item.which);
+	case CK_RING:
+		empty_rings(item.c, item.which);
+		return 0;
+	case CK_START:
+		start_rank(item.c, item.which);
+		return 0;
+	default:
+		return tt_ck_piece(net, item.which, item.action);
 	}
-	while (!err && c->nqueue) {
-		item = dequeue(c);
-		if (item < c->nlanes) {
-			c->lanes[item].queued = false;
-			err = advance(c, item);
-		} else {
-			c->ring_queued[item - c->nlanes] = false;
-			empty_rings(c, item - c->nlanes);
-		}
-	}
-	for (l = 0; !err && l < c->nlanes; l++)
-		if (c->lanes[l].round != c->lanes[l].nrounds)
-			err = fail_deadlock(c);
-	return err;
 }
 
-int tt_ck_run(struct tt_checker *c)
+/* One call starts everywhere at once; several do so whenever they can. */
+static void start(struct tt_checker *c)
 {
-	size_t pairs = (size_t)c->n * (size_t)c->n;
-	uint32_t i;
-	int err = -ENOMEM;
+	int r;
 
-	c->credits = calloc(pairs, sizeof(*c->credits));
-	c->offers = calloc(pairs, sizeof(*c->offers));
-	c->queue = calloc((size_t)c->nlanes + (size_t)c->n, sizeof(*c->queue));
-	c->ring = calloc((size_t)c->n, sizeof(*c->ring));
-	c->ring_queued = calloc((size_t)c->n, sizeof(*c->ring_queued));
-	if (c->credits && c->offers && c->queue && c->ring && c->ring_queued)
-		err = run_all(c);
-	if (!err)
-		tt_ck_node_known(c);
+	for (r = 0; r < c->n; r++)
+		if (c->number < 0)
+			start_rank(c, r);
+		else if (!c->after || c->after[r] < 0)
+			offer_start(c, r);
+}
+
+/* Whether all lanes are at their ends. */
+static int check_ends(const struct ck_net *net)
+{
+	const struct tt_checker *c;
+	int i, l;
+
+	for (i = 0; i < net->ncalls; i++) {
+		c = &net->call[i];
+		for (l = 0; l < c->nlanes; l++)
+			if (c->lanes[l].round != c->lanes[l].nrounds)
+				return fail_deadlock(net);
+	}
+	return 0;
+}
+
+static int run_all(struct ck_net *net)
+{
+	struct ck_item item;
+	int i, rc, err = 0;
+
+	net->random = net->opts.seed;
+	for (i = 0; i < net->ncalls; i++)
+		start(&net->call[i]);
+	while (!err && (rc = tt_ck_dequeue(net, &item)))
+		err = rc < 0 ? rc : go_on(net, item);
+	if (err || (net->script && net->script->known))
+		return err;
+	return check_ends(net);
+}
+
+static int run_init(struct tt_checker *c)
+{
+	size_t n = (size_t)c->n;
+
+	c->ring = calloc(n, sizeof(*c->ring));
+	c->ring_queued = calloc(n, sizeof(*c->ring_queued));
+	c->started = calloc(n, sizeof(*c->started));
+	c->left = calloc(n, sizeof(*c->left));
+	return c->ring && c->ring_queued && c->started && c->left ? 0 : -ENOMEM;
+}
+
+static void run_free(struct tt_checker *c)
+{
+	uint32_t i;
+
 	for (i = 0; i < c->nmsgs; i++)
 		free(c->msgs[i].payload);
-	free(c->credits);
-	free(c->offers);
-	free(c->queue);
 	free(c->ring);
 	free(c->ring_queued);
+	free(c->started);
+	free(c->left);
+}
+
+int tt_ck_run(struct ck_net *net)
+{
+	int err = tt_ck_net_init(net), i;
+
+	for (i = 0; !err && i < net->ncalls; i++) {
+		net->call[i].net = net;
+		err = run_init(&net->call[i]);
+	}
+	if (!err)
+		err = run_all(net);
+	for (i = 0; i < net->ncalls; i++) {
+		if (!err)
+			tt_ck_node_known(&net->call[i]);
+		run_free(&net->call[i]);
+	}
+	tt_ck_net_free(net);
 	return err;
 }

@@ -2,7 +2,8 @@
 # The checker and the simulator of plans: for tests and tools, not part of libtutti.
 noinst_LTLIBRARIES += libtt_verify.la
 libtt_verify_la_SOURCES = \
-	lib/verify/check.c lib/verify/check.h lib/verify/check_args.c lib/verify/check_code.c \
+	lib/verify/check.c lib/verify/check.h lib/verify/check_args.c lib/verify/check_calls.c \
+	lib/verify/check_code.c lib/verify/check_net.c \
 	lib/verify/check_weigh.c \
 	lib/verify/check_int.h \
 	lib/verify/check_node.c lib/verify/check_run.c lib/verify/check_static.c \
