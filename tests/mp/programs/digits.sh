@@ -81,8 +81,8 @@ test_advise()
 			if ($i == "I_comp") n = $(i + 1) } comp = t * n }
 		/^verdict: int8 / { gain = $6; word = $3 }
 		END { r = orig / comp; exit !(orig > 0 && comp > 0 && gain > 0.98 * r - 0.01 &&
-			gain < 1.02 * r + 0.01 && (gain == 1 || (word == "pays:") == (gain > 1))) }' \
-		"$tmp/out" ||
+			gain < 1.02 * r + 0.01 &&
+			(gain == 1 || (word == "pays:") == (gain > 1))) }' "$tmp/out" ||
 		die "$(cat "$tmp/out")"
 	tail -n 25 "$tmp/advise.csv" >"$tmp/second"
 	tail -n 25 "$tmp/int8.csv" | cmp - "$tmp/second" || die "$(cat "$tmp/second")"
