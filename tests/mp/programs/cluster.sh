@@ -110,6 +110,10 @@ start_ssh()
 		on $node /usr/sbin/sshd -o "ListenAddress=$(getent hosts $node |
 			cut -d ' ' -f 1)" || return 1
 	done
+	for node in $nodes; do # a daemon goes to the background before it listens
+		for _ in $(seq 100); do ssh -n $node true && continue 2; sleep 0.1; done
+		return 1
+	done
 }
 
 start_slurm()
