@@ -92,6 +92,69 @@ static void run_large(void)
 	free(counts);
 	free(all);
 }
+
+/* A rank's own counts and offsets of a v form: i + 1 elements of rank i, with gaps of one. */
+static MPI_Count list(MPI_Count *counts, MPI_Aint *displs)
+{
+	MPI_Aint at = 0;
+	int i;
+
+	for (i = 0; i < size; i++, at += i + 1) {
+		counts[i] = i + 1;
+		displs[i] = at;
+	}
+	return rank + 1;
+}
+
+static void check_list(const int *buf, const MPI_Aint *displs, const char *what)
+{
+	int i, k;
+
+	for (i = 0; i < size; i++)
+		for (k = 0; k <= i; k++)
+			if (buf[displs[i] + k] != 10 * i + k) {
+				fprintf(stderr, "rank %d: %s: element %d of rank %d\n", rank, what,
+					k, i);
+				MPI_Abort(MPI_COMM_WORLD, 1);
+			}
+}
+
+/* With arrays of large counts: they pass on. */
+static void run_large_lists(void)
+{
+	MPI_Count *counts = calloc(2 * (size_t)size, sizeof(*counts)), *sent = counts + size, mine;
+	MPI_Aint *displs = calloc(2 * (size_t)size, sizeof(*displs)), *from = displs + size;
+	size_t total = (size_t)size * (size_t)(size + 3) / 2, bytes = total * sizeof(int);
+	int *all = calloc(total, sizeof(*all)), *back = calloc(total, sizeof(*back)), *own, i;
+
+	EXPECT(counts && displs && all && back);
+	mine = list(counts, displs);
+	own = calloc((size_t)mine, sizeof(*own));
+	EXPECT(own);
+	for (i = 0; i < mine; i++)
+		own[i] = 10 * rank + i;
+	MPI_Allgatherv_c(own, mine, MPI_INT, all, counts, displs, MPI_INT, MPI_COMM_WORLD);
+	check_list(all, displs, "allgatherv_c");
+	MPI_Gatherv_c(own, mine, MPI_INT, back, counts, displs, MPI_INT, 0, MPI_COMM_WORLD);
+	if (!rank)
+		check_list(back, displs, "gatherv_c");
+	memset(own, 0xff, (size_t)mine * sizeof(*own));
+	MPI_Scatterv_c(all, counts, displs, MPI_INT, own, mine, MPI_INT, 0, MPI_COMM_WORLD);
+	for (i = 0; i < mine; i++)
+		EXPECT(own[i] == 10 * rank + i);
+	memset(back, 0xff, bytes);
+	for (i = 0; i < size; i++) { /* each rank sends its block to all */
+		sent[i] = mine;
+		from[i] = 0;
+	}
+	MPI_Alltoallv_c(own, sent, from, MPI_INT, back, counts, displs, MPI_INT, MPI_COMM_WORLD);
+	check_list(back, displs, "alltoallv_c");
+	free(own);
+	free(all);
+	free(back);
+	free(displs);
+	free(counts);
+}
 #endif
 
 void test_others(void)
@@ -101,6 +164,7 @@ void test_others(void)
 #if MPI_VERSION >= 4
 	run_persistent();
 	run_large();
+	run_large_lists();
 #endif
 }
 
