@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The command line of gpt; see gpt(1). */
+#include "examples/arguments.h"
 #include "examples/gpt/gpt.h"
 
 #include <errno.h>
@@ -90,45 +91,16 @@ static const struct option options[] = {
 };
 /* clang-format on */
 
-static int wrong(const char *what, const char *value, const char *why)
+static int wrong(const char *option, const char *value, const char *why)
 {
-	fprintf(stderr, "gpt: --%s%s%s: %s\n", what, *value ? " " : "", value, why);
-	return -EINVAL;
-}
-
-static int read_number(const char *name, int least, int most, int *to)
-{
-	char why[64], *end;
-	long n;
-
-	errno = 0;
-	n = strtol(optarg, &end, 10);
-	if (end == optarg || *end || errno || n < least || n > most) {
-		snprintf(why, sizeof(why), "not a number from %d to %d", least, most);
-		return wrong(name, optarg, why);
-	}
-	*to = (int)n;
-	return 0;
+	return argument_wrong("gpt", option, value, why);
 }
 
 static int read_rate(struct options *o)
 {
-	char *end;
+	int err = argument_real("gpt", "rate", 1, &o->rate);
 
-	o->rate = strtod(optarg, &end);
-	return end != optarg && !*end && o->rate > 0 && o->rate <= 1
-		       ? 0
-		       : wrong("rate", optarg, "not above 0, up to 1");
-}
-
-static int read_decay(struct options *o)
-{
-	char *end;
-
-	o->decay = strtod(optarg, &end);
-	return end != optarg && !*end && o->decay >= 0 && o->decay <= 1
-		       ? 0
-		       : wrong("decay", optarg, "not a number from 0 to 1");
+	return err || o->rate > 0 ? err : wrong("rate", optarg, "not above 0");
 }
 
 static int read_staleness(struct options *o)
@@ -170,39 +142,39 @@ static int read_integer(struct options *o, int c, const char *name)
 {
 	switch (c) {
 	case OPT_DATA:
-		return read_number(name, 1, 65536, &o->dims[DATA]);
+		return argument_integer("gpt", name, 1, 65536, &o->dims[DATA]);
 	case OPT_PIPELINE:
-		return read_number(name, 1, 65536, &o->dims[PIPELINE]);
+		return argument_integer("gpt", name, 1, 65536, &o->dims[PIPELINE]);
 	case OPT_TENSOR:
-		return read_number(name, 1, 65536, &o->dims[TENSOR]);
+		return argument_integer("gpt", name, 1, 65536, &o->dims[TENSOR]);
 	case OPT_CHUNKS:
-		return read_number(name, 2, 65536, &o->chunks);
+		return argument_integer("gpt", name, 2, 65536, &o->chunks);
 	case OPT_MICRO:
-		return read_number(name, 1, 65536, &o->micro);
+		return argument_integer("gpt", name, 1, 65536, &o->micro);
 	case OPT_BATCH:
-		return read_number(name, 1, 1 << 20, &o->batch);
+		return argument_integer("gpt", name, 1, 1 << 20, &o->batch);
 	case OPT_STEPS:
-		return read_number(name, 0, INT_MAX, &o->steps);
+		return argument_integer("gpt", name, 0, INT_MAX, &o->steps);
 	case OPT_LAYERS:
-		return read_number(name, 1, 4096, &o->layers);
+		return argument_integer("gpt", name, 1, 4096, &o->layers);
 	case OPT_HIDDEN:
-		return read_number(name, 1, 65536, &o->hidden);
+		return argument_integer("gpt", name, 1, 65536, &o->hidden);
 	case OPT_HEADS:
-		return read_number(name, 1, 4096, &o->heads);
+		return argument_integer("gpt", name, 1, 4096, &o->heads);
 	case OPT_LENGTH:
-		return read_number(name, 1, 65536, &o->length);
+		return argument_integer("gpt", name, 1, 65536, &o->length);
 	case OPT_WRITE:
-		return read_number(name, 0, 1000000, &o->write);
+		return argument_integer("gpt", name, 0, 1000000, &o->write);
 	case OPT_SEED:
-		return read_number(name, 0, INT_MAX, &o->seed);
+		return argument_integer("gpt", name, 0, INT_MAX, &o->seed);
 	case OPT_DIGITS:
-		return read_number(name, 0, 17, &o->digits);
+		return argument_integer("gpt", name, 0, 17, &o->digits);
 	case OPT_ZERO:
-		return read_number(name, 0, 2, &o->zero);
+		return argument_integer("gpt", name, 0, 2, &o->zero);
 	case OPT_SERVERS:
-		return read_number(name, 1, 65536, &o->servers);
+		return argument_integer("gpt", name, 1, 65536, &o->servers);
 	case OPT_STRAGGLE:
-		return read_number(name, 0, 1000000, &o->straggle);
+		return argument_integer("gpt", name, 0, 1000000, &o->straggle);
 	default:
 		return -EINVAL;
 	}
@@ -244,7 +216,7 @@ static int read_one(struct options *o, int c, const char *name)
 	case OPT_RATE:
 		return read_rate(o);
 	case OPT_DECAY:
-		return read_decay(o);
+		return argument_real("gpt", "decay", 1, &o->decay);
 	default:
 		return read_integer(o, c, name);
 	}

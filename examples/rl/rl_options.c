@@ -4,9 +4,9 @@
 #include <getopt.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "examples/arguments.h"
 #include "examples/rl/rl.h"
 
 static const char help[] =
@@ -39,36 +39,9 @@ static const struct option options[] = {
 };
 /* clang-format on */
 
-static int wrong(const char *what, const char *value, const char *why)
+static int wrong(const char *option, const char *value, const char *why)
 {
-	fprintf(stderr, "rl: --%s %s: %s\n", what, value, why);
-	return -EINVAL;
-}
-
-static int read_number(const char *name, int least, int most, int *to)
-{
-	char why[64], *end;
-	long n;
-
-	errno = 0;
-	n = strtol(optarg, &end, 10);
-	if (end == optarg || *end || errno || n < least || n > most) {
-		snprintf(why, sizeof(why), "not a number from %d to %d", least, most);
-		return wrong(name, optarg, why);
-	}
-	*to = (int)n;
-	return 0;
-}
-
-static int read_real(const char *name, double most, double *to)
-{
-	char why[64], *end;
-
-	*to = strtod(optarg, &end);
-	if (end != optarg && !*end && *to >= 0 && *to <= most)
-		return 0;
-	snprintf(why, sizeof(why), "not a number from 0 to %g", most);
-	return wrong(name, optarg, why);
+	return argument_wrong("rl", option, value, why);
 }
 
 static int read_shape(struct options *o)
@@ -93,23 +66,23 @@ static int read_one(struct options *o, int c)
 	case SHAPE:
 		return read_shape(o);
 	case GOAL:
-		return read_real("goal", LONGEST, &o->goal);
+		return argument_real("rl", "goal", LONGEST, &o->goal);
 	case RATE:
-		return read_real("rate", 1, &o->rate);
+		return argument_real("rl", "rate", 1, &o->rate);
 	case GAMMA:
-		return read_real("gamma", 1, &o->gamma);
+		return argument_real("rl", "gamma", 1, &o->gamma);
 	case ENTROPY:
-		return read_real("entropy", 1, &o->entropy);
+		return argument_real("rl", "entropy", 1, &o->entropy);
 	case STEPS_MAX:
-		return read_number("steps", 1, INT_MAX, &o->steps);
+		return argument_integer("rl", "steps", 1, INT_MAX, &o->steps);
 	case BATCH:
-		return read_number("batch", 1, 4096, &o->batch);
+		return argument_integer("rl", "batch", 1, 4096, &o->batch);
 	case SLOTS:
-		return read_number("slots", 1, 4096, &o->slots);
+		return argument_integer("rl", "slots", 1, 4096, &o->slots);
 	case LAG:
-		return read_number("lag", 0, 63, &o->lag);
+		return argument_integer("rl", "lag", 0, 63, &o->lag);
 	case START:
-		return read_number("seed", 0, INT_MAX, &o->seed);
+		return argument_integer("rl", "seed", 0, INT_MAX, &o->seed);
 	case NO_VTRACE:
 		o->no_vtrace = true;
 		return 0;
