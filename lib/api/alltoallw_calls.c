@@ -113,12 +113,14 @@ static int start(struct tutti_comm *comm, const struct side *send, const struct 
 	struct tutti_request *req = NULL;
 	struct tt_w_block *block;
 	struct tt_w_req *w;
-	int err = tt_check_comm(comm);
+	int err = tt_check_comm(comm), made;
 
 	if (err)
 		return err;
-	if (!out)
+	if (!out) {
+		tt_comm_refused(comm, TT_COLL_ALLTOALLW, false, -EINVAL);
 		return tt_fail(-EINVAL, "%s: request is NULL", name);
+	}
 	tt_wire_lock(comm->ctx->wire);
 	err = tt_alltoallw_get(comm, &w, &block);
 	tt_wire_unlock(comm->ctx->wire);
@@ -132,7 +134,11 @@ static int start(struct tutti_comm *comm, const struct side *send, const struct 
 		tt_alltoallw_put(w);
 	else
 		err = tt_alltoallw_new(w, &req);
-	return tt_launch_new(comm->ctx, err, true, req, out);
+	made = err;
+	err = tt_launch_new(comm->ctx, err, true, req, out);
+	if (made)
+		tt_comm_refused(comm, TT_COLL_ALLTOALLW, false, made);
+	return err;
 }
 
 int tutti_alltoallw(const void *sendbuf, const size_t *sendcounts, const ptrdiff_t *sdispls,

@@ -22,12 +22,20 @@ int tt_launch_new(struct tutti_context *ctx, int err, bool start, struct tutti_r
 	return err;
 }
 
+/* Other ranks learn why this one does not take part. */
+static void note_refused(struct tutti_comm *comm, const struct tt_call *call, bool persistent,
+			 int err)
+{
+	if (!tt_check_comm(comm) && !call->inner)
+		tt_comm_refused(comm, call->coll, persistent, err);
+}
+
 /* A call that has been checked; options: NULL, none. */
 static int launch_checked(struct tutti_comm *comm, const struct tt_call *call, bool persistent,
 			  const struct tt_call_options *options, struct tutti_request **out)
 {
 	struct tutti_request *req = NULL;
-	int err;
+	int err, made;
 
 	tt_wire_lock(comm->ctx->wire);
 	err = tt_comm_check_call(
@@ -37,15 +45,11 @@ static int launch_checked(struct tutti_comm *comm, const struct tt_call *call, b
 		err = tt_request_new(comm, call, persistent, &req);
 	if (!err && options)
 		tt_request_set_options(req, options);
-	return tt_launch_new(comm->ctx, err, !persistent, req, out);
-}
-
-/* Other ranks learn why this one does not take part. */
-static void note_refused(struct tutti_comm *comm, const struct tt_call *call, bool persistent,
-			 int err)
-{
-	if (!tt_check_comm(comm) && !call->inner)
-		tt_comm_refused(comm, call->coll, persistent, err);
+	made = err;
+	err = tt_launch_new(comm->ctx, err, !persistent, req, out);
+	if (made)
+		note_refused(comm, call, persistent, made);
+	return err;
 }
 
 static int launch(struct tutti_comm *comm, struct tt_call *call, bool persistent,

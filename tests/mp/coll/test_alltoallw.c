@@ -530,25 +530,42 @@ static int differ_body(struct mp_job *job)
 	return 0;
 }
 
-/* The last rank does not call. */
+/*
+ * The calls of the last rank are refused: alltoallw for an argument, and the all-reduce after all
+ * arguments have been checked. The others learn so when they have waited.
+ */
 static int late(struct mp_job *job)
 {
 	static const size_t one[3] = {1, 1, 1};
 	static const ptrdiff_t at[3] = {0, 4, 8};
 	struct tutti_layout l = mp_layout_vector(TUTTI_INT32, 1, 1, 0);
 	const struct tutti_layout *layouts[3] = {&l, &l, &l};
-	struct tutti_comm *comm;
+	struct tutti_comm *comm, *sums;
+	struct tutti_request *req;
+	enum tutti_op op;
 	int v[3] = {1, 2, 3}, w[3];
+	double x = 1, sum;
+	float half = 0.5f;
 
+	MP_OK(tutti_op_create_premul_sum(job->ctx, &half, TUTTI_FLOAT32, &op));
 	MP_OK(tutti_comm_dup(job->world, &comm));
+	MP_OK(tutti_comm_dup(job->world, &sums));
 	if (job->rank == job->n - 1) {
+		MP_ERR(tutti_alltoallw(v, one, at, NULL, w, one, at, layouts, comm), -EINVAL);
+		MP_ERR(tutti_allreduce(&x, &sum, 1, TUTTI_FLOAT64, op, sums), -EINVAL);
 		TT_EXPECT(mp_await(&job->shared->word[0], job->n - 1, 30000));
 	} else {
+		MP_OK(tutti_iallreduce(&x, &sum, 1, TUTTI_FLOAT64, TUTTI_SUM, sums, &req));
 		MP_ERR(tutti_alltoallw(v, one, at, layouts, w, one, at, layouts, comm), -ETIMEDOUT);
 		MP_SAID("it waits for rank 2");
+		MP_SAID("(its alltoallw failed: Invalid argument)");
+		MP_ERR(tutti_wait(&req), -ETIMEDOUT);
+		MP_SAID("(its allreduce failed: Invalid argument)");
 		atomic_fetch_add(&job->shared->word[0], 1);
 	}
 	MP_OK(tutti_comm_free(comm));
+	MP_OK(tutti_comm_free(sums));
+	MP_OK(tutti_op_free(job->ctx, op));
 	return 0;
 }
 
