@@ -9,7 +9,7 @@
 
 #define N 4
 #define FREED 70 /* more communicators than a rank remembers */
-#define HANG 10.0
+#define HANG 60.0
 
 enum way { KEPT, FREE, FORGOTTEN, PERSISTENT };
 

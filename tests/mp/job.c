@@ -95,7 +95,7 @@ static bool all_stopped(int pid)
 
 int mp_stop(int pid)
 {
-	double until = mp_now() + 10;
+	double until = mp_now() + MP_HANG_MS * 1e-3;
 
 	TT_EXPECT(!kill(pid, SIGSTOP));
 	while (!all_stopped(pid) && mp_now() < until)
@@ -108,7 +108,7 @@ void mp_meet(struct mp_job *job)
 {
 	int ticket = atomic_fetch_add(&job->shared->arrived, 1);
 
-	if (mp_await(&job->shared->arrived, (ticket / job->n + 1) * job->n, 30000))
+	if (mp_await(&job->shared->arrived, (ticket / job->n + 1) * job->n, MP_HANG_MS))
 		return;
 	fprintf(stderr, "rank %d: the others did not come\n", job->rank);
 	_exit(3);
@@ -144,7 +144,7 @@ bool mp_log_has(struct mp_job *job, const char *text)
 
 bool mp_log_await(struct mp_job *job, const char *text)
 {
-	double end = mp_now() + 10;
+	double end = mp_now() + MP_HANG_MS * 1e-3;
 
 	while (!mp_log_has(job, text) && mp_now() < end)
 		mp_sleep_ms(1);
@@ -259,7 +259,7 @@ int mp_join(struct mp_job *job, enum mp_way way, struct tutti_config *config)
 			if (err)
 				return err;
 			atomic_store(&job->shared->id_ready, 1);
-		} else if (!mp_await(&job->shared->id_ready, 1, 10000)) {
+		} else if (!mp_await(&job->shared->id_ready, 1, MP_HANG_MS)) {
 			return -ETIMEDOUT;
 		}
 		config->id = &job->shared->id;
@@ -310,7 +310,7 @@ int mp_leave_failed(struct mp_job *job)
 int mp_await_death(struct mp_job *job)
 {
 	struct tutti_failed dead;
-	double end = mp_now() + 20;
+	double end = mp_now() + MP_HANG_MS * 1e-3;
 	int n = 0;
 
 	while (!n && mp_now() < end) {
@@ -459,7 +459,7 @@ int mp_run(const struct mp_run *run)
 	strcpy(start.shared->dir, "/tmp/tutti-test-XXXXXX");
 	if (!mkdtemp(start.shared->dir))
 		return run->n;
-	failed = tt_run_ranks(run->n, body, &start, run->timeout_ms ? run->timeout_ms : 60000,
+	failed = tt_run_ranks(run->n, body, &start, run->timeout_ms ? run->timeout_ms : MP_BOUND_MS,
 			      run->killed);
 	mp_remove_dir(start.shared->dir);
 	munmap(start.shared, sizeof(*start.shared));

@@ -16,6 +16,10 @@
 
 #define MP_MAX 64
 
+/* Bounds of a job and of one wait in it: of a hang, not of a slow machine. */
+#define MP_BOUND_MS 180000
+#define MP_HANG_MS 60000
+
 /* Visible to all ranks and to the process that started them. */
 struct mp_shared {
 	atomic_int id_ready;
@@ -52,7 +56,7 @@ struct mp_run {
 	enum mp_way way; /* MP_ENV: env says how */
 	bool no_init;	 /* fn joins itself */
 	unsigned killed; /* ranks that must die by a signal */
-	int timeout_ms;	 /* 0: 60 s */
+	int timeout_ms;	 /* 0: MP_BOUND_MS */
 };
 
 /* Run the job; returns how many ranks failed. */
@@ -79,9 +83,9 @@ int mp_leave(struct mp_job *job);
  * the process would end as a dead rank in the eyes of the others.
  */
 int mp_leave_failed(struct mp_job *job);
-/* Waits until a death is known, at most 20 s; 0, or nonzero if none is. */
+/* Waits until a death is known, at most MP_HANG_MS; 0, or nonzero if none is. */
 int mp_await_death(struct mp_job *job);
-/* A barrier that uses nothing of the library; gives up (and ends the process) after 30 s. */
+/* A barrier that uses nothing of the library; gives up (and ends the process) at MP_HANG_MS. */
 void mp_meet(struct mp_job *job);
 /* Wait until *word >= value, at most ms; false: it never was. */
 bool mp_await(atomic_int *word, int value, int ms);
@@ -92,7 +96,7 @@ void mp_sleep_ms(int ms);
 void mp_log_level(struct mp_job *job,
 		  enum tutti_log_level level); /* of job->log, warn to begin with */
 bool mp_log_has(struct mp_job *job, const char *text);
-bool mp_log_await(struct mp_job *job, const char *text); /* 10 s at most */
+bool mp_log_await(struct mp_job *job, const char *text); /* MP_HANG_MS at most */
 uint64_t mp_got_bytes(struct mp_job *job);		 /* read from others so far */
 /* Why no test can use transport ofi, NULL: it is there. */
 const char *mp_no_ofi(void);
