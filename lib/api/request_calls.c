@@ -8,6 +8,10 @@
 /* 0 if it can be started. */
 static int check_start(const char *name, const struct tutti_request *req)
 {
+	int err = tt_request_stale(name, req);
+
+	if (err)
+		return err;
 	if (!req->persistent)
 		return tt_fail(-EINVAL, "%s: the request is not persistent", name);
 	if (!tt_request_finished(req))
@@ -80,6 +84,8 @@ int tutti_test(struct tutti_request **request, int *done)
 	if (!request || !done)
 		return tt_fail(-EINVAL, "tutti_test: %s is NULL", request ? "done" : "request");
 	err = *request ? tt_group_refuse("tutti_test") : 0;
+	if (!err && *request)
+		err = tt_request_stale("tutti_test", *request);
 	if (err)
 		return err;
 	*done = 1;
@@ -101,6 +107,8 @@ int tutti_request_get_status(struct tutti_request *request, int *done)
 	if (!done)
 		return tt_fail(-EINVAL, "tutti_request_get_status: done is NULL");
 	err = request ? tt_group_refuse("tutti_request_get_status") : 0;
+	if (!err && request)
+		err = tt_request_stale("tutti_request_get_status", request);
 	if (err)
 		return err;
 	*done = 1;
@@ -124,6 +132,9 @@ int tutti_wait(struct tutti_request **request)
 	if (err)
 		return err;
 	if (!tt_request_finished(*request)) {
+		err = tt_request_stale("tutti_wait", *request);
+		if (err)
+			return err;
 		tt_wait_set(1, request, false);
 		if (!tt_request_finished(*request))
 			return tt_request_overdue(*request);
@@ -138,6 +149,8 @@ int tutti_cancel(struct tutti_request *request)
 	if (!request)
 		return tt_fail(-EINVAL, "tutti_cancel: request is NULL");
 	err = tt_group_refuse("tutti_cancel");
+	if (!err)
+		err = tt_request_stale("tutti_cancel", request);
 	if (err)
 		return err;
 	tt_wire_lock(request->comm->ctx->wire);
@@ -148,6 +161,8 @@ int tutti_cancel(struct tutti_request *request)
 
 int tutti_request_set_timeout(struct tutti_request *request, int ms)
 {
+	int err;
+
 	if (!request || ms < TUTTI_NEVER)
 		return tt_fail(
 			-EINVAL,
@@ -155,6 +170,9 @@ int tutti_request_set_timeout(struct tutti_request *request, int ms)
 				  "or TUTTI_NEVER"
 				: "tutti_request_set_timeout: request is NULL",
 			ms);
+	err = tt_request_stale("tutti_request_set_timeout", request);
+	if (err)
+		return err;
 	tt_wire_lock(request->comm->ctx->wire);
 	tt_request_set_timeout(request, ms);
 	tt_wire_unlock(request->comm->ctx->wire);
@@ -164,10 +182,13 @@ int tutti_request_set_timeout(struct tutti_request *request, int ms)
 int tutti_request_free(struct tutti_request *request)
 {
 	struct tutti_context *ctx;
-	int err = 0;
+	int err;
 
 	if (!request)
 		return 0;
+	err = tt_request_stale("tutti_request_free", request);
+	if (err)
+		return err;
 	ctx = request->comm->ctx;
 	tt_wire_lock(ctx->wire);
 	if (tt_request_finished(request))

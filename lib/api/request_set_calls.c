@@ -7,7 +7,8 @@
 /* Under which of the caller's names an argument is missing; NULL: none is. */
 static int check_set(const char *name, int n, struct tutti_request **requests, const char *missing)
 {
-	int i;
+	bool any = false;
+	int i, err;
 
 	if (n < 0)
 		return tt_fail(-EINVAL, "%s: n is negative", name);
@@ -15,10 +16,15 @@ static int check_set(const char *name, int n, struct tutti_request **requests, c
 		missing = "requests";
 	if (missing)
 		return tt_fail(-EINVAL, "%s: %s is NULL", name, missing);
-	for (i = 0; i < n; i++)
-		if (requests[i])
-			return tt_group_refuse(name);
-	return 0;
+	for (i = 0; i < n; i++) {
+		if (!requests[i])
+			continue;
+		err = tt_request_stale(name, requests[i]);
+		if (err)
+			return err;
+		any = true;
+	}
+	return any ? tt_group_refuse(name) : 0;
 }
 
 /* The place of the first request whose end can be reported, -1: none; *active: how many are. */
@@ -39,9 +45,12 @@ static int find_over(int n, struct tutti_request **requests, int from, int *acti
 
 static int report(struct tutti_request **request)
 {
-	if (!tt_request_finished(*request))
-		return tt_request_overdue(*request);
-	return tt_request_collect(request);
+	int err;
+
+	if (tt_request_finished(*request))
+		return tt_request_collect(request);
+	err = tt_request_stale("waiting for several", *request); /* it is in the list twice */
+	return err ? err : tt_request_overdue(*request);
 }
 
 /* Keeps the first error, as the thread's last error too. */

@@ -20,8 +20,11 @@
 struct tt_plan_entry;
 struct tt_lane_run;
 
-/* HELD: the end of a group of calls will start it. */
-enum tt_req_state { TT_REQ_IDLE, TT_REQ_HELD, TT_REQ_RUNNING, TT_REQ_DONE };
+/*
+ * HELD: the end of a group of calls will start it. FREED: the memory, if it was not used again,
+ * still tells a caller who has a copy of the pointer.
+ */
+enum tt_req_state { TT_REQ_IDLE, TT_REQ_HELD, TT_REQ_RUNNING, TT_REQ_DONE, TT_REQ_FREED };
 
 /*
  * The kinds of requests: a running plan (call.c), or an operation of another folder. All are
@@ -478,6 +481,8 @@ static inline bool tt_request_finished(const struct tutti_request *req)
 
 	return state == TT_REQ_DONE || state == TT_REQ_IDLE;
 }
+/* -EINVAL if the request was freed; name: of the call that gets it. */
+int tt_request_stale(const char *name, const struct tutti_request *req);
 /*
  * Waits for a request that its caller cannot return to: at the deadline its communicator fails, if
  * a message has matched it. Then as tt_request_collect. *begin: of the wait, 0: now.

@@ -79,9 +79,20 @@ void tt_request_free(struct tutti_request *req)
 {
 	struct tutti_comm *comm = req->comm;
 
+	atomic_store_explicit(&req->state, TT_REQ_FREED, memory_order_relaxed);
 	req->ops->free(req);
 	if (!--comm->requests && comm->freed)
 		comm->ctx->reap_due = true;
+}
+
+int tt_request_stale(const char *name, const struct tutti_request *req)
+{
+	if (atomic_load_explicit(&req->state, memory_order_relaxed) != TT_REQ_FREED)
+		return 0;
+	return tt_fail(-EINVAL,
+		       "%s: the request was freed; it is listed twice, or this is a copy of "
+		       "its pointer",
+		       name);
 }
 
 static void orphan_ended(struct tutti_request *req)

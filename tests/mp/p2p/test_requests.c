@@ -294,6 +294,66 @@ static void cancel(void)
 	on_both(2, cancel_body);
 }
 
+/* ---- copies of pointers to freed requests ---- */
+
+static int check_stale(struct mp_job *job, struct tutti_request *copy)
+{
+	struct tutti_request *two[2] = {NULL, copy};
+	int n = 7, places[2], results[2];
+
+	MP_ERR(tutti_wait(&copy), -EINVAL);
+	MP_SAID("tutti_wait: the request was freed");
+	MP_ERR(tutti_test(&copy, &n), -EINVAL);
+	MP_ERR(tutti_request_get_status(copy, &n), -EINVAL);
+	MP_ERR(tutti_start(copy), -EINVAL);
+	MP_SAID("tutti_start: the request was freed");
+	MP_ERR(tutti_startall(2, two), -EINVAL);
+	MP_ERR(tutti_cancel(copy), -EINVAL);
+	MP_ERR(tutti_request_set_timeout(copy, 10), -EINVAL);
+	MP_ERR(tutti_request_free(copy), -EINVAL);
+	MP_ERR(tutti_waitall(2, two), -EINVAL);
+	MP_SAID("tutti_waitall: the request was freed");
+	MP_ERR(tutti_testall(2, two, &n), -EINVAL);
+	MP_ERR(tutti_waitany(2, two, &n), -EINVAL);
+	MP_ERR(tutti_testany(2, two, &n, &n), -EINVAL);
+	MP_ERR(tutti_waitsome(2, two, &n, places, results), -EINVAL);
+	MP_ERR(tutti_testsome(2, two, &n, places, results), -EINVAL);
+	TT_EXPECT(copy && two[1] == copy && n == 7);
+	return 0;
+}
+
+static int stale_body(struct mp_job *job)
+{
+	struct tutti_request *req, *two[2];
+	int v = job->rank, sum, n, places[2];
+
+	MP_OK(tutti_iallreduce(&v, &sum, 1, TUTTI_INT32, TUTTI_SUM, job->world, &req));
+	two[0] = req;
+	MP_OK(tutti_wait(&req));
+	TT_EXPECT(!check_stale(job, two[0]));
+	MP_OK(tutti_isend(&v, 1, TUTTI_INT32, job->rank, 3, job->world, &req));
+	two[0] = two[1] = req;
+	MP_OK(tutti_recv(&sum, 1, TUTTI_INT32, job->rank, 3, job->world, NULL));
+	MP_ERR(tutti_waitall(2, two), -EINVAL);
+	MP_SAID("listed twice");
+	TT_EXPECT(!two[0] && !check_stale(job, two[1]));
+	MP_OK(tutti_recv_init(&sum, 1, TUTTI_INT32, job->rank, 3, job->world, NULL, &req));
+	MP_OK(tutti_request_free(req));
+	TT_EXPECT(!check_stale(job, req));
+	MP_OK(tutti_iallreduce(&v, &sum, 1, TUTTI_INT32, TUTTI_SUM, job->world, &req));
+	two[0] = two[1] = req;
+	MP_OK(tutti_request_get_status(req, &n)); /* at the latest the next call finds its end */
+	MP_OK(tutti_barrier(job->world));
+	MP_OK(tutti_waitsome(2, two, &n, places, NULL));
+	TT_EXPECT(n == 1 && sum == job->n * (job->n - 1) / 2);
+	return 0;
+}
+
+static void stale(void)
+{
+	on_both(2, stale_body);
+}
+
 /* ---- start-all, and wrong arguments ---- */
 
 static int startall_body(struct mp_job *job)
@@ -476,9 +536,9 @@ static void ranks(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"soup", soup},		{"mixed", mixed},	{"cancel", cancel},
-		{"startall", startall}, {"contexts", contexts}, {"ranks", ranks},
-		{NULL, NULL},
+		{"soup", soup},	  {"mixed", mixed},	  {"cancel", cancel},
+		{"stale", stale}, {"startall", startall}, {"contexts", contexts},
+		{"ranks", ranks}, {NULL, NULL},
 	};
 
 	return tt_test_main("requests", tests, argc, argv);
