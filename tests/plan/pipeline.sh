@@ -157,6 +157,7 @@ bad_steps()
 
 test_bad_steps()
 {
+	bad_steps "line 1: a NUL byte; --read takes text" 'F0 B0\0 F1\n'
 	bad_steps "line 2: a step such as F0, B0 or B0.1, not 'G0'" '# one\nF0 G0\n'
 	bad_steps "not 'F0.'" 'F0. B0\n'
 	bad_steps "not 'F-1'" 'F-1 B0\n'
@@ -204,6 +205,8 @@ run bad_straggler says "--straggler 4: not a stage of 4 (0 to 3)" $pipeline --st
 run bad_time says "-F: a number" $pipeline -F 0
 run bad_width says "0, or from 40 on" $pipeline --width 39
 run too_many says "more than 10000000 steps" $pipeline -n 4096 -m 4096
+run plot_too_long says "1002000 steps are too many to draw" $pipeline -n 500 -m 1002 --width 0 \
+	--plot "$tmp/long.svg"
 run read_and_shape says "leave out -S, -n, -m and -c" $pipeline --read x -n 2
 run no_file says "cannot read /nowhere/x" $pipeline --read /nowhere/x
 run bad_plot says ".png, .svg or .pdf" $pipeline --plot figure.gif

@@ -8,7 +8,8 @@
 #include "tools/sim/sim.h"
 #include "tools/values.h"
 
-#define NAMES_MAX 400 /* of steps in a figure */
+#define NAMES_MAX 400	 /* of steps in a figure */
+#define PLOT_MAX 1000000 /* steps in a figure */
 
 static const char *direction(const struct tutti_pipeline_step *s)
 {
@@ -159,9 +160,15 @@ static void plot_all(FILE *g, const struct pipe_options *opt, const struct pipe_
 int pipe_plot(const struct pipe_options *opt, const struct pipe_table *t,
 	      const struct pipe_result *r)
 {
-	FILE *g = plot_begin(opt->plot, 1);
+	size_t steps = (size_t)t->stages * (size_t)t->n;
 	const char *why;
+	FILE *g;
 
+	if (steps > PLOT_MAX)
+		return cli_fail("--plot: %zu steps are too many to draw; at most %d are drawn, and "
+				"--csv writes all",
+				steps, PLOT_MAX);
+	g = plot_begin(opt->plot, 1);
 	if (!g)
 		return cli_fail("gnuplot cannot be started: %s", strerror(errno));
 	plot_all(g, opt, t, r);

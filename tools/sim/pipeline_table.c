@@ -177,14 +177,18 @@ int pipe_read(const char *path, struct pipe_table *t)
 	FILE *f = fopen(path, "re");
 	char *line = NULL;
 	size_t cap = 0;
+	ssize_t len;
 	int err = 0;
 
 	*t = (struct pipe_table){.chunks = 1};
 	if (!f)
 		return cli_fail("--read: cannot read %s: %s", path, strerror(errno));
-	while (!err && getline(&line, &cap, f) >= 0) {
+	while (!err && (len = getline(&line, &cap, f)) >= 0) {
 		r.line++;
-		err = add_line(&r, line);
+		err = memchr(line, 0, (size_t)len) ? cli_fail("%s, line %d: a NUL byte; --read "
+							      "takes text",
+							      path, r.line)
+						   : add_line(&r, line);
 	}
 	if (!err && ferror(f))
 		err = cli_fail("--read: cannot read %s: %s", path, strerror(errno));
