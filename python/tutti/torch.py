@@ -17,6 +17,7 @@ import torch
 import torch.distributed as dist
 
 from .codec import Codec, Feedback
+from .communicator import Comm
 from .context import Registered
 
 try:
@@ -59,6 +60,10 @@ class _Pointer:
         return self._address
 
 
+class _GroupComm(_Pointer, Comm):  # pylint: disable=super-init-not-called
+    """A process group's communicator, of which only the pointer is used."""
+
+
 def _group(group: Any = None) -> Any:
     found = group or dist.distributed_c10d._get_default_group()
     if not isinstance(found, _torch.ProcessGroupTutti):
@@ -87,7 +92,7 @@ class CodecState:
         if state is None or state.count != count:
             if state is not None:
                 state.Free()
-            comm: Any = _Pointer(self.group.comm)
+            comm = _GroupComm(self.group.comm)
             state = self._states[index] = Feedback(comm, self.codec, count)
         return state._pointer()
 
