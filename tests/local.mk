@@ -26,6 +26,8 @@ soak:
 	$(MAKE) check TESTS=
 	TT_TIMES=$${TT_TIMES:-30} tests/mp/coll/test_random
 	timeout 900 tests/mp/coll/test_big
+	TT_SRC=$(abs_top_srcdir) TT_BUILD=$(abs_top_builddir) \
+		sh $(srcdir)/tests/python/torch.sh large || [ $$? = 77 ]
 	TT_TIMES=$${TT_TIMES:-50} tests/fault/test_strangers
 	TT_TIMES=$${TT_TIMES:-10} tests/diag/test_mismatch
 	TT_TIMES=$${TT_TIMES:-10} tests/diag/test_integrity

@@ -79,8 +79,20 @@ END
 	done
 }
 
+# Vectors of more than 2^31 elements; for make soak.
+test_large()
+{
+	room=$(awk '/^MemAvailable/ { print int($2 / 1048576) }' /proc/meminfo)
+	[ "$room" -ge 16 ] || skip "16 GiB of memory are needed, $room are free"
+	TT_LARGE=2147487744 torchrun 2 large >"$tmp/large" 2>&1 || die "$(tail -n 60 "$tmp/large")"
+	[ "$(grep -c '^ok large$' "$tmp/large")" = 1 ] || die "$(tail -n 60 "$tmp/large")"
+}
+
 run ranks_2 test_ranks 2
 run ranks_3 test_ranks 3 reductions messages groups threads errors
 run ranks_4 test_ranks 4 movement groups ddp
 run death test_death
+if [ "${only:-}" = large ]; then
+	run large test_large
+fi
 finish

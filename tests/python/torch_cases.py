@@ -477,8 +477,61 @@ def case_errors():
     dist.barrier()
 
 
+LARGE = int(os.environ.get("TT_LARGE", 10**4))  # elements, divisible by twice the ranks
+# Elements with values of their own: the others are all alike.
+MARKS = sorted({0, 1, LARGE // 2 - 1, LARGE // 2, *range(2**31 - 1, min(2**31 + 2, LARGE)),
+                LARGE - 1})
+
+
+def large(value, dtype=torch.int8):
+    """A vector of LARGE elements: value, and in mark i value + i."""
+    tensor = torch.full((LARGE,), value, dtype=dtype)
+    for i, mark in enumerate(MARKS):
+        tensor[mark] += i
+    return tensor
+
+
+def check_large(part, value, factor, begin=0):
+    """As large, from element begin on, but mark i has value + factor * i."""
+    marks = {mark - begin: i for i, mark in enumerate(MARKS) if 0 <= mark - begin < len(part)}
+    for mark, i in marks.items():
+        assert part[mark].item() == value + factor * i, (mark, part[mark])
+    others = sum((piece != value).sum().item() for piece in part.split(1 << 27))
+    assert others == sum(i > 0 for i in marks.values()), others
+
+
+def case_large():
+    """Vectors of TT_LARGE elements; soak has more than 2**31."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    total, last, share = size * (size + 1) // 2, size - 1, LARGE // size
+    mine = slice(rank * share, (rank + 1) * share)
+    for dtype in (torch.int8, torch.bfloat16):
+        tensor = large(rank + 1, dtype)
+        dist.all_reduce(tensor)
+        check_large(tensor, total, size)
+    tensor = large(9) if rank == 0 else torch.zeros(LARGE, dtype=torch.int8)
+    dist.broadcast(tensor, 0)
+    check_large(tensor, 9, 1)
+    if rank == 0:
+        dist.send(tensor, last)
+    elif rank == last:
+        dist.recv(tensor.zero_(), 0)
+    check_large(tensor, 9, 1)
+    part = tensor[mine].clone()
+    dist._all_gather_base(tensor.zero_(), part)
+    check_large(tensor, 9, 1)
+    dist.gather(part, list(tensor.zero_().chunk(size)) if rank == last else None, last)
+    if rank == last:
+        check_large(tensor, 9, 1)
+    dist._reduce_scatter_base(part, large(rank + 1))
+    check_large(part, total, size, mine.start)
+    dist.all_to_all_single(tensor, large(9))
+    for block in tensor.chunk(size):
+        check_large(block, 9, 1, mine.start)
+
+
 CASES = ["reductions", "movement", "strided", "messages", "overdue", "groups", "freed", "threads",
-         "ddp", "zero", "loader", "errors"]
+         "ddp", "zero", "loader", "errors", "large"]
 
 
 def main():
