@@ -242,6 +242,30 @@ static void forms(void)
 	}
 }
 
+/* Puts go on for a while after a call. */
+static int puts_in_one_call(struct mp_job *job, const struct tutti_call *call, uint64_t expect)
+{
+	struct tutti_stats a = {.size = sizeof(a)}, b = {.size = sizeof(b)};
+	int i;
+
+	mp_meet(job);
+	mp_sleep_ms(100);
+	MP_OK(tutti_stats_get(job->ctx, &a));
+	MP_OK(tutti_call(job->world, call, NULL));
+	for (i = 0; i < 2000; i++) {
+		MP_OK(tutti_stats_get(job->ctx, &b));
+		if (b.put_bytes - a.put_bytes >= expect)
+			break;
+		mp_sleep_ms(1);
+	}
+	if (b.put_bytes - a.put_bytes != expect)
+		fprintf(stderr, "rank %d of %d put %llu bytes, not %llu\n", job->rank, job->n,
+			(unsigned long long)(b.put_bytes - a.put_bytes),
+			(unsigned long long)expect);
+	TT_EXPECT(b.put_bytes - a.put_bytes == expect);
+	return 0;
+}
+
 /* ---- counters ---- */
 
 static char levels[] = "hier_codec";
@@ -274,21 +298,7 @@ static int counted_body(struct mp_job *job)
 	MP_OK(tutti_stats_get(job->ctx, &b));
 	/* pools for reuse may still grow when ranks drift further apart than before */
 	TT_EXPECT(b.allocations - a.allocations <= 8 && b.registrations == a.registrations);
-	mp_meet(job);
-	mp_sleep_ms(100);
-	MP_OK(tutti_stats_get(job->ctx, &a));
-	MP_OK(tutti_call(job->world, &call, NULL));
-	for (i = 0; i < 2000; i++) {
-		MP_OK(tutti_stats_get(job->ctx, &b));
-		if (b.put_bytes - a.put_bytes >= expect)
-			break;
-		mp_sleep_ms(1);
-	}
-	if (b.put_bytes - a.put_bytes != expect)
-		fprintf(stderr, "rank %d of %d put %llu bytes, not %llu\n", job->rank, job->n,
-			(unsigned long long)(b.put_bytes - a.put_bytes),
-			(unsigned long long)expect);
-	TT_EXPECT(b.put_bytes - a.put_bytes == expect);
+	TT_EXPECT(!puts_in_one_call(job, &call, expect));
 	MP_OK(tutti_feedback_free(fb));
 	MP_OK(tutti_codec_free(codec));
 	free(v);
@@ -300,7 +310,6 @@ static int counted_list_body(struct mp_job *job)
 {
 	const size_t count = 1 << 20;
 	float *v = calloc(count, 4);
-	struct tutti_stats a = {.size = sizeof(a)}, b = {.size = sizeof(b)};
 	uint64_t others = (uint64_t)job->n - 1, expect;
 	struct tutti_codec *codec;
 	struct tutti_call call;
@@ -320,21 +329,7 @@ static int counted_list_body(struct mp_job *job)
 	for (i = 0; i < 3; i++) /* the first connects */
 		MP_OK(tutti_call(job->world, &call, NULL));
 	fill(v, 1, job->rank, count);
-	mp_meet(job);
-	mp_sleep_ms(100);
-	MP_OK(tutti_stats_get(job->ctx, &a));
-	MP_OK(tutti_call(job->world, &call, NULL));
-	for (i = 0; i < 2000; i++) {
-		MP_OK(tutti_stats_get(job->ctx, &b));
-		if (b.put_bytes - a.put_bytes >= expect)
-			break;
-		mp_sleep_ms(1);
-	}
-	if (b.put_bytes - a.put_bytes != expect)
-		fprintf(stderr, "rank %d of %d put %llu bytes, not %llu\n", job->rank, job->n,
-			(unsigned long long)(b.put_bytes - a.put_bytes),
-			(unsigned long long)expect);
-	TT_EXPECT(b.put_bytes - a.put_bytes == expect);
+	TT_EXPECT(!puts_in_one_call(job, &call, expect));
 	free(coded);
 	free(v);
 	return tutti_codec_free(codec);
