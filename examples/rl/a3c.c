@@ -5,7 +5,8 @@
  * many updates came between a pull and the push made from it is the staleness tau, which is
  * reported.
  *
- * A window of rank 0 counts the steps of all ranks, and the ranks that have reached the goal.
+ * Only rank 0 serves, so the others learn on when one of them dies. A window of rank 0 counts the
+ * steps of all ranks, and the ranks that have reached the goal.
  */
 #include "examples/rl/rl.h"
 
@@ -15,25 +16,35 @@
 
 enum { STEPS, REACHED, COUNTS };
 
+struct result {
+	double mean, tau;
+};
+
 struct a3c {
 	const struct options *o;
 	struct tutti_comm *world;
 	struct tutti_ps *ps;
 	struct tutti_ps_table *weights;
 	struct tutti_win *counts;
+	struct ask *ask; /* for the results, from ranks that live in the end; NULL: one rank */
 	struct cartpole pole;
 	struct learner l; /* l.w: as pulled */
 };
 
 static int open_all(struct a3c *a)
 {
-	struct tutti_ps_config config = {.size = sizeof(config), .staleness = TUTTI_PS_ASYNC};
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .role = tutti_comm_rank(a->world) ? TUTTI_PS_WORKER
+									   : TUTTI_PS_BOTH,
+					 .staleness = TUTTI_PS_ASYNC};
 	struct tutti_ps_options opt = {
 		.size = sizeof(opt), .rule = TUTTI_PS_ADAM, .rate = a->o->rate};
 	size_t size = tutti_comm_rank(a->world) ? 0 : COUNTS * sizeof(uint64_t);
 	void *base;
 	int err = tutti_win_allocate(a->world, size, 0, &base, &a->counts);
 
+	if (!err && tutti_comm_size(a->world) > 1)
+		err = ask_create(a->world, sizeof(struct result), sizeof(double), &a->ask);
 	if (!err)
 		err = tutti_ps_open(a->world, &config, &a->ps);
 	if (!err)
@@ -71,6 +82,9 @@ static int learn(struct a3c *a)
 
 	while (!err && !reached && steps < (uint64_t)a->o->steps) {
 		err = step(a, &t);
+		a->l.updates++;
+		if (!tutti_comm_rank(a->world))
+			learner_follow(&a->l);
 		if (!err)
 			err = count(a, STEPS, UNROLL, &steps);
 		if (!err)
@@ -80,27 +94,55 @@ static int learn(struct a3c *a)
 	return err;
 }
 
+static double larger(double a, double b)
+{
+	return a > b ? a : b;
+}
+
+/* Rank 0: the results of all ranks that live until then. */
+static int gather(struct a3c *a, struct result *all)
+{
+	int *from = calloc((size_t)tutti_comm_size(a->world), sizeof(*from));
+	int err = from ? 0 : -ENOMEM, n, i;
+
+	while (!err && ask_clients(a->ask)) {
+		err = ask_gather(a->ask, from, &n);
+		for (i = 0; i < n && !err; i++) {
+			const struct result *r = ask_of(a->ask, from[i]);
+
+			all->mean = larger(all->mean, r->mean);
+			all->tau = larger(all->tau, r->tau);
+			err = ask_reply(a->ask, from[i], true);
+		}
+	}
+	free(from);
+	return only_death(err) ? 0 : err;
+}
+
 /* The best rank's mean: each has its own last episodes. */
 static int tell(struct a3c *a)
 {
 	struct tutti_ps_read read = {.size = sizeof(read)};
-	double most[2] = {learner_mean(&a->l)}, sum = (double)a->l.steps;
+	struct result all = {.mean = learner_mean(&a->l)};
 	int err = tutti_ps_last_read(a->weights, &read);
+	const void *answer;
+	uint64_t steps;
 
-	most[1] = read.tau;
+	all.tau = read.tau;
+	if (!err && tutti_comm_rank(a->world)) {
+		*(struct result *)ask_request(a->ask) = all;
+		return ask_send(a->ask, &answer);
+	}
+	if (!err && a->ask)
+		err = gather(a, &all);
 	if (!err)
-		err = tutti_allreduce(TUTTI_IN_PLACE, most, 2, TUTTI_FLOAT64, TUTTI_MAX, a->world);
-	if (!err)
-		err = tutti_allreduce(TUTTI_IN_PLACE, &sum, 1, TUTTI_FLOAT64, TUTTI_SUM, a->world);
+		err = count(a, STEPS, 0, &steps);
 	if (err)
 		return err;
-	if (!tutti_comm_rank(a->world)) {
-		printf("staleness tau: %.2f updates on average, of the rank with the largest\n",
-		       most[1]);
-		printf("mean return %.1f of %d episodes after %.0f steps of all ranks\n", most[0],
-		       EPISODES, sum);
-	}
-	return most[0] >= a->o->goal ? 0 : 1;
+	printf("staleness tau: %.2f updates on average, of the rank with the largest\n", all.tau);
+	printf("mean return %.1f of %d episodes after %llu steps of all ranks\n", all.mean,
+	       EPISODES, (unsigned long long)steps);
+	return all.mean >= a->o->goal ? 0 : 1;
 }
 
 int a3c(struct tutti_comm *world, const struct options *o)
@@ -121,8 +163,10 @@ int a3c(struct tutti_comm *world, const struct options *o)
 	if (!err)
 		err = tell(a);
 	end = a->ps ? tutti_ps_close(a->ps) : 0;
-	err = err ? err : end;
+	err = err || only_death(end) ? err : end;
 	end = a->counts ? tutti_win_free(a->counts) : 0;
+	err = err || only_death(end) ? err : end;
+	end = ask_free(a->ask);
 	err = err ? err : end;
 	free(a);
 	return err;

@@ -55,37 +55,51 @@ test_seed()
 		die "$(cat "$tmp/out")"
 }
 
-# killed SHAPE: one of three actors is killed after the first line; the others reach the goal. The
-# rate is low, so that they need some time for that.
+# lines N: waits until rank 0 has told of so many updates
+lines()
+{
+	for _ in $(seq 3000); do
+		[ "$(grep -c "^update" "$tmp/out.0")" -lt "$1" ] || return 0
+		sleep 0.02
+	done
+	kill "$pid0" "$pid1" "$pid2" "$pid3"
+	die "it does not learn: $(cat "$tmp"/err.*)"
+}
+
+# killed SHAPE RANK...: these of four ranks are killed, the first after the first line, others after
+# 2 more lines each; the rest reach the goal. The rate is low, so that they need some time for that.
 killed()
 {
+	shape=$1
+	shift
 	rm -rf "${tmp:?}/boot"
 	mkdir "$tmp/boot" || exit 1
 	for rank in 3 2 1 0; do
 		limit="timeout 120"
-		[ $rank != 2 ] || limit= # this process is the one to kill
+		case " $* " in *" $rank "*) limit= ;; esac # this process is the one to kill
 		TUTTI_BOOT_DIR=$tmp/boot TUTTI_NRANKS=4 TUTTI_RANK=$rank $limit "$TT_BUILD/rl" \
-			--shape "$1" --steps 3000000 --rate 0.0005 \
+			--shape "$shape" --steps 3000000 --rate 0.0005 \
 			>"$tmp/out.$rank" 2>"$tmp/err.$rank" &
 		eval "pid$rank=\$!"
 	done
-	for _ in $(seq 3000); do
-		grep -q "^update" "$tmp/out.0" && break
-		sleep 0.02
+	n=1
+	for rank in "$@"; do
+		lines $n
+		eval "kill -9 \"\$pid$rank\"" ||
+			die "rank $rank has ended: $(cat "$tmp/err.$rank")"
+		n=$((n + 2))
 	done
-	# shellcheck disable=SC2154
-	grep -q "^update" "$tmp/out.0" || {
-		kill "$pid0" "$pid1" "$pid2" "$pid3"
-		die "it does not learn: $(cat "$tmp"/err.*)"
-	}
-	kill -9 "$pid2" || die "rank 2 has ended: $(cat "$tmp/err.2")"
-	wait "$pid2"
-	for pid in "$pid1" "$pid3" "$pid0"; do
-		wait "$pid" || die "status $?: $(cat "$tmp"/err.*)"
+	for rank in 0 1 2 3; do
+		eval "wait \"\$pid$rank\""
+		status=$?
+		case " $* " in *" $rank "*) continue ;; esac
+		[ $status = 0 ] || die "rank $rank: status $status: $(cat "$tmp"/err.*)"
 	done
 	mv "$tmp/out.0" "$tmp/out"
 	learned
-	grep -q "rank 2 .*is gone" "$tmp/err.0" || die "no death: $(cat "$tmp/err.0")"
+	for rank in "$@"; do
+		grep -q "rank $rank .*is gone" "$tmp/err.0" || die "no death: $(cat "$tmp/err.0")"
+	done
 }
 
 test_refused()
@@ -101,7 +115,8 @@ run a3c test_a3c
 run impala test_impala
 run seed test_seed
 run lag test_lag
-run impala_killed killed impala
-run seed_killed killed seed
+run a3c_killed killed a3c 2 3
+run impala_killed killed impala 2
+run seed_killed killed seed 2
 run refused test_refused
 finish
