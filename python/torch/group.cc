@@ -13,6 +13,18 @@
 using namespace tutti_torch;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
+template <typename T> static T &first_of(std::vector<T> &list)
+{
+	if (list.empty())
+		throw std::runtime_error("tutti: a list of tensors is empty");
+	return list[0];
+}
+
+template <typename T> static const T &first_of(const std::vector<T> &list)
+{
+	return first_of(const_cast<std::vector<T> &>(list));
+}
+
 static int milliseconds(std::chrono::milliseconds timeout)
 {
 	return timeout.count() <= 0 ? 0 : (int)std::min<int64_t>(timeout.count(), INT_MAX);
@@ -107,7 +119,7 @@ public:
 			  const c10d::AllgatherOptions &opts) override
 	{
 		Step step(*this, c10d::OpType::ALLGATHER, TUTTI_COLL_ALLGATHER, opts.timeout);
-		check_blocks(outputs.at(0), only(inputs), (size_t)getSize());
+		check_blocks(first_of(outputs), only(inputs), (size_t)getSize());
 		step.results(outputs[0], false);
 		step.input(inputs[0]);
 		return step.start();
@@ -145,7 +157,7 @@ public:
 	{
 		Step step(*this, c10d::OpType::GATHER, TUTTI_COLL_GATHER, opts.timeout);
 		if (getRank() == opts.rootRank) {
-			check_blocks(outputs.at(0), only(inputs), (size_t)getSize());
+			check_blocks(first_of(outputs), only(inputs), (size_t)getSize());
 			step.results(outputs[0], false);
 		}
 		step.input(only(inputs));
@@ -157,7 +169,7 @@ public:
 	{
 		Step step(*this, c10d::OpType::SCATTER, TUTTI_COLL_SCATTER, opts.timeout);
 		if (getRank() == opts.rootRank) {
-			check_blocks(inputs.at(0), only(outputs), (size_t)getSize());
+			check_blocks(first_of(inputs), only(outputs), (size_t)getSize());
 			step.inputs(inputs[0]);
 		}
 		step.result(only(outputs), false);
@@ -170,7 +182,7 @@ public:
 	{
 		Step step(*this, c10d::OpType::REDUCE_SCATTER, TUTTI_COLL_REDUCE_SCATTER_BLOCK,
 			  opts.timeout);
-		check_blocks(inputs.at(0), only(outputs), (size_t)getSize());
+		check_blocks(first_of(inputs), only(outputs), (size_t)getSize());
 		step.inputs(inputs[0]);
 		step.result(outputs[0], false);
 		step.call.count = (size_t)outputs[0].numel();
@@ -307,7 +319,7 @@ private:
 		}
 		void results(const Tensors &tensors, bool in)
 		{
-			at::Tensor whole = tensors.at(0);
+			at::Tensor whole = first_of(tensors);
 
 			for (const at::Tensor &tensor : tensors)
 				check_type(tensor, whole);

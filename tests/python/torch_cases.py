@@ -454,7 +454,10 @@ def case_errors():
             (lambda: group.alltoall([torch.zeros(1, dtype=torch.float64)] * size,
                                     [torch.zeros(1)] * size), "differ in type"),
             (lambda: group.allgather_coalesced([[torch.zeros(1)]] * size, [torch.zeros(9)]),
-             "differ in type or size")):
+             "differ in type or size"),
+            (lambda: group.allgather([], [torch.zeros(1)]), "a list of tensors is empty"),
+            (lambda: group.reduce_scatter([torch.zeros(1)], []), "a list of tensors is empty"),
+            (lambda: dist.all_reduce_coalesced([]), "a list of tensors is empty")):
         try:
             call()
         except (RuntimeError, ValueError) as error:
