@@ -205,6 +205,8 @@ class ParameterServer(Owned):
         self.role = role
         self._handle: Optional[int] = handle.value
         self._tables: dict[bytes, Table] = {}
+        # Of the parameter servers that were resized to this one: it calls their functions.
+        self._earlier: list[Table] = []
         in_use.add(self)
 
     def _pointer(self) -> int:
@@ -257,9 +259,15 @@ class ParameterServer(Owned):
 
     def find(self, name: str, datatype: Optional[Datatype] = None,
              width: Optional[int] = None) -> Table:
-        """The table of this name. Local. datatype, width of rows: if given, they must be its."""
+        """The table of this name, made by dense or rows of this object. Local.
+
+        datatype, width of rows: if given, they must be its.
+        """
         check(lib.ps_find(self._pointer(), encoded(name), C.addressof(C.c_void_p())))
-        table = self._tables[encoded(name)]
+        table = self._tables.get(encoded(name))
+        if table is None:
+            raise ArgumentError(f"find: table '{name}' was made before a resize; call dense or "
+                                "rows on this parameter server first")
         if datatype not in (None, table.datatype) or width not in (None, table.width):
             raise ArgumentError(f"table '{name}' is of {table.datatype!r} and width {table.width}, "
                                 f"not {datatype!r} and {width}")
@@ -307,6 +315,8 @@ class ParameterServer(Owned):
         with the same arguments.
         """
         made = self._resized(self._pointer(), comm, role, config)
+        if made is not None:
+            made._earlier = [*self._earlier, *self._tables.values()]
         self._ended()
         return made
 
@@ -327,7 +337,8 @@ class ParameterServer(Owned):
         if not handle.value:
             return None
         made = cls.__new__(cls)
-        made.comm, made.role, made._handle, made._tables = comm, role, handle.value, {}
+        made.comm, made.role, made._handle = comm, role, handle.value
+        made._tables, made._earlier = {}, []
         in_use.add(made)
         return made
 

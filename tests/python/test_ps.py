@@ -166,6 +166,8 @@ def test_resize(world):
             table.pull(np.empty(10, "f4"))
         if server is not None:
             values = np.empty(10, "f4")
+            with pytest.raises(tutti.ArgumentError, match="'sums' was made before a resize"):
+                server.find("sums")
             table = server.dense("sums", 10, init=Initial.ZERO)
             table.pull(values)
             assert (values == world.size).all()
