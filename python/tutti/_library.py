@@ -136,6 +136,7 @@ def refuse_forked() -> None:
         for name in table:
             if name not in ("strerror", "version", "version_num", "datatype_size"):
                 table[name] = refused
+    lib.__dict__["free"] = lambda address: 0  # called when views end; the memory is the rank's
     train.__dict__.update({name: refused for name in _abi.TRAIN_FUNCTIONS})
 
 

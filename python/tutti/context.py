@@ -111,6 +111,7 @@ _contexts: weakref.WeakSet = weakref.WeakSet()
 
 def _after_fork() -> None:
     if any(context.alive for context in _contexts):
+        atexit.unregister(set_log)
         refuse_forked()
 
 
