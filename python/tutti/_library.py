@@ -7,7 +7,7 @@ import ctypes as C
 import gc
 import os
 import weakref
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Callable, Iterator, Optional
 
@@ -193,7 +193,8 @@ def lent(address: Optional[int], nbytes: int, form: str = "B") -> Iterator[memor
     alive, view = weakref.ref(array), memoryview(array).cast("B").cast(form)
     del array
     yield view
-    view.release()
+    with suppress(BufferError):  # it has users: array, too
+        view.release()
     if alive() is not None:
         gc.collect()
     if alive() is not None:
