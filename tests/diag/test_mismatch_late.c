@@ -48,7 +48,7 @@ static int unmade_body(struct mp_job *job)
 	TT_EXPECT(!connect(job));
 	MP_OK(tutti_comm_idup(job->world, &comm, &req));
 	if (job->rank == 2) {
-		TT_EXPECT(mp_await(&job->shared->word[0], 2, 10000));
+		TT_EXPECT(mp_await(&job->shared->word[0], 2, MP_HANG_MS));
 		mp_sleep_ms(200);
 	}
 	MP_OK(tutti_wait(&req));

@@ -115,7 +115,7 @@ static int cut_off_body(struct mp_job *job)
 	MP_OK(tutti_comm_shrink(job->world, &comm));
 	TT_EXPECT(!check_sum(job, comm, 3));
 	atomic_fetch_add(&job->shared->word[0], 1);
-	TT_EXPECT(mp_await(&job->shared->word[0], 2, 10000));
+	TT_EXPECT(mp_await(&job->shared->word[0], 2, MP_HANG_MS));
 	if (job->rank == 1)
 		accuse(job, &(struct verdict){1, {1}, {1}, 1});
 	if (until_death(job, comm, 1))
@@ -189,7 +189,7 @@ static int stop_body(struct mp_job *job)
 	TT_EXPECT(!check_sum(job, next, all & ~(1u << s->victim)));
 	if (job->rank == (s->victim + 1) % job->n)
 		kill(atomic_load(&job->shared->pid[s->victim]), SIGCONT);
-	TT_EXPECT(mp_await(&job->shared->word[1], 1, 10000));
+	TT_EXPECT(mp_await(&job->shared->word[1], 1, MP_HANG_MS));
 	TT_EXPECT(!check_sum(job, next, all & ~(1u << s->victim)));
 	TT_EXPECT(!mp_leave_failed(job));
 	return 0;
@@ -414,7 +414,7 @@ static int reading_body(struct mp_job *job)
 		TT_EXPECT(mp_await(&job->shared->word[2], 1, 20000));
 		kill(getpid(), SIGKILL);
 	} else {
-		TT_EXPECT(mp_await(&job->shared->word[0], 1, 10000));
+		TT_EXPECT(mp_await(&job->shared->word[0], 1, MP_HANG_MS));
 		TT_EXPECT(!pthread_create(&thread, NULL, look, job));
 	}
 	TT_EXPECT(!until_death(job, job->world, 2));

@@ -26,7 +26,7 @@ static int straggler_body(struct mp_job *job)
 	if (job->rank == 1) { /* slow */
 		for (c = 1; c <= CLOCKS; c++) {
 			/* the fast one goes as far as it may, and no further */
-			TT_EXPECT(mp_await(&job->shared->word[2], c - 1 + s, 10000));
+			TT_EXPECT(mp_await(&job->shared->word[2], c - 1 + s, MP_HANG_MS));
 			mp_sleep_ms(20);
 			TT_EXPECT(atomic_load(&job->shared->word[2]) == c - 1 + s);
 			atomic_store(&job->shared->word[0], c);
@@ -42,7 +42,7 @@ static int straggler_body(struct mp_job *job)
 			if (c <= s)
 				continue;
 			t = mp_now();
-			TT_EXPECT(mp_await(&job->shared->word[1], c - s, 5000));
+			TT_EXPECT(mp_await(&job->shared->word[1], c - s, MP_HANG_MS));
 			late += mp_now() - t;
 		}
 	}
@@ -207,7 +207,7 @@ static int unset_body(struct mp_job *job)
 			MP_ERR(tutti_ps_pull_rows(t, key, 1, v, TUTTI_INT64), -ENOENT);
 			atomic_store(&job->shared->word[0], c + 1);
 		} else {
-			TT_EXPECT(mp_await(&job->shared->word[0], c + 1, 10000));
+			TT_EXPECT(mp_await(&job->shared->word[0], c + 1, MP_HANG_MS));
 			mp_sleep_ms(c % 3);
 			MP_ERR(tutti_ps_pull_rows(t, key, 1, v, TUTTI_INT64), -ENOENT);
 		}

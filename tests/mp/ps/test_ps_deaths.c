@@ -96,7 +96,7 @@ static int orphans(struct mp_job *job, const struct dying *d, struct tutti_ps *p
 	TT_EXPECT(mp_await(&job->shared->word[1], 1, 10000));
 	MP_ERR(tutti_ps_dense(ps, "new", 10, TUTTI_INT64, NULL, &none), -TUTTI_EPEER);
 	atomic_fetch_add(&job->shared->word[0], 1);
-	TT_EXPECT(mp_await(&job->shared->word[0], lives, 10000));
+	TT_EXPECT(mp_await(&job->shared->word[0], lives, MP_HANG_MS));
 	if (d->staleness > 0)
 		MP_OK(tutti_ps_clock_to(ps, LAST + (uint64_t)d->staleness));
 	if (d->staleness >= 0) {

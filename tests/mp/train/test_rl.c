@@ -252,7 +252,7 @@ static int full_body(struct mp_job *job)
 		atomic_fetch_add(&sent[job->rank], !err);
 	}
 	for (i = 1; !job->rank && i < job->n; i++)
-		TT_EXPECT(mp_await(&sent[i], SLOTS, 10000));
+		TT_EXPECT(mp_await(&sent[i], SLOTS, MP_HANG_MS));
 	for (i = 1; !job->rank && i <= ITEMS; i++) {
 		mp_sleep_ms(2);
 		for (k = 1; k < job->n; k++)
@@ -260,7 +260,7 @@ static int full_body(struct mp_job *job)
 		TT_EXPECT(!take(job, q, next, &from));
 		TT_EXPECT(from != last); /* both have items, so they take turns */
 		last = from;
-		TT_EXPECT(mp_await(&sent[from], SLOTS + (int)next[from] / HALF * HALF, 10000));
+		TT_EXPECT(mp_await(&sent[from], SLOTS + (int)next[from] / HALF * HALF, MP_HANG_MS));
 	}
 	if (!job->rank)
 		MP_OK(queue_close(q));
@@ -334,12 +334,12 @@ static int alone_body(struct mp_job *job)
 		MP_OK(put(job, q, 0));
 		MP_OK(put(job, q, 1));
 		atomic_fetch_add(&job->shared->word[0], 1);
-		TT_EXPECT(mp_await(&job->shared->word[1], 1, 10000));
+		TT_EXPECT(mp_await(&job->shared->word[1], 1, MP_HANG_MS));
 		kill(getpid(), SIGKILL);
 	}
 	for (i = 0; i < 4; i++)
 		TT_EXPECT(!take(job, q, next, &from));
-	TT_EXPECT(mp_await(&job->shared->word[0], 2, 10000));
+	TT_EXPECT(mp_await(&job->shared->word[0], 2, MP_HANG_MS));
 	atomic_store(&job->shared->word[1], 1);
 	MP_ERR(queue_take(q, &item, &from), -TUTTI_EPEER);
 	MP_OK(queue_free(q));
