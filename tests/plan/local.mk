@@ -4,8 +4,8 @@
 # defaults; test_huge: of terabytes; test_sim: the simulator, sim.sh: its program, pipeline.sh: of
 # pipelines; explain.sh: of parameter servers; test_cost: the costs against it; test_tune: tuning
 # tables; test_hier: plans in two levels; test_codec_plans, test_codec_costs: all-reduces with
-# codecs; test_neighbors: neighbours in graphs; test_orders: calls at once, in
-# any order of their pieces.
+# codecs; test_neighbors: neighbours in graphs; test_orders: calls at once, in any order of their
+# pieces.
 check_PROGRAMS += tests/plan/test_plan tests/plan/test_colls tests/plan/test_check \
 	tests/plan/test_choose \
 	tests/plan/test_count tests/plan/test_colls_count tests/plan/test_sim tests/plan/test_huge \
