@@ -136,6 +136,9 @@ int tutti_wait(struct tutti_request **request)
 		if (err)
 			return err;
 		tt_wait_set(1, request, false);
+		err = tt_request_stale("tutti_wait", *request);
+		if (err)
+			return err;
 		if (!tt_request_finished(*request))
 			return tt_request_overdue(*request);
 	}

@@ -43,13 +43,13 @@ static int find_over(int n, struct tutti_request **requests, int from, int *acti
 	return -1;
 }
 
-static int report(struct tutti_request **request)
+static int report(const char *name, struct tutti_request **request)
 {
 	int err;
 
 	if (tt_request_finished(*request))
 		return tt_request_collect(request);
-	err = tt_request_stale("waiting for several", *request); /* it is in the list twice */
+	err = tt_request_stale(name, *request); /* it is in the list twice */
 	return err ? err : tt_request_overdue(*request);
 }
 
@@ -73,7 +73,7 @@ static int first_error(const struct first *first)
 	return first->err ? tt_fail_info(&first->info) : 0;
 }
 
-static int collect_all(int n, struct tutti_request **requests)
+static int collect_all(const char *name, int n, struct tutti_request **requests)
 {
 	struct first first;
 	int i;
@@ -81,7 +81,7 @@ static int collect_all(int n, struct tutti_request **requests)
 	first.err = 0;
 	for (i = 0; i < n; i++)
 		if (requests[i])
-			keep_first(&first, report(&requests[i]));
+			keep_first(&first, report(name, &requests[i]));
 	return first_error(&first);
 }
 
@@ -102,7 +102,7 @@ int tutti_waitall(int n, struct tutti_request **requests)
 	if (err)
 		return err;
 	tt_wait_set(n, requests, false);
-	return collect_all(n, requests);
+	return collect_all("tutti_waitall", n, requests);
 }
 
 int tutti_testall(int n, struct tutti_request **requests, int *done)
@@ -117,14 +117,15 @@ int tutti_testall(int n, struct tutti_request **requests, int *done)
 		if (requests[i] && !tt_request_finished(requests[i]))
 			return 0;
 	*done = 1;
-	return collect_all(n, requests);
+	return collect_all("tutti_testall", n, requests);
 }
 
-static int any_over(int n, struct tutti_request **requests, int *index, int *active)
+static int any_over(const char *name, int n, struct tutti_request **requests, int *index,
+		    int *active)
 {
 	*active = 0;
 	*index = find_over(n, requests, 0, active);
-	return *index < 0 ? 0 : report(&requests[*index]);
+	return *index < 0 ? 0 : report(name, &requests[*index]);
 }
 
 int tutti_waitany(int n, struct tutti_request **requests, int *index)
@@ -134,7 +135,7 @@ int tutti_waitany(int n, struct tutti_request **requests, int *index)
 	if (err)
 		return err;
 	tt_wait_set(n, requests, true);
-	return any_over(n, requests, index, &active);
+	return any_over("tutti_waitany", n, requests, index, &active);
 }
 
 int tutti_testany(int n, struct tutti_request **requests, int *index, int *done)
@@ -146,12 +147,13 @@ int tutti_testany(int n, struct tutti_request **requests, int *index, int *done)
 		return err;
 	forget_overdue(n, requests);
 	tt_test_set(n, requests);
-	err = any_over(n, requests, index, &active);
+	err = any_over("tutti_testany", n, requests, index, &active);
 	*done = *index >= 0 || !active;
 	return err;
 }
 
-static int some_over(int n, struct tutti_request **requests, int *count, int *indices, int *results)
+static int some_over(const char *name, int n, struct tutti_request **requests, int *count,
+		     int *indices, int *results)
 {
 	struct first first;
 	int i = -1, err, active = 0;
@@ -159,7 +161,7 @@ static int some_over(int n, struct tutti_request **requests, int *count, int *in
 	first.err = 0;
 	*count = 0;
 	while ((i = find_over(n, requests, i + 1, &active)) >= 0) {
-		err = report(&requests[i]);
+		err = report(name, &requests[i]);
 		keep_first(&first, err);
 		if (results)
 			results[*count] = err;
@@ -176,7 +178,7 @@ int tutti_waitsome(int n, struct tutti_request **requests, int *count, int *indi
 	if (err)
 		return err;
 	tt_wait_set(n, requests, true);
-	return some_over(n, requests, count, indices, results);
+	return some_over("tutti_waitsome", n, requests, count, indices, results);
 }
 
 int tutti_testsome(int n, struct tutti_request **requests, int *count, int *indices, int *results)
@@ -188,5 +190,5 @@ int tutti_testsome(int n, struct tutti_request **requests, int *count, int *indi
 		return err;
 	forget_overdue(n, requests);
 	tt_test_set(n, requests);
-	return some_over(n, requests, count, indices, results);
+	return some_over("tutti_testsome", n, requests, count, indices, results);
 }

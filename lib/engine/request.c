@@ -85,20 +85,21 @@ void tt_request_free(struct tutti_request *req)
 		comm->ctx->reap_due = true;
 }
 
+static void orphan_ended(struct tutti_request *req)
+{
+	req->comm->ctx->orphans--;
+	tt_request_free(req);
+}
+
 int tt_request_stale(const char *name, const struct tutti_request *req)
 {
-	if (atomic_load_explicit(&req->state, memory_order_relaxed) != TT_REQ_FREED)
+	if (atomic_load_explicit(&req->state, memory_order_relaxed) != TT_REQ_FREED &&
+	    req->ended != orphan_ended) /* still runs */
 		return 0;
 	return tt_fail(-EINVAL,
 		       "%s: the request was freed; it is listed twice, or this is a copy of "
 		       "its pointer",
 		       name);
-}
-
-static void orphan_ended(struct tutti_request *req)
-{
-	req->comm->ctx->orphans--;
-	tt_request_free(req);
 }
 
 bool tt_request_orphan(struct tutti_request *req)

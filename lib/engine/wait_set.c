@@ -32,9 +32,17 @@ static bool receives(const struct tutti_request *req)
 	return req->ops->list == TT_ACTIVE_RECV;
 }
 
+/* Or freed by another thread, against the rules: no wait may last for ever because of that. */
+static bool over(const struct tutti_request *req)
+{
+	int state = atomic_load_explicit(&req->state, memory_order_acquire);
+
+	return state == TT_REQ_IDLE || state >= TT_REQ_DONE;
+}
+
 static bool settled(const struct tutti_request *req)
 {
-	return !req || tt_request_finished(req) || req->overdue;
+	return !req || over(req) || req->overdue;
 }
 
 /* An operation whose end has not been reported. */
@@ -46,12 +54,14 @@ static bool reportable(const struct tutti_request *req)
 
 static bool active(const struct tutti_request *req)
 {
-	return req && atomic_load_explicit(&req->state, memory_order_acquire) != TT_REQ_IDLE;
+	int state = req ? atomic_load_explicit(&req->state, memory_order_acquire) : TT_REQ_IDLE;
+
+	return state != TT_REQ_IDLE && state != TT_REQ_FREED;
 }
 
 static bool one_done(void *arg)
 {
-	return tt_request_finished(arg);
+	return over(arg);
 }
 
 static bool set_done(void *arg)

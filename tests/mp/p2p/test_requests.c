@@ -324,6 +324,7 @@ static int check_stale(struct mp_job *job, struct tutti_request *copy)
 
 static int stale_body(struct mp_job *job)
 {
+	static int late; /* outlives this function, as its receive may */
 	struct tutti_request *req, *two[2];
 	int v = job->rank, sum, n, places[2];
 
@@ -346,6 +347,10 @@ static int stale_body(struct mp_job *job)
 	MP_OK(tutti_barrier(job->world));
 	MP_OK(tutti_waitsome(2, two, &n, places, NULL));
 	TT_EXPECT(n == 1 && sum == job->n * (job->n - 1) / 2);
+	MP_OK(tutti_irecv(&late, 1, TUTTI_INT32, job->rank, 4, job->world, NULL, &req));
+	MP_OK(tutti_request_free(req)); /* it still runs */
+	TT_EXPECT(!check_stale(job, req));
+	MP_OK(tutti_send(&v, 1, TUTTI_INT32, job->rank, 4, job->world));
 	return 0;
 }
 
