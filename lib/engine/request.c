@@ -70,6 +70,7 @@ void tt_request_init(struct tutti_request *req, const struct tt_request_ops *ops
 	req->priority = 0;
 	req->ended = NULL;
 	req->inner = false;
+	req->overdue = false;
 	tt_list_init(&req->link);
 	atomic_store_explicit(&req->state, TT_REQ_IDLE, memory_order_relaxed);
 	comm->requests++;

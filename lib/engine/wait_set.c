@@ -257,7 +257,7 @@ void tt_test_set(int n, struct tutti_request **req)
 	int i;
 
 	for (i = 0; i < n; i++) {
-		if (settled(req[i]) || req[i]->comm->ctx == ctx)
+		if (!req[i] || over(req[i]) || req[i]->comm->ctx == ctx)
 			continue;
 		ctx = req[i]->comm->ctx;
 		tt_wire_lock(ctx->wire);

@@ -270,7 +270,7 @@ static void timeouts(void)
 
 /* ---- a message that has matched, but does not come ---- */
 
-/* The wait ends, the request stays; the second wait finds the message. */
+/* The wait ends, the request stays; a test or the second wait finds the message. */
 static int matched_body(struct mp_job *job)
 {
 	size_t n = 3u << 20, i;
@@ -309,8 +309,9 @@ static int matched_body(struct mp_job *job)
 		MP_OK(tutti_cancel(req[1])); /* without effect */
 		mp_meet(job);
 		MP_OK(tutti_request_set_timeout(req[1], 0));
-		MP_OK(tutti_wait(&req[1]));
-		TT_EXPECT(!req[1]);
+		do /* a test makes progress, too */
+			MP_OK(all ? tutti_wait(&req[1]) : tutti_test(&req[1], &done));
+		while (req[1]);
 		for (i = 0; i < n; i++)
 			TT_EXPECT(buf[i] == 9 + all);
 	}
