@@ -124,8 +124,10 @@ static int start(struct tutti_comm *comm, const struct side *send, const struct 
 	tt_wire_lock(comm->ctx->wire);
 	err = tt_alltoallw_get(comm, &w, &block);
 	tt_wire_unlock(comm->ctx->wire);
-	if (err)
+	if (err) {
+		tt_comm_refused(comm, TT_COLL_ALLTOALLW, false, err);
 		return err;
+	}
 	err = check_call(comm, send, recv, block);
 	tt_wire_lock(comm->ctx->wire);
 	if (!err)
