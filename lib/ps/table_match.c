@@ -98,7 +98,7 @@ bool tt_ps_same_table(const struct tutti_ps_table *a, const struct tutti_ps_tabl
 
 static const char *name_codec(const struct tutti_codec *codec)
 {
-	return codec ? tt_codec_name(codec) : "none";
+	return codec ? tt_codec_label(codec) : "none";
 }
 
 static void say_value(const struct tutti_ps_table *t, const struct word *word, char *buf,
