@@ -303,8 +303,6 @@ struct tutti_context {
 	bool aborted;	       /* first_failure is the job's */
 	bool abort_mine;       /* this rank has aborted, with */
 	int abort_code;
-	struct tt_doomed *doomed; /* the last TT_DOOMED_MAX; NULL: none yet */
-	unsigned ndoomed;
 	struct tt_polled *polled; /* polled.c; NULL: none yet */
 	unsigned npolled;
 	struct tt_doing doing[TT_DOING_MAX];
@@ -349,6 +347,10 @@ struct tutti_context {
 	pthread_t standby;
 	bool standby_runs;
 	int standby_fd; /* readable: the thread is to end */
+
+	/* without an allocation that could fail: a failure that is lost leaves ranks waiting */
+	unsigned ndoomed;
+	struct tt_doomed doomed[TT_DOOMED_MAX]; /* the last ones */
 };
 
 /* How long a call on comm may take, in ns; TT_NEVER: no limit. */

@@ -186,15 +186,13 @@ static struct tt_doomed *find_doomed(struct tutti_context *ctx, uint64_t uid)
 	return NULL;
 }
 
-/* NULL: already known, or no memory to keep it. */
+/* NULL: already known. */
 static struct tt_doomed *doom(struct tutti_context *ctx, uint64_t uid,
 			      const struct tutti_error_info *info)
 {
 	struct tt_doomed *d;
 
-	if (!ctx->doomed)
-		ctx->doomed = calloc(TT_DOOMED_MAX, sizeof(*ctx->doomed));
-	if (!ctx->doomed || find_doomed(ctx, uid))
+	if (find_doomed(ctx, uid))
 		return NULL;
 	d = &ctx->doomed[ctx->ndoomed++ % TT_DOOMED_MAX];
 	*d = (struct tt_doomed){.uid = uid, .info = *info};
@@ -216,13 +214,10 @@ static void tell(struct tutti_context *ctx, const struct tt_doomed *d)
 
 static void spread(struct tutti_context *ctx, uint64_t uid, const struct tutti_error_info *info)
 {
-	struct tt_doomed once = {.uid = uid, .info = *info}, *d;
+	struct tt_doomed *d = doom(ctx, uid, info);
 
-	if (find_doomed(ctx, uid))
+	if (!d)
 		return;
-	d = doom(ctx, uid, info);
-	if (!d) /* a failure that is not told leaves the others waiting: told, if not kept */
-		d = &once;
 	d->told_at = tt_now_ns();
 	tell(ctx, d);
 }

@@ -62,7 +62,6 @@ int tt_job_leave(struct tutti_context *ctx, uint64_t deadline, struct tutti_erro
 	tt_vote_free_all(ctx);
 	free(ctx->polled);
 	free(ctx->heard);
-	free(ctx->doomed);
 	free(ctx->broken);
 	tt_win_forget(ctx);
 	return err;
