@@ -413,6 +413,7 @@ preload()
 # Slurm as the launcher of the MPIs: the protocol that each of them speaks.
 slurm_preload()
 {
+	[ -x "$tmp/colls.mpich" ] || [ -x "$tmp/colls.openmpi" ] || skip "there is no MPI"
 	for flavor in mpich openmpi; do
 		protocol=pmi2 with=$PWD/.libs/libtutti_mpi_$flavor.so
 		[ $flavor = mpich ] || protocol=pmix
