@@ -5,8 +5,8 @@
 # valgrind, the fuzzers, then make distcheck. Every test program prints "# NAME: P passed, F
 # failed, S skipped"; the last line here is their sum.
 #
-# Tests wait for much of their time, so two run at once, but for alone_tests and with sanitizers.
-# What tests leave of the processors goes to what no clock looks at (stage_beside), below everything
+# Tests wait for much of their time, so two run at once in the quick run, but for alone_tests. What
+# tests leave of the processors goes to what no clock looks at (stage_beside), below everything
 # else's priority.
 #
 # sh tests/ci.sh [check] [asan] [tsan] [valgrind] [fuzz] [distcheck]	default: all of them
@@ -18,7 +18,7 @@ set -u
 cd "$(dirname "$0")/.." || exit 1
 top=$PWD
 jobs=$(nproc)
-lanes=$((jobs > 1 ? 2 : 1))
+lanes=1
 passed=0 failed=0 skipped=0
 werror=
 [ "${CI:-}" != true ] || werror=--enable-werror
@@ -276,7 +276,6 @@ run_tests()
 check_tree()
 {
 	build_tests "$1" "$3" || return
-	lanes=1
 	run_tests "$1" "$2" "$3"
 	collect "$1" "$3"
 }
@@ -451,6 +450,7 @@ stage_quick()
 {
 	TT_BRIEF=1
 	export TT_BRIEF
+	[ "$jobs" = 1 ] || lanes=2
 	check_with "$(some -v "$long_tests" $(make -s -C build print-tests))"
 }
 
