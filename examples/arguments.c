@@ -31,10 +31,12 @@ int argument_integer(const char *program, const char *option, int least, int mos
 int argument_real(const char *program, const char *option, double most, double *to)
 {
 	char why[64], *end;
+	double x = strtod(optarg, &end);
 
-	*to = strtod(optarg, &end);
-	if (end != optarg && !*end && *to >= 0 && *to <= most)
-		return 0;
-	snprintf(why, sizeof(why), "not a number from 0 to %g", most);
-	return argument_wrong(program, option, optarg, why);
+	if (end == optarg || *end || !(x >= 0 && x <= most)) {
+		snprintf(why, sizeof(why), "not a number from 0 to %g", most);
+		return argument_wrong(program, option, optarg, why);
+	}
+	*to = x;
+	return 0;
 }
