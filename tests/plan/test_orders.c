@@ -177,7 +177,7 @@ static bool check_any(struct tt_whole *w)
 			after[i][r] = roll(2) ? (int)roll((size_t)i + 1) - 1 : -1;
 		calls[i] = (struct tt_check_call){any_call(n, &w[i]), &w[i].args, after[i]};
 		if (!calls[i].alg)
-			return true;
+			return false;
 	}
 	if (!tt_plan_check_calls(calls, ncalls, &o))
 		return true;
