@@ -9,6 +9,15 @@
  * one together, FILE.servers-.... Any number of replicas and servers restores them. Their names end
  * with the step: those of the previous checkpoint stay until FILE is the new model, so an
  * interrupted save leaves the previous checkpoint complete.
+ *
+ * With --codec, what each replica's encodings have left out follows the moments: for each replica
+ * and each state of the codec (tutti_codec_states) as many copies of the model as ranks can have of
+ * one parameter. Copy 0 has all slices, and what the first tensor rank and the first stage have of
+ * the rest; copy t what tensor rank t has of it; as many follow for the head on the last stage.
+ * The rest of a copy is a hole in the file. The same stages and tensor ranks read their own copies,
+ * others read copy 0: that of the ranks whose gradients all have taken (gradients_agree). Each of n
+ * replicas adds up the states of saved replicas r, r + n, ..., where r is its number, so that all
+ * have one taker.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/gpt/gpt.h"
@@ -16,11 +25,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define MAGIC 0x3274706769747475ull
+#define MAGIC 0x3374706769747475ull
 #define NO_STEP UINT64_MAX
 
 enum moments { IN_FILE, IN_SHARDS, ON_SERVERS, ON_SERVERS_CODED, KINDS };
@@ -28,12 +38,16 @@ enum moments { IN_FILE, IN_SHARDS, ON_SERVERS, ON_SERVERS_CODED, KINDS };
 struct header {
 	uint64_t magic, elements, step;
 	int32_t layers, hidden, heads, length, bytes;
-	int32_t moments;	  /* where they are: enum moments */
-	int32_t pipeline, tensor; /* of the grid that saved moments beside this file; or 0 */
+	int32_t moments;		/* where they are: enum moments */
+	int32_t data, pipeline, tensor; /* the grid that saved it */
+	int32_t states;			/* of its codec, for each replica; or 0 */
 };
 
 struct file {
-	int fd, write, array;
+	int fd, write;
+	size_t array; /* the next to move: of the model, or its first copy */
+	real *x;      /* between it and this */
+	int copies;   /* its copies are for so many tensor ranks; 0: it has none but the first */
 };
 
 static enum moments moments_of(const struct gpt *g)
@@ -56,22 +70,46 @@ static struct header header_of(const struct gpt *g)
 			       .length = g->o.length,
 			       .bytes = sizeof(real),
 			       .moments = moments,
-			       .pipeline = moments == IN_FILE ? 0 : g->o.dims[PIPELINE],
-			       .tensor = moments == IN_FILE ? 0 : g->o.dims[TENSOR]};
+			       .data = g->o.dims[DATA],
+			       .pipeline = g->o.dims[PIPELINE],
+			       .tensor = g->o.dims[TENSOR],
+			       .states = gradients_states(g)};
+}
+
+/* Without residuals. */
+static size_t arrays(const struct gpt *g)
+{
+	return moments_of(g) == IN_FILE ? 3 : 1;
+}
+
+/* The first copy of a state of a replica. */
+static size_t residual_array(const struct gpt *g, const struct header *h, int replica, int state)
+{
+	return arrays(g) +
+	       ((size_t)replica * (size_t)h->states + (size_t)state) * 2 * (size_t)h->tensor;
+}
+
+/* Which of f->copies * 2 has what this rank knows of a parameter. */
+static size_t copy_of(const struct gpt *g, const struct param *p, const struct file *f)
+{
+	size_t copy = p->nrows == p->rows && p->ncols == p->cols ? (size_t)g->at[TENSOR] : 0;
+
+	if (!f->copies)
+		return 0;
+	return g->tie && g->last && p->at == g->head ? copy + (size_t)f->copies : copy;
 }
 
 static int move_run(struct gpt *g, const struct param *p, size_t at, size_t whole_at, size_t n,
 		    void *arg)
 {
 	const struct file *f = arg;
-	real *const arrays[] = {g->value, g->m, g->v}, *x = arrays[f->array] + at;
-	off_t place = (off_t)(sizeof(struct header) +
-			      ((size_t)f->array * g->file_count + whole_at) * sizeof(real));
-	char *next = (char *)x;
-	size_t left = n * sizeof(real);
+	size_t array = f->array + copy_of(g, p, f), left = n * sizeof(real);
+	off_t place =
+		(off_t)(sizeof(struct header) + (array * g->file_count + whole_at) * sizeof(real));
+	char *next = (char *)(f->x + at);
 	ssize_t done;
 
-	if (f->write && g->at[TENSOR] && p->nrows == p->rows && p->ncols == p->cols)
+	if (f->write && !f->copies && g->at[TENSOR] && p->nrows == p->rows && p->ncols == p->cols)
 		return 0; /* whole on all ranks of the tensor axis */
 	while (left) {	  /* a full disk takes a part, and says why it takes no more */
 		done = f->write ? pwrite(f->fd, next, left, place)
@@ -87,10 +125,82 @@ static int move_run(struct gpt *g, const struct param *p, size_t at, size_t whol
 
 static int move_all(struct gpt *g, struct file *f)
 {
+	real *const from[] = {g->value, g->m, g->v};
 	int err = 0;
 
-	for (f->array = 0; f->array < (moments_of(g) == IN_FILE ? 3 : 1) && !err; f->array++)
+	for (f->array = 0; f->array < arrays(g) && !err; f->array++) {
+		f->x = from[f->array];
 		err = params_each_run(g, move_run, f);
+	}
+	return err;
+}
+
+/* Those of this rank. */
+static int write_residuals(struct gpt *g, struct file *f, const struct header *h)
+{
+	real *x = calloc(g->count * (size_t)h->states, sizeof(*x));
+	int s, err = x ? gradients_residuals(g, x, 0) : -ENOMEM;
+
+	f->copies = h->tensor;
+	for (s = 0; s < h->states && !err; s++) {
+		f->array = residual_array(g, h, g->at[DATA], s);
+		f->x = x + (size_t)s * g->count;
+		err = params_each_run(g, move_run, f);
+	}
+	free(x);
+	return err;
+}
+
+/* The states of a saved replica, added to sum; those of another codec may be more or fewer. */
+static int add_residuals(struct gpt *g, struct file *f, const struct header *h, int replica,
+			 real *sum)
+{
+	int s, states = gradients_states(g) < h->states ? gradients_states(g) : h->states, err = 0;
+	real *x = malloc(g->count * sizeof(*x));
+	size_t i;
+
+	if (!x)
+		return -ENOMEM;
+	f->x = x;
+	for (s = 0; s < states && !err; s++, sum += g->count) {
+		f->array = residual_array(g, h, replica, s);
+		err = params_each_run(g, move_run, f);
+		for (i = 0; i < g->count && !err; i++)
+			sum[i] += x[i];
+	}
+	free(x);
+	return err;
+}
+
+/* The file has all that the header promises. */
+static int check_size(const struct gpt *g, const struct file *f, const struct header *h)
+{
+	struct stat st;
+
+	if (h->states > 2 || h->tensor < 1 || h->data < 1)
+		return -EIO;
+	if (fstat(f->fd, &st))
+		return -errno;
+	return residual_array(g, h, h->data, 0) >
+			       ((size_t)st.st_size - sizeof(*h)) / (g->file_count * sizeof(real))
+		       ? -EIO
+		       : 0;
+}
+
+static int read_residuals(struct gpt *g, struct file *f, const struct header *h)
+{
+	int err = check_size(g, f, h), states = gradients_states(g), replica = g->at[DATA];
+	real *sum = err ? NULL : calloc(g->count * (size_t)states, sizeof(*sum));
+
+	if (!sum)
+		return err ? err : -ENOMEM;
+	if (h->pipeline == g->o.dims[PIPELINE] && h->tensor == g->o.dims[TENSOR])
+		f->copies = h->tensor;
+	for (; replica < h->data && !err; replica += g->o.dims[DATA])
+		err = add_residuals(g, f, h, replica, sum);
+	if (!err)
+		err = gradients_residuals(g, sum, 1);
+	free(sum);
 	return err;
 }
 
@@ -178,8 +288,14 @@ static int write_part(struct gpt *g, const char *path)
 		return -errno;
 	if (!tutti_comm_rank(g->world) && pwrite(f.fd, &h, sizeof(h), 0) != sizeof(h))
 		err = -EIO;
+	if (!err && h.states &&
+	    ftruncate(f.fd, (off_t)(sizeof(h) + residual_array(g, &h, h.data, 0) * g->file_count *
+							sizeof(real))))
+		err = -errno;
 	if (!err && !g->at[DATA])
 		err = move_all(g, &f);
+	if (!err && h.states)
+		err = write_residuals(g, &f, &h);
 	if (!err && fsync(f.fd))
 		err = -errno;
 	return close(f.fd) && !err ? -errno : err;
@@ -258,6 +374,12 @@ static int check_header(struct gpt *g, const struct header *h, const char *path)
 	struct header mine = header_of(g);
 
 	mine.step = h->step;
+	mine.data = h->data;
+	mine.states = h->states;
+	if (h->moments == IN_FILE) {
+		mine.pipeline = h->pipeline;
+		mine.tensor = h->tensor;
+	}
 	if (!memcmp(h, &mine, sizeof(mine)))
 		return 0;
 	g->told = 1;
@@ -277,6 +399,8 @@ static int read_part(struct gpt *g, const char *path)
 	err = pread(f.fd, &h, sizeof(h), 0) == sizeof(h) ? check_header(g, &h, path) : -EIO;
 	if (!err)
 		err = move_all(g, &f);
+	if (!err && h.states && gradients_states(g))
+		err = read_residuals(g, &f, &h);
 	if (!err)
 		g->step = (int)h.step;
 	close(f.fd);

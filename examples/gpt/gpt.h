@@ -204,6 +204,11 @@ int gradients_finish(struct gpt *g);
  * them: norms, biases, the embedding and the head.
  */
 int gradients_agree(struct gpt *g, real *x);
+/* How many vectors the codec of each bucket keeps for feedback; 0 without a codec. */
+int gradients_states(const struct gpt *g);
+/* Copies them to x, each with the length of value; back: from x, with which the next call begins.
+ */
+int gradients_residuals(struct gpt *g, real *x, int back);
 void gradients_free(struct gpt *g);
 
 /* adamw.c */

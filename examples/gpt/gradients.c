@@ -184,6 +184,45 @@ int gradients_finish(struct gpt *g)
 	return err;
 }
 
+int gradients_states(const struct gpt *g)
+{
+	return g->buckets[0].codec ? tutti_codec_states(g->buckets[0].codec) : 0;
+}
+
+static void copy_states(const struct gpt *g, const struct bucket *b, float *state, real *x,
+			int back)
+{
+	int s, states = gradients_states(g);
+	size_t i;
+
+	for (s = 0, x += b->first; s < states; s++, x += g->count, state += b->count)
+		for (i = 0; i < b->count; i++)
+			if (back)
+				state[i] = (float)x[i];
+			else
+				x[i] = state[i];
+}
+
+int gradients_residuals(struct gpt *g, real *x, int back)
+{
+	size_t states = (size_t)gradients_states(g);
+	float *state = malloc(g->count * states * sizeof(*state));
+	struct bucket *b;
+	int err = state ? 0 : -ENOMEM;
+
+	for (b = g->buckets; b < g->buckets + g->nbuckets && !err; b++) {
+		if (back)
+			copy_states(g, b, state, x, 1);
+		if (b->count)
+			err = back ? tutti_feedback_restore(b->feedback, state, b->count * states)
+				   : tutti_feedback_save(b->feedback, state, b->count * states);
+		if (!err && !back)
+			copy_states(g, b, state, x, 0);
+	}
+	free(state);
+	return err;
+}
+
 void gradients_free(struct gpt *g)
 {
 	int i;

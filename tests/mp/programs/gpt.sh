@@ -325,7 +325,7 @@ test_downpour_restart()
 	losses gpt_double 3 --staleness async --straggle 20 --steps 5 --save "$tmp/served" \
 		>/dev/null || exit 1
 	header=$(od -An -tu8 -N8 "$tmp/served.servers-1x1-step5")
-	cmp -n $(($(parameters) * 8)) -i 56:$((8 + header)) \
+	cmp -n $(($(parameters) * 8)) -i 64:$((8 + header)) \
 		"$tmp/served" "$tmp/served.servers-1x1-step5" ||
 		die "the model is not that of the servers"
 }
@@ -358,17 +358,51 @@ test_codec()
 	losses gpt 2 --data 2 --codec int8 --steps 30 >"$tmp/grid" || exit 1
 	same "$tmp/one" "$tmp/grid" 0.05 30 || die "int8 is far off"
 	! cmp -s "$tmp/one" "$tmp/grid" || die "nothing was encoded"
-	# ranks that share parameters keep one copy: one rank goes on as they do
-	for grid in "--data 2 --tensor 2" "--data 2 --pipeline 2"; do
+	# ranks that share parameters keep one copy: one rank goes on as they do; and they go on
+	# after a restart as without one
+	for grid in "--tensor 2 --codec dgc:1%" "--pipeline 2 --codec topk:1%"; do
 		# shellcheck disable=SC2086
-		losses gpt 4 $grid --codec topk:1% --steps 20 --save "$tmp/coded" >/dev/null ||
-			exit 1
+		losses gpt 4 --data 2 $grid --steps 20 --save "$tmp/coded" >/dev/null || exit 1
 		# shellcheck disable=SC2086
-		losses gpt 4 $grid --codec topk:1% --steps 21 >"$tmp/all" || exit 1
-		tail -n 1 "$tmp/all" >"$tmp/grid"
+		losses gpt 4 --data 2 $grid --steps 25 --save "$tmp/all" >"$tmp/whole" || exit 1
+		# shellcheck disable=SC2086
+		losses gpt 4 --data 2 $grid --steps 25 --load "$tmp/coded" --save "$tmp/again" \
+			>"$tmp/grid" || exit 1
+		tail -n 5 "$tmp/whole" | cmp - "$tmp/grid" || die "$grid: a restart changes digits"
+		cmp "$tmp/all" "$tmp/again" || die "$grid: a restart changes the state"
 		losses gpt 1 --steps 21 --load "$tmp/coded" >"$tmp/one" || exit 1
-		same "$tmp/one" "$tmp/grid" 1e-7 1 || die "$grid: copies differ"
+		head -n 1 "$tmp/grid" >"$tmp/next"
+		same "$tmp/one" "$tmp/next" 1e-7 1 || die "$grid: copies differ"
 	done
+}
+
+# left FILE COPIES: what the encodings of all replicas have left out of each parameter
+left()
+{
+	n=$(parameters)
+	tail -c +$((65 + 3 * 4 * n)) "$1" | od -An -v -tf4 -w4 | awk -v n="$n" -v copies="$2" '
+		int((NR - 1) / n) % copies == 0 { sum[(NR - 1) % n] += $1 }
+		END { for (i = 0; i < n; i++) printf "%d %.9g\n", i, sum[i] }'
+}
+
+# Other grids have what replicas of the first one had left out, all of it, but for rounding.
+test_codec_grids()
+{
+	losses gpt 4 --data 4 --codec topk:1% --steps 5 --save "$tmp/coded" >/dev/null || exit 1
+	left "$tmp/coded" 2 >"$tmp/left"
+	awk '$2 != 0 { n++ } END { exit !(n > NR / 2) }' "$tmp/left" || die "nothing is left out"
+	for grid in "2 4 --tensor 2" "2 2 --pipeline 2" "6 2 --data 3 --pipeline 2 --batch 6" \
+		"4 4 --data 2 --tensor 2" "5 2 --batch 5"; do
+		ranks=${grid%% *} grid=${grid#* }
+		# shellcheck disable=SC2086
+		losses gpt "$ranks" ${grid#* } --codec topk:2% --steps 5 --load "$tmp/coded" \
+			--save "$tmp/coded" >/dev/null || exit 1
+		left "$tmp/coded" "${grid%% *}" >"$tmp/moved"
+		same "$tmp/left" "$tmp/moved" 1e-6 "$(parameters)" || die "$grid: some is lost"
+	done
+	truncate -s -4 "$tmp/coded"
+	refuses "Input/output error" 2 --load "$tmp/coded" --codec topk:1%
+	losses gpt 1 --steps 6 --load "$tmp/coded" >/dev/null || exit 1
 }
 
 test_writes()
@@ -419,6 +453,7 @@ run downpour test_downpour
 run downpour_restart test_downpour_restart
 run downpour_codec test_downpour_codec
 run codec test_codec
+run codec_grids test_codec_grids
 run writes test_writes
 run wrong test_wrong
 finish
