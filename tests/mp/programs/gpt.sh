@@ -239,7 +239,7 @@ test_zero()
 		--pipeline 2
 	program_refuses gpt_double "by --pipeline 2 --tensor 1: only --data and --servers may" 2 \
 		--load "$tmp/saved" --zero 1
-	refuses "not with --zero" 2 --zero 1 --codec int8
+	refuses "with --staleness 0 servers divide the state, and pushes" 2 --zero 1 --codec int8
 }
 
 # line REPLICA STEP: the number of the line that tells it
