@@ -237,6 +237,10 @@ test_man_lint()
 			mandoc -T lint -W warning "$page" || bad=1
 		fi
 	done
+	# groff takes a name that is also a macro's for the macro, and drops the whole reference.
+	callable='An|Ar|As|At|Em|Es|Fa|Fl|In|It|Li|Lk|Ms|Mt|No|Op|Pa|St|Ta|Va'
+	! grep -nE "^\.%[A-Z] (.* )?($callable)( |$)" man/*.[1-9] ||
+		die "write \\& before that word"
 	return $bad
 }
 
