@@ -122,7 +122,6 @@ static int left_body(int me, int n, void *arg)
 	struct board *b = arg;
 	struct tt_node_group *g;
 	struct tt_node *node;
-	uint64_t began;
 	int fds, turn, before = tt_open_fds();
 
 	(void)n;
@@ -130,16 +129,15 @@ static int left_body(int me, int n, void *arg)
 	fds = tt_open_fds();
 	for (turn = 1; turn <= 2; turn++) {
 		if (me) {
-			nap_ms(300);
+			TT_EXPECT(await(&b->word, turn));
 			TT_EXPECT(!group(node, me, 7, WAIT_MS, &g));
 			tt_node_group_free(g);
 			TT_EXPECT(meet(b, me));
 		} else {
 			TT_EXPECT(!group(node, me, 7, WAIT_MS, &g));
-			began = tt_now_ns();
-			tt_node_group_free(g);
-			TT_EXPECT(tt_now_ns() - began < 200 * TT_MS);
+			tt_node_group_free(g); /* does not wait for the other */
 			TT_EXPECT(hands_out(node));
+			atomic_store(&b->word, turn);
 			TT_EXPECT(meet(b, me));
 			tt_node_sweep(node);
 			TT_EXPECT(!hands_out(node));
