@@ -7,9 +7,10 @@
  * WHAT: ok; kill, stop (itself); leave, fail (it exits with status 0 or 3 without finalizing);
  * count, root, type (this rank calls something else); late (it sleeps for 600 ms before a call);
  * never (it sleeps for long); unstarted (the same, of a persistent all-reduce); order (two
- * communicators, the other way round); recv (it sleeps for 20 s, rank 0 receives from it, and the
- * others call an all-reduce); ring (each rank receives from the next one); busy (all go on for
- * 20 s); sleepy (as busy, but it sleeps); stay (as busy, and 20 s more after an error).
+ * communicators, the other way round); recv (it sleeps, rank 0 receives from it, and the others
+ * call an all-reduce); ring (each rank receives from the next one); busy (all go on); sleepy (as
+ * busy, but it sleeps); stay (as busy, and it stays after an error). The last ones are ended by the
+ * test, or after LONG_S.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -21,6 +22,7 @@
 
 #define COUNT 1000
 #define CALLS 20
+#define LONG_S 120 /* longer than any look at the job takes */
 
 static struct tutti_comm *world, *second;
 static float *v;
@@ -83,7 +85,7 @@ static int receive(const char *what, int rank, int bad)
 	if (!strcmp(what, "ring"))
 		bad = (rank + 1) % tutti_comm_size(world);
 	else if (rank == bad)
-		return sleep(20) ? 0 : -1;
+		return sleep(LONG_S) ? 0 : -1;
 	else if (rank)
 		return reduce(world, COUNT);
 	return tutti_recv(&x, 1, TUTTI_FLOAT32, bad, 5, world, NULL);
@@ -91,12 +93,12 @@ static int receive(const char *what, int rank, int bad)
 
 static int go_on(const char *what, int mine)
 {
-	double end = now() + 20;
+	double end = now() + LONG_S;
 	int err = 0;
 
 	while (!err && now() < end) {
 		if (mine && !strcmp(what, "sleepy"))
-			sleep(20);
+			sleep(LONG_S);
 		err = reduce(world, COUNT);
 	}
 	return err;
@@ -140,7 +142,7 @@ int main(int argc, char **argv)
 	if (err) {
 		tutti_comm_perror(world, "the job");
 		if (!strcmp(what, "stay"))
-			sleep(20);
+			sleep(LONG_S);
 		return 4;
 	}
 	tutti_request_free(req);

@@ -18,6 +18,7 @@ begin()
 	"$TT_BUILD/tutti_run" -n 4 "$@" "$TT_BUILD/tests/diag/rank" "$what" "$bad" >"$tmp/out" \
 		2>&1 &
 	launcher=$!
+	trap 'kill -TERM $launcher' EXIT # however the test ends
 	i=0
 	while :; do
 		for pid0 in $(pgrep -P $launcher); do
@@ -31,6 +32,7 @@ begin()
 
 finish_job()
 {
+	trap - EXIT
 	kill -TERM $launcher
 	wait $launcher
 	return 0
@@ -44,8 +46,7 @@ look()
 
 expect()
 {
-	grep -qE -e "$1" "$tmp/look" ||
-		{ kill -TERM $launcher; die "expected '$1' in: $(cat "$tmp/look")"; }
+	grep -qE -e "$1" "$tmp/look" || die "expected '$1' in: $(cat "$tmp/look")"
 }
 
 test_late()
@@ -212,8 +213,7 @@ seen()
 	at=$(wc -l <"$tmp/watch")
 	until [ "$(sed "1,${at}d" "$tmp/watch" | grep -cE -e "$2")" -ge "$1" ]; do
 		i=$((i + 1))
-		[ $i != 150 ] || { kill -TERM $watcher $launcher
-			die "expected '$2' in: $(tail -n 30 "$tmp/watch")"; }
+		[ $i != 150 ] || die "expected '$2' in: $(tail -n 30 "$tmp/watch")"
 		sleep 0.1
 	done
 }
