@@ -27,6 +27,9 @@ int tutti_start(struct tutti_request *req)
 
 	if (!req)
 		return tt_fail(-EINVAL, "tutti_start: request is NULL");
+	err = tt_request_stale("tutti_start", req); /* its communicator may be gone */
+	if (err)
+		return err;
 	tt_wire_lock(req->comm->ctx->wire);
 	err = check_start("tutti_start", req);
 	if (!err)

@@ -270,6 +270,8 @@ enum tt_wait_mode { TT_WAIT_SPIN, TT_WAIT_YIELD, TT_WAIT_SLEEP };
 
 struct tt_stuck_table;
 
+#define TT_REQUEST_SIZES 32
+
 struct tutti_context {
 	uint32_t magic;
 	struct tt_env env;
@@ -314,7 +316,9 @@ struct tutti_context {
 	int voting;		       /* agreements under way */
 	struct tt_boot *_Atomic beats; /* the control tree, for handlers that wait for the lock */
 	int orphans;		       /* requests freed while they run */
-	bool reap_due;		       /* a freed communicator has lost its last user */
+	/* unused, by size: links of struct tutti_request, see request_memory.c */
+	struct tt_list *request_memory[TT_REQUEST_SIZES];
+	bool reap_due;				 /* a freed communicator has lost its last user */
 	void (*reap)(struct tutti_context *ctx); /* lib/job */
 	int shrunk; /* decisions of tutti_comm_shrink and tutti_comm_grow */
 

@@ -67,7 +67,7 @@ struct tt_w_req {
 	int leaving;	      /* abandoned: pieces still under way, plus 1; else 0 */
 	struct side side[2];
 
-	struct tt_w_block block[]; /* of SEND by rank, then of RECV */
+	struct tt_w_block *block; /* of SEND by rank, then of RECV */
 };
 
 static struct tt_w_req *w_req(const struct tutti_request *r)
@@ -423,9 +423,14 @@ int tt_alltoallw_get(struct tutti_comm *comm, struct tt_w_req **out, struct tt_w
 	if (w) {
 		comm->alltoallw = w->idle;
 	} else {
-		w = calloc(1, sizeof(*w) + 2 * (size_t)comm->size * sizeof(w->block[0]));
-		if (!w)
+		w = tt_request_alloc(comm->ctx, sizeof(*w), 0);
+		if (w)
+			w->block = calloc(2 * (size_t)comm->size, sizeof(w->block[0]));
+		if (!w || !w->block) {
+			if (w)
+				tt_request_release(comm->ctx, &w->r, sizeof(*w));
 			return tt_fail(-ENOMEM, "alltoallw: no memory for a request");
+		}
 		tt_wire_stats(comm->ctx->wire)->allocations++;
 		most = tt_wire_longest(comm->ctx->wire);
 		w->most = most < PIECE ? most : PIECE;
@@ -450,7 +455,8 @@ void tt_alltoallw_free(struct tutti_comm *comm)
 	while ((w = comm->alltoallw)) {
 		comm->alltoallw = w->idle;
 		tt_counts_put(w->counts);
-		free(w);
+		free(w->block);
+		tt_request_release(comm->ctx, &w->r, sizeof(*w));
 	}
 }
 

@@ -285,6 +285,17 @@ int tt_request_new(struct tutti_comm *comm, const struct tt_call *call, bool per
  */
 int tt_late_text(const struct tutti_request *req, uint32_t init, char *buf, size_t size);
 
+/*
+ * request_memory.c: under the lock. Room for size + more bytes that begin with a struct
+ * tutti_request, the first size of them 0; NULL: no memory. The request counts as freed until
+ * tt_request_init.
+ */
+void *tt_request_alloc(struct tutti_context *ctx, size_t size, size_t more);
+/* size: in all, as it was allocated. */
+void tt_request_release(struct tutti_context *ctx, struct tutti_request *req, size_t size);
+/* The context ends. */
+void tt_request_memory_free(struct tutti_context *ctx);
+
 /* request.c: the part that all requests share */
 void tt_request_init(struct tutti_request *req, const struct tt_request_ops *ops,
 		     struct tutti_comm *comm, bool persistent);

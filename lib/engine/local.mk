@@ -11,6 +11,7 @@ libtt_la_SOURCES += \
 	lib/engine/node/ring_reduce.c lib/engine/node/short_path.c \
 	lib/engine/node/short_path.h lib/engine/node/short_shape.c lib/engine/plans.c \
 	lib/engine/outlive.c \
-	lib/engine/record.c lib/engine/request.c lib/engine/run.c lib/engine/thread.c \
+	lib/engine/record.c lib/engine/request.c lib/engine/request_memory.c \
+	lib/engine/run.c lib/engine/thread.c \
 	lib/engine/vote.c lib/engine/vote.h lib/engine/wait.c lib/engine/share_host.c \
 	lib/engine/wait_set.c

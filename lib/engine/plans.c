@@ -117,7 +117,8 @@ static void free_request(struct tt_plan_req *req)
 		tt_mem_free(memory, req->scratch);
 	if (req->scaled)
 		tt_mem_free(memory, req->scaled);
-	free(req);
+	free(req->lanes);
+	tt_request_release(req->r.comm->ctx, &req->r, sizeof(*req));
 }
 
 static void free_entry(struct tt_plan_cache *cache, struct tt_plan_entry *entry)
@@ -251,7 +252,7 @@ static size_t num_operands(const struct tt_plan_args *a)
 	return (size_t)(ranks > most ? ranks : most);
 }
 
-/* A request for a plan: one block with its lanes and the ops of a round of each. */
+/* A request for a plan, with a block that holds its lanes and the ops of a round of each. */
 static int new_request(struct tutti_comm *comm, struct tt_plan_entry *entry,
 		       struct tt_plan_req **out)
 {
@@ -263,17 +264,21 @@ static int new_request(struct tutti_comm *comm, struct tt_plan_entry *entry,
 	struct tt_op *tmp;
 	int i, err;
 
-	req = calloc(1, sizeof(*req) + (size_t)plan->nlanes * sizeof(*req->lanes) +
-				nops * (sizeof(*ops) + sizeof(*tmp)) +
-				operands * (sizeof(*req->src) + sizeof(*req->weight)));
+	req = tt_request_alloc(comm->ctx, sizeof(*req), 0);
 	if (!req)
 		return tt_fail(-ENOMEM, "no memory for a request");
-	req->lanes = (struct tt_lane_run *)(req + 1);
+	req->r.comm = comm;
+	req->lanes = calloc(1, (size_t)plan->nlanes * sizeof(*req->lanes) +
+				       nops * (sizeof(*ops) + sizeof(*tmp)) +
+				       operands * (sizeof(*req->src) + sizeof(*req->weight)));
+	if (!req->lanes) {
+		free_request(req);
+		return tt_fail(-ENOMEM, "no memory for a request");
+	}
 	ops = (struct tt_op_run *)(req->lanes + plan->nlanes);
 	tmp = (struct tt_op *)(ops + nops);
 	req->src = (const void **)(tmp + nops);
 	req->weight = (double *)(req->src + operands);
-	req->r.comm = comm;
 	req->entry = entry;
 	req->plan = plan;
 	req->node = comm->numa && plan->args.hosts == comm->numa ? comm->near : comm->node;
@@ -294,7 +299,7 @@ static int new_request(struct tutti_comm *comm, struct tt_plan_entry *entry,
 		err = tt_mem_alloc(tt_wire_memory(comm->ctx->wire), plan->scratch, &req->scratch,
 				   &req->region[TT_BUF_SCRATCH]);
 		if (err) {
-			free(req);
+			free_request(req);
 			return err;
 		}
 		memset(req->scratch, 0, plan->scratch); /* a barrier sends uninitialised bytes */

@@ -473,6 +473,7 @@ close_own:
 	note_blame(ctx);
 	tt_job_close_wire(ctx);
 	tt_record_close(ctx);
+	tt_request_memory_free(ctx);
 free_env:
 	tt_env_free(&ctx->env);
 free_ctx:

@@ -257,7 +257,7 @@ static void split_free(struct tutti_request *r)
 	if (s->gather)
 		free_gather(s);
 	tutti_free(s->all);
-	free(s);
+	tt_request_release(r->comm->ctx, r, sizeof(*s));
 }
 
 static const char *split_text(const struct tutti_request *r, char *buf, size_t size)
@@ -308,14 +308,20 @@ static const struct tt_request_ops split_ops = {.list = TT_ACTIVE_OTHER,
 /* NULL: no memory, and the thread's last error says so. */
 static struct split *split_new(struct tutti_comm *comm, const struct tt_comm_part *part)
 {
-	struct split *s = calloc(1, sizeof(*s));
+	struct tt_wire *wire = comm->ctx->wire;
+	struct split *s;
 
+	tt_wire_lock(wire);
+	s = tt_request_alloc(comm->ctx, sizeof(*s), 0);
+	tt_wire_unlock(wire);
 	if (!s) {
 		tt_fail(-ENOMEM, "no memory to split a communicator");
 		return NULL;
 	}
 	if (tutti_alloc(comm->ctx, (size_t)comm->size * sizeof(*s->all), (void **)&s->all)) {
-		free(s);
+		tt_wire_lock(wire);
+		tt_request_release(comm->ctx, &s->r, sizeof(*s));
+		tt_wire_unlock(wire);
 		return NULL;
 	}
 	tt_list_init(&s->stalled.link);
@@ -383,7 +389,7 @@ int tt_comm_isplit(struct tutti_comm *comm, const struct tt_comm_part *part,
 	err = new_gather(comm, s);
 	if (err) {
 		tutti_free(s->all);
-		free(s);
+		tt_request_release(ctx, &s->r, sizeof(*s));
 	} else {
 		tt_request_init(&s->r, &split_ops, comm, false);
 		err = start(s);

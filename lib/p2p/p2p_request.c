@@ -302,14 +302,13 @@ static struct tt_p2p_req *req_get(struct tt_p2p *p2p)
 		tt_list_del(&req->r.link);
 		return req;
 	}
-	req = calloc(1, sizeof(*req));
+	req = tt_request_alloc(p2p->comm->ctx, sizeof(*req), 0);
 	if (!req)
 		return NULL;
 	req->p2p = p2p;
 	tt_list_init(&req->link);
 	for (i = 0; i < TT_P2P_PIECES; i++)
 		req->piece[i].req = req;
-	tt_wire_stats(p2p->comm->ctx->wire)->allocations++;
 	return req;
 }
 

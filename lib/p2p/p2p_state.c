@@ -161,7 +161,7 @@ void tt_p2p_free(struct tt_p2p *p2p)
 		struct tt_p2p_req *req = tt_container(p2p->idle.next, struct tt_p2p_req, r.link);
 
 		tt_list_del(&req->r.link);
-		free(req);
+		tt_request_release(p2p->comm->ctx, &req->r, sizeof(*req));
 	}
 	free(p2p->peer);
 	free(p2p);

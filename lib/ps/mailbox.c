@@ -176,7 +176,6 @@ void tt_ps_box_close(struct tutti_ps *ps)
 	}
 	free(ps->link);
 	tt_ps_units_free(ps);
-	tt_ps_spares_free(ps);
 	tutti_free(ps->staging);
 	tutti_free(ps->box);
 }

@@ -31,7 +31,6 @@
 #define TT_PS_VERSIONS 16  /* most slots of options.versions */
 #define TT_PS_WEIGHT 65535 /* maximum; a sum of weights has 32 bits */
 #define TT_PS_NAME 64
-#define TT_PS_SPARES 8 /* size classes of cached call memory */
 
 /* ---- tables ---- */
 
@@ -190,7 +189,7 @@ struct tt_ps_task {
 						  lock; may be NULL */
 	bool sent;			       /* its turn to send is over */
 	bool cancelled;
-	int size;	   /* class of its memory: tutti_ps.spare; TT_PS_SPARES: not cached */
+	size_t size;	   /* of its memory */
 	int rank;	   /* world rank that status is about; -1: none */
 	bool broken;	   /* its communicator fails, which ends the task */
 	int puts, answers; /* waited for */
@@ -200,11 +199,6 @@ struct tt_ps_task {
 };
 
 struct tt_ps_server;
-
-/* Memory of ended calls, all of one size. */
-struct tt_ps_spare {
-	struct tt_ps_spare *next;
-};
 
 struct tutti_ps {
 	volatile unsigned magic; /* also when it is freed */
@@ -251,9 +245,7 @@ struct tutti_ps {
 				      block, as some table has a priority; 0: none has */
 	struct tt_ps_units *units; /* free list */
 	bool pumping;
-	int tasks;				 /* tasks that exist */
-	struct tt_ps_spare *spare[TT_PS_SPARES]; /* each size twice the one before */
-	size_t spares[TT_PS_SPARES];		 /* how many */
+	int tasks; /* tasks that exist */
 	uint64_t meetings;
 	int dead;    /* failed ranks */
 	int status;  /* of a refused push that no call has reported yet: tt_ps_refusal */
@@ -475,7 +467,6 @@ void tt_ps_task_drop(struct tt_ps_task *task);
  * its end.
  */
 int tt_ps_task_start(struct tt_ps_task *task, struct tutti_request **request);
-void tt_ps_spares_free(struct tutti_ps *ps);
 void tt_ps_units_free(struct tutti_ps *ps); /* block_read.c */
 /* It has sent its messages: the next task's turn. */
 static inline void tt_ps_task_sent(struct tt_ps_task *task)

@@ -208,7 +208,7 @@ static struct tt_win_req *req_new(struct tutti_win *win, int rank, const char *c
 	if (req) {
 		win->free_reqs = req->next;
 	} else {
-		req = calloc(1, sizeof(*req));
+		req = tt_request_alloc(win->comm->ctx, sizeof(*req), 0);
 		if (!req) {
 			*err = tt_fail(-ENOMEM, "no memory for a request");
 			return NULL;
@@ -218,7 +218,6 @@ static struct tt_win_req *req_new(struct tutti_win *win, int rank, const char *c
 		req->end.over = op_over;
 		tt_list_init(&req->stalled.link);
 		tt_list_init(&req->flushing);
-		tt_wire_stats(win->comm->ctx->wire)->allocations++;
 	}
 	req->rank = rank;
 	req->call = call;
@@ -239,7 +238,7 @@ void tt_win_free_reqs(struct tutti_win *win)
 
 	while ((req = win->free_reqs)) {
 		win->free_reqs = req->next;
-		free(req);
+		tt_request_release(win->comm->ctx, &req->r, sizeof(*req));
 	}
 }
 

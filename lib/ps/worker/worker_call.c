@@ -14,11 +14,6 @@
 #include "lib/ps/ps.h"
 #include "lib/ps/worker/pull.h"
 
-/* The memory of ended calls is kept for later ones: sizes are powers of two from LEAST on, and at
- * most KEPT bytes of each size are kept. */
-#define LEAST ((size_t)8 << 10)
-#define KEPT ((size_t)1 << 20)
-
 #define LOOKS 8 /* progress steps before an ESSP pull reads its cache */
 
 static struct tt_ps_task *task_of(const struct tutti_request *r)
@@ -65,17 +60,7 @@ static void task_collected(struct tutti_request *r)
 
 static void give_back(struct tt_ps_task *task)
 {
-	struct tutti_ps *ps = task->ps;
-	struct tt_ps_spare *spare = (struct tt_ps_spare *)(void *)task;
-	int i = task->size;
-
-	if (i == TT_PS_SPARES || ps->spares[i] == KEPT / (LEAST << i)) {
-		free(task);
-		return;
-	}
-	spare->next = ps->spare[i];
-	ps->spare[i] = spare;
-	ps->spares[i]++;
+	tt_request_release(task->ps->comm->ctx, &task->r, task->size);
 }
 
 static void task_free(struct tutti_request *r)
@@ -278,22 +263,6 @@ static void task_again(struct tt_stalled *stalled)
 	task->ops->advance(task);
 }
 
-/* *i: the index of its size; TT_PS_SPARES: too long to be kept. */
-static void *get_memory(struct tutti_ps *ps, size_t bytes, int *i)
-{
-	struct tt_ps_spare *spare;
-
-	for (*i = 0; *i < TT_PS_SPARES && LEAST << *i < bytes;)
-		++*i;
-	if (*i < TT_PS_SPARES && (spare = ps->spare[*i])) {
-		ps->spare[*i] = spare->next;
-		ps->spares[*i]--;
-		return spare;
-	}
-	tt_wire_stats(ps->comm->ctx->wire)->allocations++;
-	return malloc(*i < TT_PS_SPARES ? LEAST << *i : bytes);
-}
-
 int tt_ps_check(const char *call, const struct tutti_ps *ps)
 {
 	if (ps && ps->magic == TT_PS_MAGIC)
@@ -344,27 +313,14 @@ int tt_ps_check_worker(const char *call, struct tutti_ps *ps)
 	return err ? err : tt_ps_check_calls(ps);
 }
 
-void tt_ps_spares_free(struct tutti_ps *ps)
-{
-	struct tt_ps_spare *spare;
-	int i;
-
-	for (i = 0; i < TT_PS_SPARES; i++)
-		while ((spare = ps->spare[i])) {
-			ps->spare[i] = spare->next;
-			free(spare);
-		}
-}
-
 int tt_ps_task_new(struct tutti_ps *ps, struct tutti_ps_table *table, const char *call,
 		   const struct tt_ps_task_ops *ops, size_t size, size_t more,
 		   struct tt_ps_task **out)
 {
 	struct tt_ps_task *task;
-	int i;
 
 	tt_wire_lock(ps->comm->ctx->wire);
-	task = get_memory(ps, size + more, &i);
+	task = tt_request_alloc(ps->comm->ctx, size, more);
 	if (atomic_load(&ps->relaying) &&
 	    !ps->helped) { /* without one, others read at the server */
 		ps->helped = true;
@@ -374,8 +330,7 @@ int tt_ps_task_new(struct tutti_ps *ps, struct tutti_ps_table *table, const char
 		tt_wire_unlock(ps->comm->ctx->wire);
 		return tt_fail(-ENOMEM, "no memory for %s", call);
 	}
-	memset(task, 0, size);
-	task->size = i;
+	task->size = size + more;
 	task->ps = ps;
 	task->table = table;
 	task->call = call;

@@ -354,6 +354,78 @@ static int stale_body(struct mp_job *job)
 	return 0;
 }
 
+/* Takes memory that the library gave back, if it did. */
+static int overwrite_freed(void)
+{
+	enum { BLOCKS = 4000 };
+	char *block[BLOCKS];
+	size_t len;
+	int i;
+
+	for (i = 0; i < BLOCKS; i++) {
+		len = 200 + (size_t)i % 400 * 8;
+		block[i] = malloc(len);
+		TT_EXPECT(block[i]);
+		memset(block[i], 0x5a, len);
+	}
+	for (i = 0; i < BLOCKS; i++)
+		free(block[i]);
+	return 0;
+}
+
+/* Copies outlive the cache of plans, their communicator and their window. */
+static int stale_later_body(struct mp_job *job)
+{
+	enum { LATER = 200, KINDS = 5 };
+	struct tutti_layout whole = {.size = sizeof(whole),
+				     .datatype = TUTTI_INT32,
+				     .count = 1,
+				     .block = 1,
+				     .stride = 1};
+	const struct tutti_layout *layouts[2] = {&whole, &whole};
+	struct tutti_request *req[KINDS], *copy[KINDS];
+	static int v[LATER], sum[LATER];
+	struct tutti_comm *comm, *made;
+	struct tutti_win *win;
+	void *base;
+	int i;
+
+	MP_OK(tutti_comm_dup(job->world, &comm));
+	MP_OK(tutti_win_allocate(comm, 64, 0, &base, &win));
+	MP_OK(tutti_iallreduce(v, sum, 1, TUTTI_INT32, TUTTI_SUM, comm, &req[0]));
+	MP_OK(tutti_irecv(sum + 1, 1, TUTTI_INT32, job->rank, 3, comm, NULL, &req[1]));
+	MP_OK(tutti_iput(win, !job->rank, v, 8, 0, &req[2]));
+	MP_OK(tutti_ialltoallw(v, NULL, NULL, layouts, sum + 4, NULL, NULL, layouts, comm,
+			       &req[3]));
+	MP_OK(tutti_comm_idup(comm, &made, &req[4]));
+	memcpy(copy, req, sizeof(copy));
+	MP_OK(tutti_send(v, 1, TUTTI_INT32, job->rank, 3, comm));
+	MP_OK(tutti_waitall(KINDS, req));
+	for (i = 1; i < LATER; i++)
+		MP_OK(tutti_allreduce(v, sum, (size_t)i, TUTTI_INT32, TUTTI_SUM, comm));
+	for (i = 1; i < LATER; i++) {
+		MP_OK(tutti_iallreduce(v, sum, (size_t)i, TUTTI_INT32, TUTTI_MAX, comm, &req[0]));
+		MP_OK(tutti_wait(&req[0]));
+	}
+	for (i = 0; i < 2; i++) {
+		TT_EXPECT(!overwrite_freed());
+		TT_EXPECT(!check_stale(job, copy[0]) && !check_stale(job, copy[1]));
+		TT_EXPECT(!check_stale(job, copy[2]) && !check_stale(job, copy[3]));
+		TT_EXPECT(!check_stale(job, copy[4]));
+		if (i == 0) {
+			MP_OK(tutti_win_free(win));
+			MP_OK(tutti_comm_free(made));
+			MP_OK(tutti_comm_free(comm));
+		}
+	}
+	return 0;
+}
+
+static void stale_later(void)
+{
+	on_both(2, stale_later_body);
+}
+
 static void stale(void)
 {
 	on_both(2, stale_body);
@@ -541,9 +613,15 @@ static void ranks(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"soup", soup},	  {"mixed", mixed},	  {"cancel", cancel},
-		{"stale", stale}, {"startall", startall}, {"contexts", contexts},
-		{"ranks", ranks}, {NULL, NULL},
+		{"soup", soup},
+		{"mixed", mixed},
+		{"cancel", cancel},
+		{"stale", stale},
+		{"stale_later", stale_later},
+		{"startall", startall},
+		{"contexts", contexts},
+		{"ranks", ranks},
+		{NULL, NULL},
 	};
 
 	return tt_test_main("requests", tests, argc, argv);
