@@ -4,7 +4,8 @@
  * the result is right, that no deadlock occurs under few credits and bounded offer rings, that no
  * message is left over, and that no two concurrent ops touch the same bytes with one of them
  * writing. All this must hold for any order of lanes (seeded); and of several calls at once, whose
- * messages travel in pieces as they do with priorities, for any order of the pieces.
+ * messages travel in pieces as they do with priorities, and which take turns in the memory of
+ * hosts, for any order of the pieces.
  */
 #ifndef TT_CHECK_H
 #define TT_CHECK_H
@@ -29,6 +30,8 @@ struct tt_check_opts {
 	 * it is there; 0: a place each, in the memory that was offered.
 	 */
 	int places;
+	/* To plant a fault: ranks start the calls of a communicator in any order. */
+	bool any_turn;
 };
 
 /* One of several calls, for which see tt_plan_check. */
@@ -37,6 +40,8 @@ struct tt_check_call {
 	const struct tt_plan_args *args;
 	const int *after; /* by rank: an earlier call that ends there before this one starts, as the
 			   * rank waits for it; -1 or NULL: none */
+	int comm; /* from 1 on: ranks start the calls of one communicator in this order, and those
+		   * with node ops are its turns; 0: the call has a communicator of its own */
 };
 
 /* The cost of a plan for one rank. */
@@ -65,8 +70,8 @@ int tt_plan_check(const struct tt_alg *alg, const struct tt_plan_args *args,
 int tt_plan_check_plans(struct tt_plan *const *plans, int nranks, const struct tt_check_opts *opts);
 
 /*
- * Several calls at once. Ranks start calls in any order, seeded, but for `after`; what comes before
- * the start waits. The calls share all that belongs to a pair.
+ * Several calls at once. Ranks start calls in any order, seeded, but for `after` and `comm`; what
+ * comes before the start waits. The calls share all that belongs to a pair.
  */
 int tt_plan_check_calls(const struct tt_check_call *calls, int ncalls,
 			const struct tt_check_opts *opts);

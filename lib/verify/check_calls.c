@@ -18,11 +18,15 @@ static int build_all(const struct tt_check_call *calls, int ncalls, struct tt_pl
 {
 	int i, err = 0;
 
-	for (i = 0; !err && i < ncalls; i++)
+	for (i = 0; !err && i < ncalls; i++) {
+		if (calls[i].comm < 0 || calls[i].comm > ncalls)
+			return tt_fail(-EINVAL, "call %d is of communicator %d of %d", i,
+				       calls[i].comm, ncalls);
 		err = calls[i].args->nranks == calls[0].args->nranks
 			      ? tt_ck_build(calls[i].alg, calls[i].args, &plans[i])
 			      : tt_fail(-EINVAL, "call %d has %d ranks, call 0 has %d", i,
 					calls[i].args->nranks, calls[0].args->nranks);
+	}
 	return err;
 }
 
@@ -33,7 +37,7 @@ static uint64_t hash_call(const struct tt_checker *c)
 	int k;
 
 	for (k = 0; k < c->n; k++)
-		h = tt_hash_add(h, c->started[k]);
+		h = tt_hash_add(h, 2 * (uint64_t)c->turn[k] + c->started[k]);
 	for (k = 0; k < c->nlanes; k++)
 		h = tt_hash_add(h, (uint64_t)c->lanes[k].round);
 	for (i = 0; i < c->nops; i++)
@@ -123,6 +127,7 @@ static int check(const struct tt_check_call *calls, int ncalls, struct tt_plan *
 		err = tt_ck_prepare(&net->call[i], plans[i], net->n, &net->opts);
 		net->call[i].number = i;
 		net->call[i].after = calls[i].after;
+		net->call[i].comm = calls[i].comm;
 		n++;
 	}
 	if (!err)

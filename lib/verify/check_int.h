@@ -13,6 +13,7 @@
  *	check_net.c	what all calls share: who goes on next; messages in pieces
  *	check_calls.c	several calls at once, in any order of their pieces
  *	check_node.c	node ops: who touches whose buffer when
+ *	check_turns.c	when calls of one communicator start, and their turns begin
  */
 #ifndef TT_CHECK_INT_H
 #define TT_CHECK_INT_H
@@ -110,6 +111,11 @@ struct ck_pair {
 	bool queued;
 };
 
+/* How many turns of a communicator at a rank: called, begun, ended. */
+struct ck_turns {
+	int given, begun, ended;
+};
+
 /* The choices of a run, each one of so many; and the states in which one was made, of all runs. */
 struct ck_script {
 	int *choice, *of;
@@ -123,7 +129,8 @@ struct ck_net {
 	struct tt_checker *call;
 	int ncalls, n; /* n: ranks */
 	struct tt_check_opts opts;
-	struct ck_pair *pairs; /* by sender and receiver */
+	struct ck_pair *pairs;	/* by sender and receiver */
+	struct ck_turns *turns; /* by communicator and rank */
 	struct ck_item *queue;
 	int nqueue;
 	uint64_t random;
@@ -134,6 +141,7 @@ struct tt_checker {
 	struct ck_net *net; /* while it runs */
 	const int *after;   /* see struct tt_check_call */
 	int number;	    /* of the call; -1: there is one only */
+	int comm;	    /* see struct tt_check_call */
 	struct tt_plan *const *plans;
 	int n;			  /* ranks */
 	struct tt_plan_args args; /* rank 0's, for values that are equal on all ranks */
@@ -159,10 +167,13 @@ struct tt_checker {
 	size_t words;
 	uint64_t *known, *learnt, *told;
 	/* check_run.c */
-	uint32_t *ring;		     /* by sender: last message offered + 1, 0: none */
-	bool *ring_queued, *started; /* by rank */
-	int *left;		     /* by rank: lanes that have not ended */
-	struct ck_node *node;	     /* NULL: there are no node ops */
+	uint32_t *ring;		 /* by sender: last message offered + 1, 0: none */
+	bool *ring_queued;	 /* by rank, as the following */
+	bool *offered, *started; /* the start is in the queue, or has been */
+	bool *begun;		 /* its lanes run, after those of earlier turns */
+	int *turn;
+	int *left;	      /* by rank: lanes that have not ended */
+	struct ck_node *node; /* NULL: there are no node ops */
 };
 
 #define CK_BLOCKED 1 /* an op that can't be done yet */
@@ -260,6 +271,15 @@ int tt_ck_build(const struct tt_alg *alg, const struct tt_plan_args *args, struc
 void tt_ck_plans_free(struct tt_plan **plans, int n);
 /* Both ends of a message have done their ops. */
 int tt_ck_delivered(struct tt_checker *c, uint32_t msg, const struct ck_val *payload);
+
+/*
+ * check_turns.c: whether a rank may start a call, for the first time; then its turn, if it is one;
+ * whether that begins now; it has ended.
+ */
+bool tt_ck_may_start(const struct tt_checker *c, int rank);
+void tt_ck_give_turn(struct tt_checker *c, int rank);
+bool tt_ck_begin(struct tt_checker *c, int rank);
+void tt_ck_end_turn(struct tt_checker *c, int rank);
 
 /* check_net.c */
 int tt_ck_net_init(struct ck_net *net);

@@ -30,7 +30,8 @@ int tt_ck_net_init(struct ck_net *net)
 		room += (size_t)net->call[i].nlanes + 2 * ranks;
 	net->pairs = calloc(ranks * ranks, sizeof(*net->pairs));
 	net->queue = calloc(room, sizeof(*net->queue));
-	return net->pairs && net->queue ? 0 : -ENOMEM;
+	net->turns = calloc((size_t)net->ncalls * ranks, sizeof(*net->turns));
+	return net->pairs && net->queue && net->turns ? 0 : -ENOMEM;
 }
 
 static void cut_free(struct ck_cut *cut)
@@ -51,6 +52,7 @@ void tt_ck_net_free(struct ck_net *net)
 		}
 	free(net->pairs);
 	free(net->queue);
+	free(net->turns);
 }
 
 static int pair_number(const struct tt_checker *c, const struct ck_msg *m)

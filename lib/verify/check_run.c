@@ -29,7 +29,7 @@ static void wake(struct tt_checker *c, int lane)
 {
 	struct ck_lane *l = &c->lanes[lane];
 
-	if (l->round < l->nrounds && c->started[l->rank])
+	if (l->round < l->nrounds && c->begun[l->rank])
 		tt_ck_enqueue(c->net, (struct ck_item){c, CK_LANE, lane, 0}, &l->queued);
 }
 
@@ -256,24 +256,39 @@ static int try_round(struct tt_checker *c, struct ck_lane *l)
 	return 0;
 }
 
-static void offer_start(struct tt_checker *c, int rank)
+/* The calls that this rank can start. */
+static void offer_starts(struct ck_net *net, int rank)
 {
-	bool queued = c->started[rank];
+	struct tt_checker *c;
 
-	tt_ck_enqueue(c->net, (struct ck_item){c, CK_START, rank, 0}, &queued);
+	for (c = net->call; c < net->call + net->ncalls; c++)
+		if (tt_ck_may_start(c, rank))
+			tt_ck_enqueue(net, (struct ck_item){c, CK_START, rank, 0},
+				      &c->offered[rank]);
+}
+
+static void begin_rank(struct tt_checker *c, int rank);
+
+/* All whose turns may begin do, on any rank. */
+static void begin_turns(struct ck_net *net)
+{
+	struct tt_checker *c;
+	int r;
+
+	for (c = net->call; c < net->call + net->ncalls; c++)
+		for (r = 0; r < net->n; r++)
+			if (tt_ck_begin(c, r))
+				begin_rank(c, r);
 }
 
 /* The call has ended at this rank, which may have waited for that to start others. */
 static void end_rank(struct tt_checker *c, int rank)
 {
-	struct tt_checker *other;
-	int i;
-
-	for (i = 0; i < c->net->ncalls; i++) {
-		other = &c->net->call[i];
-		if (other->after && other->after[rank] == c->number)
-			offer_start(other, rank);
-	}
+	tt_ck_end_turn(c, rank);
+	if (c->number < 0)
+		return;
+	offer_starts(c->net, rank);
+	begin_turns(c->net);
 }
 
 static void end_lane(struct tt_checker *c, int rank)
@@ -282,11 +297,10 @@ static void end_lane(struct tt_checker *c, int rank)
 		end_rank(c, rank);
 }
 
-static void start_rank(struct tt_checker *c, int rank)
+static void begin_rank(struct tt_checker *c, int rank)
 {
 	int l;
 
-	c->started[rank] = true;
 	for (l = c->rank_lanes[rank]; l < c->rank_lanes[rank + 1]; l++) {
 		enter_round(c, &c->lanes[l]);
 		if (c->lanes[l].round < c->lanes[l].nrounds)
@@ -295,6 +309,16 @@ static void start_rank(struct tt_checker *c, int rank)
 	}
 	if (!c->left[rank])
 		end_rank(c, rank);
+}
+
+static void start_rank(struct tt_checker *c, int rank)
+{
+	c->started[rank] = true;
+	tt_ck_give_turn(c, rank);
+	if (c->number >= 0)
+		offer_starts(c->net, rank);
+	if (tt_ck_begin(c, rank))
+		begin_rank(c, rank);
 }
 
 /* Try the ops of a lane's round; go on to the next one when all are done. */
@@ -356,7 +380,7 @@ static int fail_deadlock(const struct ck_net *net)
 		for (l = 0; l < c->nlanes; l++) {
 			if (c->lanes[l].round == c->lanes[l].nrounds)
 				continue;
-			if (!c->started[c->lanes[l].rank]) {
+			if (!c->begun[c->lanes[l].rank]) {
 				waiting++;
 				continue;
 			}
@@ -365,8 +389,10 @@ static int fail_deadlock(const struct ck_net *net)
 		}
 	}
 	if (waiting)
-		return tt_fail(-EINVAL, "deadlock, %d lanes are stuck and %d wait to start%s",
-			       stuck, waiting, text);
+		return tt_fail(
+			-EINVAL,
+			"deadlock, %d lanes are stuck and %d wait to start or for their turn%s",
+			stuck, waiting, text);
 	return tt_fail(-EINVAL, "deadlock, %d lanes are stuck%s", stuck, text);
 }
 
@@ -387,15 +413,15 @@ static int go_on(struct ck_net *net, struct ck_item item)
 }
 
 /* One call starts everywhere at once; several do so whenever they can. */
-static void start(struct tt_checker *c)
+static void start(struct ck_net *net)
 {
 	int r;
 
-	for (r = 0; r < c->n; r++)
-		if (c->number < 0)
-			start_rank(c, r);
-		else if (!c->after || c->after[r] < 0)
-			offer_start(c, r);
+	for (r = 0; r < net->n; r++)
+		if (net->call->number < 0)
+			start_rank(net->call, r);
+		else
+			offer_starts(net, r);
 }
 
 /* Whether all lanes are at their ends. */
@@ -416,11 +442,10 @@ static int check_ends(const struct ck_net *net)
 static int run_all(struct ck_net *net)
 {
 	struct ck_item item;
-	int i, rc, err = 0;
+	int rc, err = 0;
 
 	net->random = net->opts.seed;
-	for (i = 0; i < net->ncalls; i++)
-		start(&net->call[i]);
+	start(net);
 	while (!err && (rc = tt_ck_dequeue(net, &item)))
 		err = rc < 0 ? rc : go_on(net, item);
 	if (err || (net->script && net->script->known))
@@ -434,9 +459,15 @@ static int run_init(struct tt_checker *c)
 
 	c->ring = calloc(n, sizeof(*c->ring));
 	c->ring_queued = calloc(n, sizeof(*c->ring_queued));
+	c->offered = calloc(n, sizeof(*c->offered));
 	c->started = calloc(n, sizeof(*c->started));
+	c->begun = calloc(n, sizeof(*c->begun));
+	c->turn = calloc(n, sizeof(*c->turn));
 	c->left = calloc(n, sizeof(*c->left));
-	return c->ring && c->ring_queued && c->started && c->left ? 0 : -ENOMEM;
+	return c->ring && c->ring_queued && c->offered && c->started && c->begun && c->turn &&
+			       c->left
+		       ? 0
+		       : -ENOMEM;
 }
 
 static void run_free(struct tt_checker *c)
@@ -447,7 +478,10 @@ static void run_free(struct tt_checker *c)
 		free(c->msgs[i].payload);
 	free(c->ring);
 	free(c->ring_queued);
+	free(c->offered);
 	free(c->started);
+	free(c->begun);
+	free(c->turn);
 	free(c->left);
 }
 

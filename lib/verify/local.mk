@@ -7,6 +7,7 @@ libtt_verify_la_SOURCES = \
 	lib/verify/check_weigh.c \
 	lib/verify/check_int.h \
 	lib/verify/check_node.c lib/verify/check_run.c lib/verify/check_static.c \
+	lib/verify/check_turns.c \
 	lib/verify/check_value.c lib/verify/check_verdict.c lib/verify/count.c lib/verify/sim.c \
 	lib/verify/sim.h lib/verify/sim_int.h lib/verify/sim_net.c lib/verify/sim_node.c \
 	lib/verify/sim_queue.c

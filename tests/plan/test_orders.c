@@ -2,7 +2,8 @@
 /*
  * Calls of low and high priority at once: whatever the order in which their pieces are sent and
  * arrive, and in which ranks start them and wait for them, none waits for ever, and all results are
- * right. Small cases in all orders, the algorithms in orders by dice.
+ * right. Small cases in all orders, the algorithms in orders by dice. Calls of one communicator
+ * that use the memory of hosts are turns there, beside those of others.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -34,7 +35,7 @@ static struct tt_plan_args args_of(enum tt_coll coll, int nranks, size_t count)
 static struct tt_check_call call_of(const char *name, const struct tt_plan_args *a,
 				    const int *after)
 {
-	struct tt_check_call call = {tt_alg_find(a->coll, name), a, after};
+	struct tt_check_call call = {tt_alg_find(a->coll, name), a, after, 0};
 
 	if (!call.alg)
 		abort();
@@ -133,17 +134,79 @@ static void test_all(void)
 	}
 }
 
+/* Two turns of one communicator, or one turn each of two, of ranks on these hosts. */
+static void test_turns(void)
+{
+	static const struct {
+		const char *name[2];
+		enum tt_coll coll[2];
+		int n;
+		uint64_t host[4];
+		size_t count;
+	} cases[] = {
+		{{"node_slots", "node_pull"}, {TT_COLL_ALLREDUCE, TT_COLL_BCAST}, 3, {0, 0, 0}, 3},
+		{{"hier_leader", "hier_leader"},
+		 {TT_COLL_ALLREDUCE, TT_COLL_BCAST},
+		 3,
+		 {0, 1, 0},
+		 1},
+		{{"hier_ring", "hier_leader"},
+		 {TT_COLL_ALLREDUCE, TT_COLL_REDUCE},
+		 3,
+		 {0, 0, 1},
+		 2},
+		{{"hier_leader", "binomial"}, {TT_COLL_ALLREDUCE, TT_COLL_BCAST}, 3, {0, 0, 1}, 2},
+	};
+	size_t i, most;
+	int comm;
+
+	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct tt_plan_args a[2] = {args_of(cases[i].coll[0], cases[i].n, cases[i].count),
+					    args_of(cases[i].coll[1], cases[i].n, cases[i].count)};
+		struct tt_check_call two[2] = {call_of(cases[i].name[0], &a[0], NULL),
+					       call_of(cases[i].name[1], &a[1], NULL)};
+		struct tt_check_opts o = narrow(1);
+		struct tt_hosts *hosts;
+
+		TT_REQUIRE(!tt_hosts_new(cases[i].host, cases[i].n, &hosts));
+		a[0].hosts = a[1].hosts = hosts;
+		a[0].node = a[1].node = !hosts;
+		most = 0;
+		for (comm = 1; comm <= 2; comm++) {
+			two[0].comm = 1;
+			two[1].comm = comm;
+			TT_CHECK(any_waits(two, &o, &most));
+		}
+		printf("  %s and %s of %d ranks: %zu states at most\n", cases[i].name[0],
+		       cases[i].name[1], cases[i].n, most);
+		free(hosts);
+	}
+}
+
 /* ---- orders by dice ---- */
 
 static uint64_t dice = 1;
+static size_t turns;
 
 static size_t roll(size_t sides)
 {
 	return (size_t)(tt_random(&dice) % sides);
 }
 
+/* Ranks on hosts by dice; NULL: all on one. */
+static struct tt_hosts *any_hosts(int n)
+{
+	struct tt_hosts *h = NULL;
+	uint64_t by[MAX_N];
+	int r;
+
+	for (r = 0; r < n; r++)
+		by[r] = roll(3);
+	return roll(2) && !tt_hosts_new(by, n, &h) ? h : NULL;
+}
+
 /* Another collective each time; an algorithm of it that can do the call. */
-static const struct tt_alg *any_call(int n, struct tt_whole *w)
+static const struct tt_alg *any_call(int n, const struct tt_hosts *hosts, struct tt_whole *w)
 {
 	static const size_t chunks[] = {ELEM, 3 * ELEM, 1 << 20};
 	struct tt_plan_args a = {.nranks = n, .elem = ELEM, .count = roll(8)};
@@ -156,15 +219,18 @@ static const struct tt_alg *any_call(int n, struct tt_whole *w)
 	a.lanes = 1 + (int)roll(3);
 	a.ordered = tt_coll_reduces(a.coll) && roll(2);
 	tt_whole_init(w, &a, (int)roll((size_t)tt_whole_shapes(a.coll)));
+	w->args.hosts = hosts;
+	w->args.node = !hosts;
 	for (alg = tt_algs; alg->name; alg++)
 		if (alg->coll == a.coll && tt_alg_can(alg, &w->args) && !roll(++seen))
 			found = alg;
+	turns += found && (strstr(found->name, "node") || strstr(found->name, "hier"));
 	return found;
 }
 
-static bool check_any(struct tt_whole *w)
+static bool check_any(struct tt_whole *w, const struct tt_hosts *hosts, int n)
 {
-	int after[CALLS][MAX_N], n = 2 + (int)roll(MAX_N - 1), ncalls = 2 + (int)roll(CALLS - 1);
+	int after[CALLS][MAX_N], ncalls = 2 + (int)roll(CALLS - 1);
 	struct tt_check_opts o = tt_whole_opts((unsigned)roll(TT_WHOLE_OPTS), ELEM);
 	struct tt_check_call calls[CALLS];
 	int i, r;
@@ -175,7 +241,8 @@ static bool check_any(struct tt_whole *w)
 	for (i = 0; i < ncalls; i++) {
 		for (r = 0; r < n; r++)
 			after[i][r] = roll(2) ? (int)roll((size_t)i + 1) - 1 : -1;
-		calls[i] = (struct tt_check_call){any_call(n, &w[i]), &w[i].args, after[i]};
+		calls[i] = (struct tt_check_call){any_call(n, hosts, &w[i]), &w[i].args, after[i],
+						  (int)roll(3)};
 		if (!calls[i].alg)
 			return false;
 	}
@@ -189,12 +256,19 @@ static bool check_any(struct tt_whole *w)
 static void test_any(void)
 {
 	struct tt_whole *w = calloc(CALLS, sizeof(*w));
-	int i;
+	struct tt_hosts *hosts;
+	int i, n;
 
 	TT_REQUIRE(w != NULL);
-	for (i = 0; i < 20000; i++)
-		TT_CHECK(check_any(w));
+	for (i = 0; i < 20000; i++) {
+		n = 2 + (int)roll(MAX_N - 1);
+		hosts = any_hosts(n);
+		TT_CHECK(check_any(w, hosts, n));
+		free(hosts);
+	}
 	free(w);
+	printf("  %zu calls were turns\n", turns);
+	TT_CHECK(turns > 10000);
 }
 
 /* ---- planted faults ---- */
@@ -242,6 +316,29 @@ static void test_crossed(void)
 	TT_CHECK(all_orders(two, 2, &o, &states));
 }
 
+/* Ranks that take turns of one memory in different orders wait for each other for ever. */
+static void test_turn_order(void)
+{
+	struct tt_plan_args a = args_of(TT_COLL_ALLREDUCE, 2, 2);
+	struct tt_check_call two[2] = {call_of("node_slots", &a, NULL),
+				       call_of("node_pull", &a, NULL)};
+	struct tt_check_opts o = narrow(2);
+	size_t states;
+	int err;
+
+	a.node = true;
+	o.any_turn = true;
+	TT_CHECK(all_orders(two, 2, &o, &states)); /* in memories of their own */
+	two[0].comm = two[1].comm = 1;
+	err = tt_plan_check_orders(two, 2, &o, MOST, &states);
+	TT_CHECK(err == -EINVAL && strstr(tt_fail_text(err), "2 lanes are stuck and 2 wait"));
+	TT_CHECK(strstr(tt_fail_text(err), "a step that is never reached") != NULL);
+	o.any_turn = false;
+	TT_CHECK(all_orders(two, 2, &o, &states));
+	two[0].comm = 3;
+	TT_CHECK(tt_plan_check_orders(two, 2, &o, MOST, &states) == -EINVAL);
+}
+
 /* More orders than may be tried are said to be so, and are not all. */
 static void test_too_many(void)
 {
@@ -259,9 +356,11 @@ static void test_too_many(void)
 
 static const struct tt_test tests[] = {{"states", test_states},
 				       {"all", test_all},
+				       {"turns", test_turns},
 				       {"any", test_any},
 				       {"places", test_places},
 				       {"crossed", test_crossed},
+				       {"turn_order", test_turn_order},
 				       {"too_many", test_too_many},
 				       {NULL, NULL}};
 
