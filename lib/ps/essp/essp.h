@@ -145,7 +145,7 @@ struct tt_ps_cache {
 			  sent */
 	struct tt_ps_child *child;
 	struct tt_stalled step; /* pending look at the children */
-	uint64_t news;		/* counts batches that came into force, and wants */
+	uint64_t news;		/* counts batches that came into force, answers and wants */
 };
 
 /* ---- offsets ---- */

@@ -334,6 +334,8 @@ void tt_ps_cache_told(struct tutti_ps_table *t, struct tt_ps_link *link, const u
 		else
 			tt_ps_relay_want(c, block[i], tt_ps_feeder_worker(feeder[i]),
 					 (int)(feeder[i] & 0xff));
+	c->news++; /* the batch with these blocks may have come before this answer */
+	tt_ps_relay_stir(c);
 	tt_ps_relay_ask(c);
 }
 

@@ -352,11 +352,52 @@ static void anew(void)
 	traced("TUTTI_TRANSPORT=fault:shm", ways, 4);
 }
 
+#define TABLES 30
+
+/*
+ * All workers pull a new table at once, so that the server's answers, its blocks and what others
+ * want arrive in any order. Nobody waits for a block that its relay has.
+ */
+static int orders_body(struct mp_job *job)
+{
+	const struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO, .essp = 1};
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	char name[16];
+	float v[100];
+	double start;
+	int i;
+
+	MP_OK(mp_ps_open(job, 1, 0, &ps));
+	for (i = 0; i < TABLES; i++) {
+		snprintf(name, sizeof(name), "t%d", i);
+		MP_OK(tutti_ps_dense(ps, name, 100, TUTTI_FLOAT32, &opt, &t));
+		if (!job->rank)
+			continue;
+		start = mp_now();
+		MP_OK(tutti_ps_pull(t, v, 0, 100, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_pull(t, v, 0, 100, TUTTI_FLOAT32));
+		TT_EXPECT(mp_now() - start < 10);
+		MP_OK(tutti_ps_clock(ps));
+	}
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void orders(void)
+{
+	TT_CHECK(!MP_RUN(.n = 5, .fn = orders_body,
+			 .env = "TUTTI_TRANSPORT=fault:shm TUTTI_PS_RELAY=1 "
+				"TUTTI_PS_RELAY_WAIT=15s "
+				"TUTTI_FAULT=seed=3,delay=0.1:10000"));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"less", less},	    {"faults", faults}, {"verbs", verbs}, {"bounds", bounds},
-		{"deaths", deaths}, {"stops", stops},	{"anew", anew},	  {NULL, NULL}};
+		{"less", less},	    {"faults", faults}, {"verbs", verbs},
+		{"bounds", bounds}, {"deaths", deaths}, {"stops", stops},
+		{"anew", anew},	    {"orders", orders}, {NULL, NULL}};
 
 	return tt_test_main("ps_relay", tests, argc, argv);
 }
