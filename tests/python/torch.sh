@@ -35,7 +35,7 @@ with socket.socket() as one:
 test_ranks()
 {
 	torchrun "$@" >"$tmp/ranks" 2>&1 ||
-		die "$(grep -v -e Warning -e launcher "$tmp/ranks" | head -n 60)"
+		die "$(grep -v -e Warning -e launcher "$tmp/ranks" | head -n 200)"
 	[ "$(grep -c '^ok strided$' "$tmp/ranks")" -ge 1 ] || die "$(tail -n 60 "$tmp/ranks")"
 }
 

@@ -248,6 +248,12 @@ def case_groups():
 def case_freed():
     """Threads that ended operations of a group end with it, also those of dropped works."""
     rank, threads = dist.get_rank(), lambda: len(os.listdir("/proc/self/task"))
+
+    def names():
+        """Of the threads, for the text of a failure."""
+        return [open(f"/proc/self/task/{thread}/comm", encoding="ascii").read().strip()
+                for thread in os.listdir("/proc/self/task")]
+
     before = threads()
     for turn in range(20):
         group = dist.new_group()
@@ -260,7 +266,7 @@ def case_freed():
         if threads() <= before + 1:
             break
         time.sleep(0.01)
-    assert threads() <= before + 1, f"{threads()} threads, {before} before 20 groups"
+    assert threads() <= before + 1, f"{names()}, {before} threads before 20 groups"
 
 
 def case_threads():
