@@ -327,10 +327,12 @@ slurm_not_alone()
 # A rank is killed: Slurm is not asked to end the others, so that they must find out themselves.
 slurm_death()
 {
+	# shellcheck disable=SC2016
 	job --kill-on-bad-exit=0 sh -c '
 		test $SLURM_PROCID = 7 || exec ./tutti_perf allreduce -b 64K -e 64K -n 1000000
-		./tutti_perf allreduce -b 64K -e 64K -n 1000000 & sleep 2; kill -9 $!' >"$tmp/out" \
-			2>&1
+		./tutti_perf allreduce -b 64K -e 64K -n 1000000 &
+		until grep -q algbw "$0"; do sleep 0.1; done # all have joined
+		sleep 0.5; kill -9 $!' "$tmp/out" >"$tmp/out" 2>&1
 	status=$?
 	[ $status != 0 ] && [ $status != 124 ] || die "status $status: $(cat "$tmp/out")"
 	[ "$(grep -o 'tutti\[[0-6]\]: error: .*rank 7' "$tmp/out" | cut -d : -f 1 | sort -u |
