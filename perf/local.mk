@@ -66,7 +66,7 @@ endif
 EXTRA_DIST += perf/staleness perf/staleness.gp perf/relay perf/compare_verbs perf/scale \
 	perf/servers perf/predict perf/tune perf/hier perf/advice perf/codecs perf/factors \
 	perf/hosts.inc perf/program.h perf/training perf/training.gp perf/shares perf/shares.gp \
-	perf/tokens \
+	perf/tokens perf/kit \
 	perf/instructions perf/waiting perf/launchers \
 	perf/compare/compare perf/compare/report.awk perf/compare/curves.awk \
 	perf/compare/curves.gp perf/compare/heat.awk perf/compare/heat.gp perf/compare/drive.h \
@@ -117,14 +117,11 @@ perf-codec: all
 .PHONY: perf-buckets
 perf-buckets: all
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/buckets $(OPTIONS)
-# The share of communication in a training step, by the link; tokens/s of gpt with several settings;
-# then what models learn when gradients travel encoded, by bytes and by seconds on slow links. Links
-# need root. Ends after 70 minutes at most. OPTIONS: those of perf/training, such as -n 3 for three
-# seeds.
+# All figures of the training kit: exposed communication and priorities, on links as root, tokens/s
+# of gpt, reinforcement learning, and what models learn when gradients travel encoded. Ends after 70
+# minutes at most. OPTIONS: those of perf/kit, such as -n 3 for three seeds.
 perf-training: all
-	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/shares
-	$(SHELL) $(srcdir)/perf/tokens
-	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/training $(OPTIONS)
+	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/kit $(OPTIONS)
 # Reinforcement learning: the queue, requests, V-trace.
 perf-rl: all
 	$(SHELL) $(srcdir)/perf/rl $(OPTIONS)

@@ -266,14 +266,35 @@ else
 	skipped "no train_digits (it needs zlib)" training
 fi
 
+# Two parts by perf/kit, of which the following tests look at the numbers; each is in both files.
+kit()
+{
+	sh "$TT_SRC/perf/kit" -q -p shares,tokens -o "$tmp/kit" >"$tmp/kit.out" 2>"$tmp/kit.err" ||
+		die "$(cat "$tmp/kit.out" "$tmp/kit.err")"
+	grep -q "^# part 2 of 2, tokens: after [0-9]* s, about [0-9]* s to go$" "$tmp/kit.err" ||
+		die "$(cat "$tmp/kit.err")"
+	rows=$(wc -l <"$tmp/kit-shares.csv")
+	[ "$(grep -c '^shares,' "$tmp/kit.csv")" = $((2 * rows - 2)) ] ||
+		die "$(cat "$tmp/kit.csv")"
+	grep -q '^tokens,3 --staleness 0 --straggle 40,of_first,[0-9.]*$' "$tmp/kit.csv" ||
+		die "$(cat "$tmp/kit.csv")"
+	[ "$(grep -c '"value": [0-9.]*}' "$tmp/kit.json")" = $((2 * rows - 2 + 6)) ] &&
+		[ "$(grep -c '"status": 0, "seconds"' "$tmp/kit.json")" = 2 ] ||
+		die "$(cat "$tmp/kit.json")"
+	! command -v python3 >/dev/null || python3 -m json.tool "$tmp/kit.json" >"$tmp/out" ||
+		die "$(cat "$tmp/kit.json")"
+	says "kit: not done after 0 s (-b): tokens left" sh "$TT_SRC/perf/kit" -b 0 -p tokens \
+		-o "$tmp/none"
+	says "no part 'token'" sh "$TT_SRC/perf/kit" -p token
+}
+run kit kit
+
 # perf/shares: three ways and the least on each link. The link carries 2.4 MB, 2.5 with headers, in
 # 200 ms, of which a backward pass of 15 ms hides 15. Without root there is no link.
 shares()
 {
 	links=2
-	sh "$TT_SRC/perf/shares" -q -d 64 -R 100 -o "$tmp/shares" >"$tmp/out" 2>&1 ||
-		die "$(cat "$tmp/out")"
-	! grep -q "^# no hosts" "$tmp/out" || links=1
+	! grep -q "^# no hosts" "$tmp/kit.out" || links=1
 	awk -F, -v links=$links 'NR > 1 {
 			share = 100 * $4 / ($4 + 15)
 			bad = bad || $3 != 15 || share < $5 - 0.6 || share > $5 + 0.6
@@ -288,14 +309,13 @@ shares()
 				bad = bad || seen[link] != 4
 			}
 			exit bad || n != links
-		}' "$tmp/shares.csv" || die "$(cat "$tmp/out" "$tmp/shares.csv")"
+		}' "$tmp/kit-shares.csv" || die "$(cat "$tmp/kit.out" "$tmp/kit-shares.csv")"
 }
 run shares shares
 
 tokens()
 {
-	sh "$TT_SRC/perf/tokens" -r 1 -s 3 -g "--layers 1 --hidden 16 --length 8 --batch 2" \
-		1 2 "3 --staleness 0 --straggle 40" >"$tmp/out" 2>&1 || die "$(cat "$tmp/out")"
+	sed '1,/^## tokens/d' "$tmp/kit.out" >"$tmp/out"
 	# both replicas wait for the slow one: 16 tokens in 40 ms or more
 	awk '!/^#/ { n++; rate[n] = $1; of[n] = $2; ranks[n] = $3 }
 		END { share = rate[2] / (rate[1] + 1e-9)
