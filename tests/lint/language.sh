@@ -40,12 +40,22 @@ wide()
 	}'
 }
 
+# scripts: files whose first line names sh or python
+scripts()
+{
+	tracked | while read -r file; do
+		[ -f "$file" ] && read -r first <"$file" || continue
+		case $first in '#!'*sh* | '#!'*python*) echo "$file" ;; esac
+	done 2>/dev/null
+}
+
 # Tables and pictures in Markdown, and long words and quoted texts in scripts, cannot be wrapped.
 test_columns()
 {
 	tracked '*.[ch]' '*.md' '*.[1-9]' '*.def' NEWS | wide |
 		grep -vE '[.]md:[0-9]+:([|]|    )' | cut -c 1-120 >"$tmp/wide"
-	tracked '*.sh' '*.mk' '*.am' '*.ac' | wide |
+	tracked '*.sh' '*.mk' '*.am' '*.ac' '*.py' '*.inc' >"$tmp/scripts"
+	scripts | sort -u - "$tmp/scripts" | wide |
 		grep -vE "[	 =][\"'][^\"']{60,}|[^ :]{60,}" | cut -c 1-120 >>"$tmp/wide"
 	found "lines over 100 columns" <"$tmp/wide"
 }

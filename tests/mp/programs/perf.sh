@@ -85,7 +85,8 @@ overlaps() {
 # beside COUNT: so many rows of forms, in the table before, have times, and one for each collective
 # that has a nonblocking form.
 beside() {
-	awk -F, -v rows="$1" 'NR > 1 { n++; bad = bad || $4 <= 0 || $5 <= 0 || $6 <= 0; names[$1] = 1 }
+	awk -F, -v rows="$1" '
+	NR > 1 { n++; bad = bad || $4 <= 0 || $5 <= 0 || $6 <= 0; names[$1] = 1 }
 	END { for (i in names) colls++; exit bad || n != rows || colls != rows }' "$tmp/c" ||
 		{ cat "$tmp/c"; return 1; }
 }

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Reads a safetensors file by nothing but the format's description: what is in it, and the sum of each tensor.
+# Reads a safetensors file by nothing but the format's description: what is in it, and the sum of
+# each tensor.
 import json
 import struct
 import sys
 
-CODE = {"I8": "b", "U8": "B", "I32": "i", "U32": "I", "I64": "q", "U64": "Q", "F32": "f", "F64": "d"}
+CODE = {
+    "I8": "b", "U8": "B", "I32": "i", "U32": "I",
+    "I64": "q", "U64": "Q", "F32": "f", "F64": "d",
+}
 
 with open(sys.argv[1], "rb") as f:
     data = f.read()
