@@ -580,13 +580,12 @@ static int never_body(struct mp_job *job)
 	struct tutti_error_info info = {.size = sizeof(info)};
 	size_t count = *(size_t *)job->arg;
 	float *v = calloc(count, 4);
-	double t0;
+	double t0 = mp_now(); /* before any rank calls: the first that times out tells the others */
 
 	MP_OK(tutti_barrier(job->world));
 	if (job->rank == 1) {
 		TT_EXPECT(mp_await(&job->shared->word[0], job->n - 1, 20000));
 	} else {
-		t0 = mp_now();
 		MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, v, count, TUTTI_FLOAT32, TUTTI_SUM,
 				       job->world),
 		       -ETIMEDOUT);
