@@ -334,9 +334,8 @@ struct waiter {
 	bool kin;     /* other contexts have operations under way */
 	bool stirred; /* it ended as a transport has work, perhaps for a peer, without any event */
 	bool entered;
-	bool refused; /* in the last look: an operation waits for a connection, or for room at
-			 another rank */
-	int events;   /* in the last look */
+	int events;	   /* in the last look */
+	uint64_t refusals; /* of the context, before the last look */
 };
 
 static bool ready_to_go(void *arg)
@@ -390,8 +389,9 @@ static bool pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t
 }
 
 /*
- * As tt_engine_progress. Progress right after a full sleep, if not refused before, could have
- * happened during the sleep.
+ * As tt_engine_progress. Progress right after a full sleep could have happened during the sleep,
+ * unless an operation was refused since the look before it, perhaps in another thread: it waits for
+ * a connection, or for room at another rank.
  */
 static int look(struct waiter *w)
 {
@@ -399,10 +399,10 @@ static int look(struct waiter *w)
 	uint64_t moves = ctx->moves, refusals = ctx->refusals;
 
 	w->events = advance(ctx);
-	if (w->slept && !w->refused && !w->events && ctx->moves != moves)
+	if (w->slept && w->refusals == refusals && !w->events && ctx->moves != moves)
 		tt_wire_stats(ctx->wire)->late_sleeps++;
 	w->slept = false;
-	w->refused = ctx->refusals != refusals;
+	w->refusals = refusals;
 	if (w->events + (ctx->moves != moves) == 0)
 		return 0;
 	tt_wire_wake_ready(ctx->wire);
