@@ -183,37 +183,45 @@ int tutti_comm_get_name(struct tutti_comm *comm, char *name, size_t size)
 
 #define TUTTI "tutti_"
 
-/* call is the whole name, as in all texts; part->call is without its prefix. */
-static int check_split(const char *call, struct tt_comm_part *part, struct tutti_comm **newcomm)
+/*
+ * call is the whole name, as in all texts; part->call is without its prefix. request: NULL is
+ * refused.
+ */
+static int check_split(const char *call, struct tutti_comm *comm, struct tt_comm_part *part,
+		       struct tutti_comm **newcomm, struct tutti_request **request)
 {
 	int err = tt_group_refuse(call);
 
+	if (!err && !newcomm)
+		err = tt_fail(-EINVAL, "%s: newcomm is NULL", call);
+	if (!err && part->color < TUTTI_UNDEFINED)
+		err = tt_fail(-EINVAL, "%s: color is %d; it must be 0 or more, or TUTTI_UNDEFINED",
+			      call, part->color);
+	if (!err && !request)
+		err = tt_fail(-EINVAL, "%s: request is NULL", call);
 	if (err)
-		return err;
-	if (!newcomm)
-		return tt_fail(-EINVAL, "%s: newcomm is NULL", call);
-	if (part->color < TUTTI_UNDEFINED)
-		return tt_fail(-EINVAL, "%s: color is %d; it must be 0 or more, or TUTTI_UNDEFINED",
-			       call, part->color);
+		tt_comm_refused(comm, TT_REFUSED + part->inner, false, err);
 	part->call = call + strlen(TUTTI);
-	return 0;
+	return err;
 }
 
 static int split(const char *call, struct tutti_comm *comm, struct tt_comm_part part,
 		 struct tutti_comm **newcomm)
 {
-	int err = check_split(call, &part, newcomm);
+	struct tutti_request *req;
+	uint64_t begin = 0;
+	int err = check_split(call, comm, &part, newcomm, &req);
 
-	return err ? err : tt_comm_split(comm, &part, newcomm);
+	if (!err)
+		err = tt_comm_isplit(comm, &part, newcomm, &req);
+	return err ? err : tt_wait_blocking(&req, &begin);
 }
 
 static int isplit(const char *call, struct tutti_comm *comm, struct tt_comm_part part,
 		  struct tutti_comm **newcomm, struct tutti_request **request)
 {
-	int err = check_split(call, &part, newcomm);
+	int err = check_split(call, comm, &part, newcomm, request);
 
-	if (!err && !request)
-		err = tt_fail(-EINVAL, "%s: request is NULL", call);
 	return err ? err : tt_comm_isplit(comm, &part, newcomm, request);
 }
 
@@ -275,7 +283,9 @@ int tutti_comm_create(struct tutti_comm *comm, const struct tutti_comm_config *c
 	if (err)
 		return err;
 	err = read_config("tutti_comm_create", config, &c);
-	if (!err)
+	if (err)
+		tt_comm_refused(comm, TT_REFUSED + TT_INNER_CREATE, false, err);
+	else
 		err = split("tutti_comm_create", comm,
 			    (struct tt_comm_part){.color = c.color,
 						  .key = c.key,

@@ -55,10 +55,12 @@ struct tt_fields {
 	uint64_t codec;	   /* hash of its name, codec_names.c; 0: none */
 };
 
+#define TT_REFUSED 256 /* not a collective */
+
 /* A call that the library refused, so that its rank did not take part. */
 struct tt_refusal {
-	uint32_t coll;
-	int32_t code; /* 0: none */
+	uint32_t coll; /* or TT_REFUSED + enum tt_inner; without one: of tutti_call, unknown */
+	int32_t code;  /* 0: none */
 };
 
 /* The arrays of a v form, copied; shared by its plan and the history. Guarded by the wire lock. */

@@ -101,17 +101,21 @@ bool tt_fields_inner(const struct tt_fields *f)
 	return f->root && !tt_coll_rooted((enum tt_coll)f->coll);
 }
 
+static const char *inner_name(uint32_t inner)
+{
+	static const char *const names[] = {
+		[TT_INNER_NONE] = "tutti_call",	   [TT_INNER_DUP] = "comm_dup",
+		[TT_INNER_SPLIT] = "comm_split",   [TT_INNER_SPLIT_HOST] = "comm_split_host",
+		[TT_INNER_CREATE] = "comm_create", [TT_INNER_CREATE_GROUP] = "comm_create_group"};
+
+	return inner <= TT_INNER_CREATE_GROUP ? names[inner] : "?";
+}
+
 const char *tt_fields_call(const struct tt_fields *f)
 {
-	static const char *const inner[] = {[TT_INNER_DUP] = "comm_dup",
-					    [TT_INNER_SPLIT] = "comm_split",
-					    [TT_INNER_SPLIT_HOST] = "comm_split_host",
-					    [TT_INNER_CREATE] = "comm_create",
-					    [TT_INNER_CREATE_GROUP] = "comm_create_group"};
-
 	if (!tt_fields_inner(f))
 		return tt_coll_name((enum tt_coll)f->coll);
-	return f->root > 0 && f->root <= TT_INNER_CREATE_GROUP ? inner[f->root] : "?";
+	return inner_name((uint32_t)f->root);
 }
 
 const char *tt_fields_differ(const struct tt_fields *a, const struct tt_fields *b)
@@ -211,7 +215,9 @@ static const char *refusal_text(const struct tt_refusal *refused, char *buf, siz
 	buf[0] = 0;
 	if (refused->code)
 		snprintf(buf, size, " (its %s failed: %s)",
-			 tt_coll_name((enum tt_coll)refused->coll), tutti_strerror(refused->code));
+			 refused->coll < TT_REFUSED ? tt_coll_name((enum tt_coll)refused->coll)
+						    : inner_name(refused->coll - TT_REFUSED),
+			 tutti_strerror(refused->code));
 	return buf;
 }
 

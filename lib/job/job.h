@@ -94,9 +94,7 @@ struct tt_comm_part {
 	const char *call;
 	enum tt_inner inner; /* the same call, blocking */
 };
-int tt_comm_split(struct tutti_comm *comm, const struct tt_comm_part *part,
-		  struct tutti_comm **newcomm);
-/* The same as a request, which sets *newcomm at its end. */
+/* A request, which sets *newcomm at its end. */
 int tt_comm_isplit(struct tutti_comm *comm, const struct tt_comm_part *part,
 		   struct tutti_comm **newcomm, struct tutti_request **req);
 /* survive.c */

@@ -380,13 +380,15 @@ int tt_comm_isplit(struct tutti_comm *comm, const struct tt_comm_part *part,
 {
 	struct split *s = split_new(comm, part);
 	struct tutti_context *ctx = comm->ctx;
-	int err;
+	int err, made;
 
-	if (!s)
+	if (!s) {
+		tt_comm_refused(comm, TT_REFUSED + part->inner, false, -ENOMEM);
 		return -ENOMEM;
+	}
 	s->newcomm = newcomm;
 	tt_wire_lock(ctx->wire);
-	err = new_gather(comm, s);
+	err = made = new_gather(comm, s);
 	if (err) {
 		tutti_free(s->all);
 		tt_request_release(ctx, &s->r, sizeof(*s));
@@ -401,17 +403,9 @@ int tt_comm_isplit(struct tutti_comm *comm, const struct tt_comm_part *part,
 	if (ctx->thread_runs)
 		tt_wire_wake(ctx->wire);
 	tt_wire_unlock(ctx->wire);
+	if (made)
+		tt_comm_refused(comm, TT_REFUSED + part->inner, false, made);
 	if (err)
 		tt_record_due(ctx);
 	return err;
-}
-
-int tt_comm_split(struct tutti_comm *comm, const struct tt_comm_part *part,
-		  struct tutti_comm **newcomm)
-{
-	struct tutti_request *req;
-	uint64_t begin = 0;
-	int err = tt_comm_isplit(comm, part, newcomm, &req);
-
-	return err ? err : tt_wait_blocking(&req, &begin);
 }

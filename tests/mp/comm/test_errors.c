@@ -692,6 +692,75 @@ static void changed_user(void)
 			 .env = "TUTTI_NODE=off TUTTI_TRANSPORT=ofi TUTTI_IF=lo"));
 }
 
+/* ---- refused calls ---- */
+
+enum refused { SIZE, COLLECTIVE, QUORUM, SPLIT, CREATE, DUP, REFUSED };
+static const char *const refused_names[REFUSED] = {"tutti_call", "tutti_call",	"allreduce",
+						   "comm_split", "comm_create", "comm_dup"};
+
+static int call_refused(struct mp_job *job, enum refused what, struct tutti_comm *comm)
+{
+	float x = 1, sum = 0;
+	struct tutti_call call = {.size = sizeof(call),
+				  .coll = TUTTI_COLL_ALLREDUCE,
+				  .sendbuf = &x,
+				  .recvbuf = &sum,
+				  .count = 1,
+				  .datatype = TUTTI_FLOAT32,
+				  .op = TUTTI_SUM};
+	struct tutti_comm_config config = {.size = sizeof(config)};
+	struct tutti_comm *made;
+	bool bad = job->rank == 1;
+
+	if (bad && what == SIZE)
+		call.size = 0;
+	if (bad && what == COLLECTIVE)
+		call.coll = (enum tutti_coll)99;
+	if (bad && what == QUORUM)
+		call.quorum = 1;
+	if (bad && what == CREATE)
+		config.flags = 1u << 31;
+	switch (what) {
+	case SPLIT:
+		return tutti_comm_split(comm, bad ? -7 : 0, 0, &made);
+	case CREATE:
+		return tutti_comm_create(comm, &config, &made);
+	case DUP:
+		return tutti_comm_dup(comm, bad ? NULL : &made);
+	default:
+		return tutti_call(comm, &call, NULL);
+	}
+}
+
+/* The other ranks learn why rank 1 has made its next call instead. */
+static int not_made_body(struct mp_job *job)
+{
+	struct tutti_comm *comm;
+	char hint[64];
+	int i, err;
+
+	for (i = 0; i < REFUSED; i++) {
+		MP_OK(tutti_comm_dup(job->world, &comm));
+		err = call_refused(job, (enum refused)i, comm);
+		if (job->rank == 1) {
+			TT_EXPECT(err == -EINVAL);
+			err = tutti_barrier(comm);
+		}
+		MP_ERR(err, -TUTTI_EMISMATCH);
+		snprintf(hint, sizeof(hint), "rank 1 (its %s failed: Invalid argument) called",
+			 refused_names[i]);
+		TT_EXPECT(mp_said(hint));
+		MP_OK(tutti_barrier(job->world));
+		MP_OK(tutti_comm_free(comm));
+	}
+	return 0;
+}
+
+static void not_made(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .fn = not_made_body));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
@@ -710,6 +779,7 @@ int main(int argc, char **argv)
 		{"mismatch_ofi", mismatch_ofi},
 		{"mismatch_in_place", mismatch_in_place},
 		{"mismatch_root", mismatch_root},
+		{"not_made", not_made},
 		{"late", late},
 		{"never", never},
 		{NULL, NULL},
