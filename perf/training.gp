@@ -2,8 +2,8 @@
 # csv, out, x, rates: what is learnt against bytes sent by rank 0, or against seconds at each rate.
 # Run by perf/training.
 names = system("awk -F, 'NR > 1 && !s[$2]++ { print $2 }' ".csv)
-colors = '#000000 #1f77b4 #17becf #2ca02c #98df8a #d62728 #ff7f0e #9467bd #8c564b #e377c2 #bcbd22 ' \
-	.'#7f7f7f #0000ff #393b79 #d2691e'
+colors = '#000000 #1f77b4 #17becf #2ca02c #98df8a #d62728 #ff7f0e #9467bd #8c564b #e377c2 ' \
+	.'#bcbd22 #7f7f7f #0000ff #393b79 #d2691e'
 color(i) = word(colors, (i - 1) % words(colors) + 1)
 rows = x eq 'bytes' ? 1 : words(rates)
 set terminal svg size 1300,80+380*rows font 'sans,11' background 'white' noenhanced

@@ -6,7 +6,8 @@
 BEGIN {
 	FS = ","
 	n = split("tutti tutti-malloc tutti-tuned openmpi mpich gloo line bare", peer, " ")
-	split("tutti,tutti (malloc),tutti (tuned),Open MPI,MPICH,Gloo,plain TCP,bare libfabric", name, ",")
+	split("tutti,tutti (malloc),tutti (tuned),Open MPI,MPICH,Gloo,plain TCP,bare libfabric",
+		name, ",")
 }
 
 $1 == place && $2 == op {
@@ -48,7 +49,8 @@ function widen(which, v)
 END {
 	for (i = 1; i <= n; i++) {
 		p = peer[i]
-		shown[i] = points[p] && !(p != "tutti" && points["tutti"] && us[p, 1] > 50 * us["tutti", 1])
+		shown[i] = points[p] && !(p != "tutti" && points["tutti"] && \
+			us[p, 1] > 50 * us["tutti", 1])
 		for (k = 1; shown[i] && k <= points[p]; k++) {
 			print bytes[p, k], us[p, k], gbs[p, k]
 			widen("us", us[p, k])
@@ -67,7 +69,8 @@ END {
 	for (i = 1; i <= n; i++) {
 		if (shown[i])
 			# a label on the border of the figure would be left out
-			print 0.99 * bytes[peer[i], points[peer[i]]], moved["us", i], moved["gbs", i], "\"" name[i] "\""
+			print 0.99 * bytes[peer[i], points[peer[i]]], moved["us", i],
+				moved["gbs", i], "\"" name[i] "\""
 		else
 			print "nan nan nan \"\""
 		print "\n"

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# Rows of PREFIX-cells.csv of a place (w) and a memory (m), in bytes' and operations' order: {column,
-# row, ratio, size, operation, colour, colour of the text}.
+# Rows of PREFIX-cells.csv of a place (w) and a memory (m), in bytes' and operations' order:
+# {column, row, ratio, size, operation, colour, colour of the text}.
 function short(bytes)
 {
 	if (!bytes)
@@ -40,7 +40,8 @@ END {
 	for (i = 1; i <= n; i++) {
 		at = bytes[i] + 0 ? bytes[i] : size[1]
 		dark = verdict[i] == "red" ? ratio[i] < 0.7 : verdict[i] == "good" && ratio[i] >= 3
-		print column[at], row[op[i]], ratio[i], short(at), op[i], colour(ratio[i], verdict[i]),
+		print column[at], row[op[i]], ratio[i], short(at), op[i],
+			colour(ratio[i], verdict[i]),
 			(dark ? "0xFFFFFF" : "0x000000")
 	}
 }

@@ -10,7 +10,9 @@ function median(list,    n, v, i, k, t)
 {
 	n = split(list, v, " ")
 	for (i = 2; i <= n; i++)
-		for (k = i; k > 1 && v[k] + 0 < v[k - 1] + 0; k--) { t = v[k]; v[k] = v[k - 1]; v[k - 1] = t }
+		for (k = i; k > 1 && v[k] + 0 < v[k - 1] + 0; k--) {
+			t = v[k]; v[k] = v[k - 1]; v[k - 1] = t
+		}
 	return n % 2 ? v[(n + 1) / 2] : n ? (v[n / 2] + v[n / 2 + 1]) / 2 : ""
 }
 
@@ -18,7 +20,8 @@ function median(list,    n, v, i, k, t)
 function ratio(w, run, o, s, a, b,    r, list)
 {
 	for (r = 0; r < rounds; r++)
-		if ((w, run, o, a, r, s) in us && (w, run, o, b, r, s) in us && us[w, run, o, a, r, s] > 0)
+		if ((w, run, o, a, r, s) in us && (w, run, o, b, r, s) in us &&
+		    us[w, run, o, a, r, s] > 0)
 			list = list " " us[w, run, o, b, r, s] / us[w, run, o, a, r, s]
 	return median(list)
 }
@@ -56,7 +59,8 @@ function title(w)
 		return "4 hosts, links without limit"
 	if (w == "put")
 		return "one host to another, libfabric's tcp"
-	return (substr(w, 5) + 0) " ranks on one host" (w ~ /novm/ ? ", process_vm_readv forbidden" : "")
+	return (substr(w, 5) + 0) " ranks on one host" \
+		(w ~ /novm/ ? ", process_vm_readv forbidden" : "")
 }
 
 # The class of an operation, and what its mean must reach.
@@ -92,7 +96,8 @@ function times(w, o, s,    p, t, r, gbs)
 		if (!((w, peer[p]) in seen))
 			continue
 		if (!((w, 1, o, peer[p], s) in all)) {
-			line = line sprintf(" %12s%s", "-", w !~ /^host/ && peer[p] != "tutti" ? "        " : "")
+			line = line sprintf(" %12s%s", "-",
+				w !~ /^host/ && peer[p] != "tutti" ? "        " : "")
 			continue
 		}
 		t = median(all[w, 1, o, peer[p], s])
@@ -102,27 +107,30 @@ function times(w, o, s,    p, t, r, gbs)
 		if (w !~ /^host/ && peer[p] != "tutti")
 			line = line sprintf(" (%5s)", printable(r))
 		printf "%s,%s,%d,%s,%.4f,%.4f,%s\n", w, o, s, peer[p], t, gbs, r >csv
-		printf "%s\n  {\"where\": \"%s\", \"operation\": \"%s\", \"bytes\": %d, \"peer\": \"%s\", \"us\": %.4f, \"gb_s\": %.4f, \"ratio\": %s}",
+		printf "%s\n  {\"where\": \"%s\", \"operation\": \"%s\", \"bytes\": %d, " \
+			"\"peer\": \"%s\", \"us\": %.4f, \"gb_s\": %.4f, \"ratio\": %s}",
 			results++ ? "," : "", w, o, s, peer[p], t, gbs, r == "" ? "null" : r >json
 		if (peer[p] == "line" && r > 1.02)
-			errors = errors sprintf("%d bytes over the shaped links: %.1f %% of the line, a measuring error\n",
-				s, 100 * r)
+			errors = errors sprintf("%d bytes over the shaped links: %.1f %% of the " \
+				"line, a measuring error\n", s, 100 * r)
 	}
 }
 
 # Keeps the ratio for the mean and for the worst cells; the mark of a red or a doubtful one.
-function keep_cell(w, o, s, ours, r,    again, verdict, who)
+function keep_cell(w, o, s, ours, r,    again, verdict, who, mine, theirs)
 {
 	who = better
+	mine = median(all[w, 1, o, ours, s])
+	theirs = median(all[w, 1, o, who, s])
 	again = cell(w, 2, o, s, ours)
 	verdict = red(w, o, s, ours) ? "red" : low(r) ? "once" : "good"
 	logs[w, o, ours] += log(r)
 	n_of[w, o, ours]++
-	printf "%s,%s,%d,%s,%.4f,%s,%.4f,%.3f,%s,%s\n", w, o, s, ours, median(all[w, 1, o, ours, s]), who,
-		median(all[w, 1, o, who, s]), r, again == "" ? "" : sprintf("%.3f", again), verdict >cells
+	printf "%s,%s,%d,%s,%.4f,%s,%.4f,%.3f,%s,%s\n", w, o, s, ours, mine, who, theirs, r,
+		again == "" ? "" : sprintf("%.3f", again), verdict >cells
 	worst[++ncells] = sprintf("%010.5f %-12s %-20s %9d %-12s %11.2f %-8s %11.2f %6.2f %6s %s",
-		again != "" && again > r ? again : r, w, o, s, ours, median(all[w, 1, o, ours, s]), who,
-		median(all[w, 1, o, who, s]), r, printable(again), verdict)
+		again != "" && again > r ? again : r, w, o, s, ours, mine, who, theirs, r,
+		printable(again), verdict)
 	reds += verdict == "red"
 	return verdict == "red" ? "!" : verdict == "once" ? "?" : " "
 }
@@ -147,7 +155,8 @@ function table(w, o,    p, i, head)
 	head = sprintf("%10s", "bytes")
 	for (p = 1; p <= npeers; p++)
 		if ((w, peer[p]) in seen)
-			head = head sprintf(" %12s%s", peer[p], w !~ /^host/ && peer[p] != "tutti" ? " (ratio)" : "")
+			head = head sprintf(" %12s%s", peer[p],
+				w !~ /^host/ && peer[p] != "tutti" ? " (ratio)" : "")
 	if (w ~ /^host/ && ((w, "openmpi") in seen || (w, "mpich") in seen))
 		head = head sprintf(" %7s  %7s", "ratio", has_memory(o) ? "malloc" : "")
 	print head
@@ -180,8 +189,9 @@ function means(w,    i, k, o, c, sum, n, m, classes, list, named)
 	classes = split("reductions,data movement,messages and one-sided", list, ",")
 	for (i = 1; i <= classes; i++)
 		if (n[list[i], 1])
-			printf "%-24s %8.2f %8s %8s\n", "all " list[i], exp(sum[list[i], 1] / n[list[i], 1]), "",
-				n[list[i], 2] ? sprintf("%.2f", exp(sum[list[i], 2] / n[list[i], 2])) : ""
+			printf "%-24s %8.2f %8s %8s\n", "all " list[i],
+				exp(sum[list[i], 1] / n[list[i], 1]), "", !n[list[i], 2] ? "" : \
+				sprintf("%.2f", exp(sum[list[i], 2] / n[list[i], 2]))
 }
 
 # The ten smallest ratios; the better of its two runs counts.
@@ -241,7 +251,8 @@ END {
 			if ((where[w], op[i]) in known_at)
 				table(where[w], op[i])
 	for (w = 1; w <= nwhere; w++)
-		if (where[w] ~ /^host/ && (((where[w], "openmpi") in seen) || ((where[w], "mpich") in seen)))
+		if (where[w] ~ /^host/ && (((where[w], "openmpi") in seen) || \
+		    ((where[w], "mpich") in seen)))
 			means(where[w])
 	printf "\n ]\n}\n" >json
 	if (errors != "")

@@ -54,7 +54,8 @@ test_columns()
 {
 	tracked '*.[ch]' '*.md' '*.[1-9]' '*.def' NEWS | wide |
 		grep -vE '[.]md:[0-9]+:([|]|    )' | cut -c 1-120 >"$tmp/wide"
-	tracked '*.sh' '*.mk' '*.am' '*.ac' '*.py' '*.inc' >"$tmp/scripts"
+	tracked '*.sh' '*.mk' '*.am' '*.ac' '*.py' '*.inc' '*.awk' '*.gp' \
+		>"$tmp/scripts"
 	scripts | sort -u - "$tmp/scripts" | wide |
 		grep -vE "[	 =][\"'][^\"']{60,}|[^ :]{60,}" | cut -c 1-120 >>"$tmp/wide"
 	found "lines over 100 columns" <"$tmp/wide"
