@@ -19,7 +19,7 @@ cd "$(dirname "$0")/.." || exit 1
 top=$PWD
 jobs=$(nproc)
 lanes=1
-passed=0 failed=0 skipped=0
+passed=0 failed=0 skipped=0 unsteady=0
 werror=
 [ "${CI:-}" != true ] || werror=--enable-werror
 
@@ -180,14 +180,41 @@ progress()
 	done
 }
 
+result_of()
+{
+	sed -n 's/^:global-test-result: //p' "$1.trs"
+}
+
+# unsteady TREE TEST: it has failed, but passes twice when it is run again, alone. Such a test is
+# listed and its first log kept, so that somebody finds the cause, and it refuses no change that has
+# nothing to do with it. From the third one on, and with TT_STRICT=1, it is a failure like others.
+unsteady()
+{
+	[ -z "${TT_STRICT:-}" ] && [ "$unsteady" -lt 2 ] || return
+	tree=$1 limit=10 base=$1/${2%.sh}
+	cp "$base.log" "$base.first.log"
+	for turn in 1 2; do
+		rm -f "$base.trs"
+		run_some 1 "$2" >>build/log/again.log
+		[ -f "$base.trs" ] && [ "$(result_of "$base")" = PASS ] || return
+	done
+	unsteady=$((unsteady + 1))
+	{
+		echo "UNSTEADY: $2 failed once, then passed twice (log: $base.first.log)"
+		grep -E '^FAIL|\.[ch]:[0-9]+: |ERROR: |^  why: ' "$base.first.log" | head -n 8 |
+			sed 's/^/    /'
+	} >>build/log/unsteady
+}
+
 # collect TREE TESTS: automake keeps NAME.trs and NAME.log for each.
 collect()
 {
 	for t in $2; do
 		base=$1/${t%.sh}
 		again="make -C $1 check-TESTS TESTS=$t"
+		[ ! -f "$base.trs" ] || [ "$(result_of "$base")" != FAIL ] || unsteady "$1" "$t"
 		if [ -f "$base.trs" ]; then
-			count "$base.log" "$(sed -n 's/^:global-test-result: //p' "$base.trs")" "$t"
+			count "$base.log" "$(result_of "$base")" "$t"
 		else
 			echo \
 				"---- $1: $t has no result: it did not end in time, or could not be run"
@@ -563,7 +590,7 @@ if [ "$*" = beside ]; then
 	stage_beside
 	exit
 fi
-rm -f build/log/failures
+rm -f build/log/failures build/log/unsteady build/log/again.log
 stages=${*:-check asan tsan valgrind fuzz distcheck}
 stage_names
 for stage in $stages; do
@@ -571,6 +598,7 @@ for stage in $stages; do
 	"stage_$stage"
 done
 say "finished; logs are in build/log and beside the test programs"
+[ ! -s build/log/unsteady ] || cat build/log/unsteady
 [ ! -s build/log/failures ] || cat build/log/failures
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" = 0 ]
