@@ -231,6 +231,7 @@ void tt_run_start(struct tt_plan_req *req)
 		tt_node_start(req);
 }
 
+/* Receives into memory of the library need no fence: other communicators keep the connection. */
 void tt_run_cancel(struct tt_plan_req *req)
 {
 	struct tt_wire *wire = req->r.comm->ctx->wire;
@@ -243,9 +244,13 @@ void tt_run_cancel(struct tt_plan_req *req)
 		if (!req->lanes[i].pending)
 			continue;
 		for (k = 0; k < req->plan->max_ops; k++) {
-			tt_list_del(&req->lanes[i].ops[k].wait);
-			if (req->lanes[i].ops[k].x.state)
-				tt_wire_cancel(wire, &req->lanes[i].ops[k].x);
+			struct tt_op_run *run = &req->lanes[i].ops[k];
+
+			tt_list_del(&run->wait);
+			if (run->x.state && is_receive(run->op) && !run->x.region)
+				tt_wire_abandon(wire, &run->x);
+			else if (run->x.state)
+				tt_wire_cancel(wire, &run->x);
 		}
 		req->lanes[i].pending = 0;
 	}
