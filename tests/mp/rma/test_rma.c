@@ -393,12 +393,14 @@ static int late_body(struct mp_job *job)
 	uint64_t old;
 	int err, i;
 
+	MP_OK(tutti_comm_set_timeout(job->world, 30000)); /* of the collectives before win_free */
 	MP_OK(tutti_alloc(job->ctx, 4096, (void **)&mine));
 	memset(mine, 0x11, 4096);
 	MP_OK(tutti_win_create(job->world, mine, 4096, 0, &win));
 	MP_OK(tutti_put(win, 0, mine, 64, 0));
 	MP_OK(tutti_win_flush(win, 0));
 	mp_meet(job);
+	MP_OK(tutti_comm_set_timeout(job->world, 0));
 	if (job->rank == 0) {
 		usleep(20000);
 		TT_EXPECT(tutti_win_free(win) < 0);
