@@ -137,8 +137,9 @@ static int stream_rank(int rank, int n, void *arg)
 			TT_EXPECT(!target_step(&s, seen, &arrived, NULL));
 		}
 	TT_EXPECT(WAIT_FOR(s.done == (int)total, 5000, pump(&s)));
+	TT_EXPECT(!s.down); /* the other rank may be first to meet, and close */
 	TT_EXPECT(!side_meet(job, rank, &s));
-	TT_EXPECT(!s.failed && !s.stray && !s.down);
+	TT_EXPECT(!s.failed && !s.stray);
 	side_close(&s);
 	free(seen);
 	return 0;
