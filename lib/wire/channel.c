@@ -16,11 +16,17 @@
 
 /*
  * A transport that refuses an operation for any reason but lack of room is broken for this peer,
- * most likely because the peer closed its end or is dying. -EPERM: the peer lives.
+ * most likely because the peer closed its end or is dying. -EPERM: the peer lives. -ENOMEM: this
+ * rank has no memory, which says nothing about the peer.
  */
+int tt_chan_refusal(int status)
+{
+	return status == -EPERM || status == -ENOMEM ? status : -TUTTI_EPEER;
+}
+
 void tt_chan_refused(struct tt_chan *chan, int status)
 {
-	tt_chan_fail(chan, status == -EPERM ? status : -TUTTI_EPEER, "%s refused an operation: %s",
+	tt_chan_fail(chan, tt_chan_refusal(status), "%s refused an operation: %s",
 		     chan->wire->tp[chan->tp].name, tt_fail_text(status));
 }
 

@@ -167,7 +167,7 @@ static bool post(struct tt_chan *chan, struct tt_xfer *x, size_t len)
 			enqueue(chan, x, true);
 		return false;
 	}
-	stop(x, -TUTTI_EPEER);
+	stop(x, tt_chan_refusal(rc));
 	tt_chan_refused(chan, rc);
 	return true;
 }

@@ -343,6 +343,7 @@ void tt_chan_free(struct tt_chan *chan);
 /* channel.c */
 /* A transport that refuses an operation for any reason but lack of room is broken for this peer. */
 void tt_chan_refused(struct tt_chan *chan, int status);
+int tt_chan_refusal(int status); /* the status that its operations end with */
 /* Returns a slot to the peer. */
 void tt_slot_free(struct tt_chan *chan, int slot);
 /* Sets up the wire's part of x; returns its channel, connecting if it was idle. */

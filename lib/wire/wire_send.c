@@ -95,7 +95,7 @@ static bool send_eager(struct tt_chan *chan, struct tt_xfer *x)
 		stage_put(s);
 		if (rc == -EAGAIN)
 			return false;
-		tt_xfer_end(x, NULL, -TUTTI_EPEER);
+		tt_xfer_end(x, NULL, tt_chan_refusal(rc));
 		tt_chan_refused(chan, rc);
 		return true;
 	}
@@ -187,7 +187,7 @@ static bool put_to_offer(struct tt_chan *chan, struct tt_xfer *x, const struct t
 	if (rc == -EAGAIN)
 		return false;
 	if (rc < 0) {
-		tt_xfer_end(x, NULL, -TUTTI_EPEER);
+		tt_xfer_end(x, NULL, tt_chan_refusal(rc));
 		tt_chan_refused(chan, rc);
 	} else if (chan->wire->sums) { /* x may have ended and been freed */
 		tt_sum_send(chan, &ctrl->key, sum, ctrl->token);

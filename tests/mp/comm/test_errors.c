@@ -2,6 +2,8 @@
 /* Bad input, jobs that can't start, and ranks that disagree or are late: one clear error each. */
 #include "config.h"
 
+#include "lib/base/env.h"
+#include "lib/base/inject.h"
 #include "tests/mp/job.h"
 
 #include <arpa/inet.h>
@@ -692,6 +694,45 @@ static void changed_user(void)
 			 .env = "TUTTI_NODE=off TUTTI_TRANSPORT=ofi TUTTI_IF=lo"));
 }
 
+/*
+ * Rank 1 has no memory to map what it first sends to rank 2: the communicator fails, and no rank
+ * counts as dead. Before, rank 1 broke the connection, so each of the two called the other gone.
+ */
+static int cannot_map_body(struct mp_job *job)
+{
+	enum { BUFFERS = 12, BYTES = 5 << 20 }; /* each is a region, and their list has to grow */
+	struct tt_env env = {.fault.text = "rank=1,alloc=1"};
+	int i, err = 0, n = job->rank ? BUFFERS : 1, peer = 3 - job->rank;
+	struct tutti_request *req;
+	char *buf[BUFFERS];
+
+	for (i = 0; i < n; i++)
+		MP_OK(tutti_alloc(job->ctx, BYTES, (void **)&buf[i]));
+	MP_OK(tutti_barrier(job->world));
+	for (i = 0; i < 2 && job->rank; i++) {
+		char *in = buf[i * (BUFFERS - 1)], *out = buf[i * (BUFFERS - 2) + !i];
+
+		MP_OK(tutti_irecv(in, BYTES, TUTTI_UINT8, peer, 0, job->world, NULL, &req));
+		if (job->rank == 1 && i)
+			TT_EXPECT(!tt_inject_arm(&env, 1));
+		err = tutti_send(out, BYTES, TUTTI_UINT8, peer, 0, job->world);
+		MP_ERR(err, i ? -ENOMEM : 0);
+		MP_ERR(tutti_wait(&req), err);
+	}
+	if (!job->rank)
+		MP_ERR(tutti_barrier(job->world), -ENOMEM);
+	MP_SAID("cannot be mapped: Cannot allocate memory");
+	mp_meet(job);
+	TT_EXPECT(!mp_log_has(job, "gone") && !mp_log_has(job, "dead"));
+	return mp_leave_failed(job);
+}
+
+static void cannot_map(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .fn = cannot_map_body,
+			 .env = "TUTTI_NODE=off TUTTI_TRANSPORT=shm"));
+}
+
 /* ---- refused calls ---- */
 
 enum refused { SIZE, COLLECTIVE, QUORUM, SPLIT, CREATE, DUP, REFUSED };
@@ -780,6 +821,7 @@ int main(int argc, char **argv)
 		{"mismatch_in_place", mismatch_in_place},
 		{"mismatch_root", mismatch_root},
 		{"not_made", not_made},
+		{"cannot_map", cannot_map},
 		{"late", late},
 		{"never", never},
 		{NULL, NULL},
