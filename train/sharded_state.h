@@ -68,8 +68,7 @@ int tt_sharded_take_buffer(struct tutti_sharded *s, size_t k);
 void tt_sharded_drop_buffer(struct tutti_sharded *s, size_t k);
 /* Starts what is left, tensors that are not ready as zeros, and waits for all. Collective. */
 int tt_sharded_reduce(struct tutti_sharded *s);
-/* sharded_step.c: waits for the all-gather of a bucket. */
-int tt_sharded_gathered(struct tutti_sharded *s, size_t k);
+/* sharded_step.c: waits for the all-gathers of all buckets. */
 int tt_sharded_gathered_all(struct tutti_sharded *s);
 /* The code of a collective of this optimizer that has failed, with a text for call, or 0. */
 int tt_sharded_over(const struct tutti_sharded *s, const char *call);

@@ -76,7 +76,7 @@ static void scale(struct tutti_sharded *s, double factor)
 
 /* ---- parameters of the other ranks ---- */
 
-/* From where it is, or by a copy of the bucket that tt_sharded_gathered takes apart. */
+/* From where it is, or by a copy of the bucket that await_gather takes apart. */
 static int start_gather(struct tutti_sharded *s, size_t k)
 {
 	struct tt_shard *shard = &s->shard[k];
@@ -102,7 +102,8 @@ static int start_gather(struct tutti_sharded *s, size_t k)
 				 shard->begins, s->datatype, s->comm, &shard->gather);
 }
 
-int tt_sharded_gathered(struct tutti_sharded *s, size_t k)
+/* Waits for the all-gather of a bucket. */
+static int await_gather(struct tutti_sharded *s, size_t k)
 {
 	struct tt_shard *shard = &s->shard[k];
 	int err;
@@ -124,7 +125,7 @@ int tt_sharded_gathered_all(struct tutti_sharded *s)
 	int err = 0;
 
 	for (k = s->b.nbuckets; !err && k-- > 0;)
-		err = tt_sharded_gathered(s, k);
+		err = await_gather(s, k);
 	return err;
 }
 
@@ -241,7 +242,7 @@ int tutti_sharded_wait(struct tutti_sharded *s, size_t tensor)
 				    call, tensor, s->b.n - 1);
 	} else if (!err) {
 		err = tensor == TUTTI_SHARDED_ALL ? tt_sharded_gathered_all(s)
-						  : tt_sharded_gathered(s, s->b.bucket_of[tensor]);
+						  : await_gather(s, s->b.bucket_of[tensor]);
 		s->error = err;
 	}
 	pthread_mutex_unlock(&s->lock);

@@ -344,19 +344,6 @@ int tt_boot_join(struct tt_boot *boot, const struct tt_boot_handlers *handlers, 
 	return err;
 }
 
-int tt_boot_start(const struct tt_boot_params *params, const struct tt_boot_handlers *handlers,
-		  const void *card, size_t card_len, struct tt_boot **boot)
-{
-	int err = tt_boot_contact(params, boot);
-
-	if (err)
-		return err;
-	err = tt_boot_join(*boot, handlers, card, card_len);
-	if (err)
-		*boot = NULL;
-	return err;
-}
-
 void tt_boot_refuse(struct tt_boot *boot)
 {
 	struct tutti_error_info why = {.size = sizeof(why)};

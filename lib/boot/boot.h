@@ -105,7 +105,7 @@ struct tt_boot_params {
 int tt_boot_discover(const struct tutti_config *config, const struct tt_env *env,
 		     struct tt_boot_params *params);
 
-/* Closes listen_fd and wipes the secret, for params that are not passed to tt_boot_start. */
+/* Closes listen_fd and wipes the secret, for params that are not passed to tt_boot_contact. */
 void tt_boot_params_drop(struct tt_boot_params *params);
 
 /*
@@ -135,9 +135,6 @@ struct tt_boot_handlers {
 };
 int tt_boot_join(struct tt_boot *boot, const struct tt_boot_handlers *handlers, const void *card,
 		 size_t card_len);
-/* Contacts rank 0 and joins at once; *boot is NULL on failure. */
-int tt_boot_start(const struct tt_boot_params *params, const struct tt_boot_handlers *handlers,
-		  const void *card, size_t card_len, struct tt_boot **boot);
 
 /* Answers a TT_CTL_ASK with a text of at most TT_TOLD_MAX bytes; called from its handler. */
 #define TT_TOLD_MAX (TT_CTL_MSG_MAX - 16)
@@ -147,8 +144,6 @@ void tt_boot_tell(struct tt_boot *boot, int to, const void *ask, const char *tex
 #define TT_JOB_TEXT 33
 void tt_boot_job(const struct tt_boot *boot, char text[TT_JOB_TEXT]);
 
-int tt_boot_rank(const struct tt_boot *boot);
-int tt_boot_size(const struct tt_boot *boot);
 /* Card and host name of any rank; valid until tt_boot_stop. */
 const void *tt_boot_card(const struct tt_boot *boot, int rank, size_t *len);
 const char *tt_boot_host(const struct tt_boot *boot, int rank);

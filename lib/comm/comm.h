@@ -457,9 +457,6 @@ struct tt_counts *tt_counts_new(const struct tt_plan_args *args);
 struct tt_counts *tt_counts_typed(enum tt_coll coll, size_t n);
 struct tt_counts *tt_counts_get(struct tt_counts *counts);
 void tt_counts_put(struct tt_counts *counts); /* NULL is fine */
-/* Elements that this rank sends to peer, and expects of it. */
-size_t tt_pair_sends(const struct tt_plan_args *a, int peer);
-size_t tt_pair_expects(const struct tt_plan_args *a, int peer);
 /*
  * The fingerprint of messages to or from peer, in a call with fingerprint fprint and these counts.
  */
@@ -478,12 +475,6 @@ void tt_comm_fail_later(struct tutti_context *ctx, uint64_t uid, int code, int r
 			const char *call, uint64_t seq, const char *field, const char *text);
 /* This rank could not create a communicator that other ranks have or will have: fails it there. */
 void tt_comm_unmade(struct tutti_context *ctx, uint64_t uid, int code, const char *call);
-/*
- * Fails every communicator that contains rank (-1: all), on this rank only: the other ranks have
- * received the same news.
- */
-void tt_ctx_fail(struct tutti_context *ctx, int code, int rank, const char *fmt, ...)
-	TT_PRINTF(4, 5);
 /* The connection to peer was closed: fails every communicator that shares it, with that failure. */
 void tt_comm_fail_with(struct tutti_context *ctx, int peer, const struct tutti_error_info *cause);
 /* A rank of a new communicator may have failed already, for example during tutti_init. */
@@ -618,12 +609,10 @@ void tt_pair_differ(struct tutti_comm *comm, const struct tt_past *past,
 /* Whether a verdict is due: rank 0 does not let the ranks leave before. */
 bool tt_stuck_undecided(void *ctx);
 void tt_stuck_free(struct tutti_context *ctx);
-/* "allreduce #5 (count 10, float32, sum)" */
 /* The call of the user: a collective, or the call that an inner collective is a part of. */
 const char *tt_fields_call(const struct tt_fields *f);
 bool tt_fields_inner(const struct tt_fields *f);
+/* "allreduce #5 (count 10, float32, sum)" */
 const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, size_t size);
-/* The name of the first field that differs; NULL: none. */
-const char *tt_fields_differ(const struct tt_fields *a, const struct tt_fields *b);
 
 #endif

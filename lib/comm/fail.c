@@ -373,7 +373,12 @@ static void fail_members(struct tutti_context *ctx, int rank, const struct tutti
 		tt_warn("%s; tolerant communicators go on without it", info->text);
 }
 
-void tt_ctx_fail(struct tutti_context *ctx, int code, int rank, const char *fmt, ...)
+/*
+ * Fails every communicator that contains rank (-1: all), on this rank only: the other ranks have
+ * received the same news.
+ */
+TT_PRINTF(4, 5)
+static void fail_everywhere(struct tutti_context *ctx, int code, int rank, const char *fmt, ...)
 {
 	struct tutti_error_info info;
 	va_list ap;
@@ -528,14 +533,14 @@ void tt_ctx_gone(void *arg, int rank, const char *host, const char *why)
 	if (rank != ctx->boot_params.rank)
 		take_arrived(ctx, rank);
 	if (rank == ctx->boot_params.rank)
-		tt_ctx_fail(ctx, -TUTTI_EPEER, rank,
-			    "this rank (%d) was taken for dead by the others, and cut off: %s",
-			    rank, why);
+		fail_everywhere(ctx, -TUTTI_EPEER, rank,
+				"this rank (%d) was taken for dead by the others, and cut off: %s",
+				rank, why);
 	else if (!strcmp(why, TT_GONE_LEFT) && ctx->first_failure.code)
 		left_after(ctx, rank, host);
 	else
-		tt_ctx_fail(ctx, -TUTTI_EPEER, rank, "rank %d on host %s is gone: %s", rank, host,
-			    why);
+		fail_everywhere(ctx, -TUTTI_EPEER, rank, "rank %d on host %s is gone: %s", rank,
+				host, why);
 	if (rank != ctx->boot_params.rank)
 		tt_wire_peer_gone(ctx->wire, rank);
 	if (ctx->boot) {
@@ -551,7 +556,7 @@ void tt_ctx_gone(void *arg, int rank, const char *host, const char *why)
 
 void tt_ctx_unfit(struct tutti_context *ctx, int code, int rank, const char *why)
 {
-	tt_ctx_fail(ctx, code, rank, "%s", why);
+	fail_everywhere(ctx, code, rank, "%s", why);
 	tt_ctx_lost(ctx, ctx->boot_params.rank, why);
 }
 
@@ -574,8 +579,8 @@ void tt_ctx_abort_msg(void *arg, int from, const void *data, size_t len)
 		return;
 	memcpy(&msg, data, sizeof(msg));
 	tt_ctx_lock(ctx);
-	tt_ctx_fail(ctx, -TUTTI_EABORTED, -1, "rank %d aborted the job with code %d", from,
-		    msg.user_code);
+	fail_everywhere(ctx, -TUTTI_EABORTED, -1, "rank %d aborted the job with code %d", from,
+			msg.user_code);
 	tt_wire_wake(ctx->wire);
 	tt_ctx_unlock(ctx);
 }
@@ -586,8 +591,8 @@ int tt_ctx_abort(struct tutti_context *ctx, int code)
 	int err = 0;
 
 	tt_wire_lock(ctx->wire);
-	tt_ctx_fail(ctx, -TUTTI_EABORTED, -1, "rank %d aborted the job with code %d",
-		    ctx->boot_params.rank, code);
+	fail_everywhere(ctx, -TUTTI_EABORTED, -1, "rank %d aborted the job with code %d",
+			ctx->boot_params.rank, code);
 	ctx->abort_mine = true;
 	ctx->abort_code = code;
 	if (ctx->boot_params.nranks >

@@ -97,14 +97,15 @@ void tt_counts_put(struct tt_counts *counts)
 		free(counts);
 }
 
-size_t tt_pair_sends(const struct tt_plan_args *a, int peer)
+/* Elements that this rank sends to peer, and expects of it. */
+static size_t sends_to(const struct tt_plan_args *a, int peer)
 {
 	if (a->coll == TT_COLL_GATHERV)
 		return peer == a->root ? a->count : 0;
 	return a->scounts ? a->scounts[peer] : 0;
 }
 
-size_t tt_pair_expects(const struct tt_plan_args *a, int peer)
+static size_t expects_of(const struct tt_plan_args *a, int peer)
 {
 	if (a->coll == TT_COLL_SCATTERV)
 		return peer == a->root ? a->count : 0;
@@ -122,8 +123,8 @@ uint64_t tt_pair_fprint(uint64_t fprint, const struct tt_counts *counts, int pee
 {
 	const size_t *types = sends ? counts->stypes : counts->rtypes;
 
-	fprint = tt_hash_add(fprint, sends ? tt_pair_sends(&counts->args, peer)
-					   : tt_pair_expects(&counts->args, peer));
+	fprint = tt_hash_add(fprint, sends ? sends_to(&counts->args, peer)
+					   : expects_of(&counts->args, peer));
 	return types ? tt_hash_add(fprint, types[peer]) : fprint;
 }
 
@@ -149,8 +150,8 @@ void tt_pair_ask(struct tutti_comm *comm, const struct tt_past *past, int peer)
 			       .coll = past->fields.coll,
 			       .datatype = past->fields.datatype,
 			       .root = past->fields.root,
-			       .sends = tt_pair_sends(a, peer),
-			       .expects = tt_pair_expects(a, peer),
+			       .sends = sends_to(a, peer),
+			       .expects = expects_of(a, peer),
 			       .stype = type_of(past, peer, true),
 			       .rtype = type_of(past, peer, false)};
 
@@ -175,9 +176,9 @@ static void compare(struct tutti_comm *comm, const struct pair_msg *msg)
 	    past.fields.coll != msg->coll || past.fields.datatype != msg->datatype ||
 	    past.fields.root != msg->root)
 		return; /* not called yet, or another call: stuck.c reports that */
-	send = (struct tt_pair_end){me, tt_pair_sends(&past.counts->args, peer),
+	send = (struct tt_pair_end){me, sends_to(&past.counts->args, peer),
 				    type_of(&past, peer, true)};
-	recv = (struct tt_pair_end){me, tt_pair_expects(&past.counts->args, peer),
+	recv = (struct tt_pair_end){me, expects_of(&past.counts->args, peer),
 				    type_of(&past, peer, false)};
 	if (differ(&its_send, &recv))
 		tt_pair_differ(comm, &past, &its_send, &recv);

@@ -118,7 +118,8 @@ const char *tt_fields_call(const struct tt_fields *f)
 	return inner_name((uint32_t)f->root);
 }
 
-const char *tt_fields_differ(const struct tt_fields *a, const struct tt_fields *b)
+/* The name of the first field that differs; NULL: none. */
+static const char *differing(const struct tt_fields *a, const struct tt_fields *b)
 {
 	if (a->coll != b->coll || (a->root != b->root && !tt_coll_rooted((enum tt_coll)a->coll)))
 		return "collective";
@@ -333,7 +334,7 @@ static void count(struct tutti_context *ctx, struct tt_stuck_entry *e, const str
 		return;
 	}
 	for (i = 0; i < e->nkinds; i++)
-		if (!tt_fields_differ(&e->kind[i].fields, fields))
+		if (!differing(&e->kind[i].fields, fields))
 			break;
 	if (i == KINDS)
 		return;
@@ -445,7 +446,7 @@ static bool is_stuck(const struct tutti_comm *comm)
 
 static bool other_form(const struct tt_fields *a, const struct tt_fields *b)
 {
-	return !a->init != !b->init && !tt_fields_differ(a, b);
+	return !a->init != !b->init && !differing(a, b);
 }
 
 /* This rank has not made the call that it is asked for. */
@@ -456,7 +457,7 @@ static void not_called(struct tutti_comm *comm, int from, struct stuck_msg *msg)
 
 	/* a persistent operation, of which the _init call has fixed what it will be */
 	if (init && tt_comm_inited(comm, init, &own) &&
-	    (msg->rank == EACH || tt_fields_differ(&msg->fields, &own))) {
+	    (msg->rank == EACH || differing(&msg->fields, &own))) {
 		tt_stuck_report(comm, msg->seq, &own);
 		return;
 	}
@@ -483,7 +484,7 @@ static void answer(struct tutti_comm *comm, int from, struct stuck_msg *msg)
 	if (tt_comm_calls(comm, msg->fields.init) < msg->seq)
 		not_called(comm, from, msg);
 	else if (tt_comm_past(comm, msg->fields.init, msg->seq, &past)) {
-		if (msg->rank == EACH || tt_fields_differ(&msg->fields, &past.fields))
+		if (msg->rank == EACH || differing(&msg->fields, &past.fields))
 			tt_stuck_report(comm, past.seq, &past.fields);
 	} else if (msg->rank == EACH) {
 		tt_stuck_report(comm, msg->seq, &forgotten);
@@ -675,7 +676,7 @@ static bool is_pair(const struct stuck_msg *msg, const char *field)
 /* The communicator may still have to be made here, or be freed. */
 static void note_mismatch(struct tutti_context *ctx, const struct stuck_msg *msg)
 {
-	const char *field = tt_fields_differ(&msg->fields, &msg->other_fields);
+	const char *field = differing(&msg->fields, &msg->other_fields);
 	const char *call = tt_fields_call(&msg->fields), *in = "a communicator";
 	struct tutti_comm *comm = tt_comm_find_any(ctx, msg->uid);
 	char a[224], b[224], c[120], d[120], name[TT_COMM_NAME], text[640];

@@ -16,7 +16,8 @@
 
 #define UNKNOWN_CACHE ((size_t)8 << 20)
 
-int tt_stores_sharers(int cpus, int online, int ranks)
+/* Ranks that share a cache. */
+static int sharers_of(int cpus, int online, int ranks)
 {
 	int caches = online > cpus ? (online + cpus - 1) / cpus : 1;
 	int sharers = (ranks + caches - 1) / caches;
@@ -26,7 +27,7 @@ int tt_stores_sharers(int cpus, int online, int ranks)
 
 size_t tt_stores_cache(size_t size, int cpus, int online, int ranks)
 {
-	return (size ? size : UNKNOWN_CACHE) / (size_t)tt_stores_sharers(cpus, online, ranks);
+	return (size ? size : UNKNOWN_CACHE) / (size_t)sharers_of(cpus, online, ranks);
 }
 
 size_t tt_stores_share(const struct tt_env *env, size_t measured, int ranks)
@@ -44,7 +45,7 @@ size_t tt_stores_whole(size_t share, int ranks)
 	int cpus, online = (int)sysconf(_SC_NPROCESSORS_ONLN);
 
 	tt_topo_cache(TT_SYSFS, &cpus);
-	return share * (size_t)tt_stores_sharers(cpus, online, ranks);
+	return share * (size_t)sharers_of(cpus, online, ranks);
 }
 
 /* The entry of buf, or a free one, or the oldest. */

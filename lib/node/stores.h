@@ -25,10 +25,9 @@ struct tt_stores {
 unsigned tt_stores_flags(struct tt_stores *s, const void *buf, size_t bytes);
 
 /*
- * How many ranks share a cache if there is one for each `cpus` of the CPUs that are online, and a
- * rank's part of it if it has size bytes (0: unknown).
+ * A rank's part of a cache of size bytes (0: unknown), if there is one for each `cpus` of the CPUs
+ * that are online.
  */
-int tt_stores_sharers(int cpus, int online, int ranks);
 size_t tt_stores_cache(size_t size, int cpus, int online, int ranks);
 /*
  * The same for this machine and the ranks of this host: TUTTI_CACHE if it is set, else by the size

@@ -15,11 +15,6 @@
 #include "lib/base/clock.h"
 #include "lib/base/error.h"
 
-uint64_t tt_flight_clock(void)
-{
-	return tt_now_ns();
-}
-
 static size_t head_size(void)
 {
 	return (sizeof(struct tt_flight_head) + 4095) & ~(size_t)4095;

@@ -16,6 +16,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "lib/base/clock.h"
+
 #define TT_FLIGHT_MAGIC 0x7474666c74303032ull
 #define TT_FLIGHT_RECORDS 1024 /* a power of two */
 #define TT_FLIGHT_COMMS 64     /* communicators remembered, the last ones */
@@ -99,8 +101,6 @@ struct tt_flight {
 	int fd;
 };
 
-uint64_t tt_flight_clock(void);
-
 /* A cheap, steady counter; dump.c converts it to time. */
 static inline uint64_t tt_ticks(void)
 {
@@ -112,7 +112,7 @@ static inline uint64_t tt_ticks(void)
 	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(t));
 	return t;
 #else
-	return tt_flight_clock();
+	return tt_now_ns();
 #endif
 }
 

@@ -274,8 +274,12 @@ void tt_push(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a,
 	       &(struct tt_op){.kind = TT_OP_PUSH, .peer = peer, .dst = dst, .a = a, .len = len});
 }
 
-void tt_generate(struct tt_builder *b, tt_gen_fn *gen, int nlanes, int rounds, int max_ops,
-		 const size_t state[8])
+/*
+ * Use a generator instead of stored ops: for plans of more than tt_plan_store_max ops. Its ops are
+ * used unchanged: none may have length zero, and index must be as the builder would set it.
+ */
+static void generate(struct tt_builder *b, tt_gen_fn *gen, int nlanes, int rounds, int max_ops,
+		     const size_t state[8])
 {
 	b->plan.gen = gen;
 	b->plan.gen_rounds = rounds;
@@ -326,8 +330,8 @@ void tt_sliced(struct tt_builder *b, const struct tt_sliced *sliced)
 	turns = (s.slices + (size_t)s.lanes - 1) / (size_t)s.lanes;
 	if (s.full && s.slices * s.slice_ops > tt_plan_store_max) {
 		b->plan.sliced = s;
-		tt_generate(b, sliced_ops, s.lanes, (int)(turns * (size_t)s.steps), s.max_ops,
-			    s.state);
+		generate(b, sliced_ops, s.lanes, (int)(turns * (size_t)s.steps), s.max_ops,
+			 s.state);
 		return;
 	}
 	ops = calloc((size_t)s.max_ops + 1, sizeof(*ops));

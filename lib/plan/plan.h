@@ -433,12 +433,6 @@ void tt_pull_reduce_first(struct tt_builder *b, int ranks, int peer, struct tt_r
 void tt_push(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len);
 /* Add an op made elsewhere; its index is set here. */
 void tt_add(struct tt_builder *b, const struct tt_op *op);
-/*
- * Use a generator instead of stored ops: for plans of more than tt_plan_store_max ops. Its ops are
- * used unchanged: none may have length zero, and index must be as the builder would set it.
- */
-void tt_generate(struct tt_builder *b, tt_gen_fn *gen, int nlanes, int rounds, int max_ops,
-		 const size_t state[8]);
 /* Emit a sliced algorithm, in whichever form. */
 void tt_sliced(struct tt_builder *b, const struct tt_sliced *s);
 extern size_t tt_plan_store_max; /* ops; tests change it to see both forms of a plan */

@@ -165,13 +165,6 @@ bool tt_reduce_valid(enum tutti_datatype datatype, enum tutti_op op)
 	return has >> op & 1;
 }
 
-const char *tt_reduce_level_name(enum tt_reduce_level level)
-{
-	static const char *const names[] = {"scalar", "base", "avx2", "avx512"};
-
-	return (unsigned)level < TT_REDUCE_LEVELS ? names[level] : "invalid";
-}
-
 float tt_f16_to_f32(uint16_t h)
 {
 	return tt_half_widen(h);

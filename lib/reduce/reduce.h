@@ -58,7 +58,6 @@ enum tt_reduce_level {
 bool tt_reduce_use(enum tt_reduce_level level); /* from now on; false: not here */
 enum tt_reduce_level tt_reduce_best(void);
 enum tt_reduce_level tt_reduce_level(void); /* the level in use */
-const char *tt_reduce_level_name(enum tt_reduce_level level);
 
 float tt_f16_to_f32(uint16_t h);
 uint16_t tt_f32_to_f16(float f);

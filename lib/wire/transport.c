@@ -5,7 +5,6 @@
 
 #include <dirent.h>
 #include <errno.h>
-#include <string.h>
 
 #define TT_TRANSPORT(table) extern const struct tt_tp_ops table;
 #include "lib/wire/transports.def"
@@ -28,16 +27,6 @@ bool tt_transport_rdma(void)
 	if (dir)
 		closedir(dir);
 	return any;
-}
-
-const struct tt_tp_ops *tt_transport_find(const char *name)
-{
-	int i;
-
-	for (i = 0; tt_transports[i]; i++)
-		if (!strcmp(tt_transports[i]->name, name))
-			return tt_transports[i];
-	return NULL;
 }
 
 static int no_rma(struct tt_ep *ep, const struct tt_rma *rma)

@@ -316,8 +316,6 @@ void tt_ep_ops_fill(struct tt_ep_ops *ops);
 extern const struct tt_tp_ops *const tt_transports[];
 /* Whether the kernel knows an RDMA device, usable or not. Loads no library. */
 bool tt_transport_rdma(void);
-/* By name; NULL: none. */
-const struct tt_tp_ops *tt_transport_find(const char *name);
 
 /*
  * For transports that accept connections themselves: one MAC proves that a request comes from the

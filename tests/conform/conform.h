@@ -100,6 +100,8 @@ int net_connect(struct link *link, const struct link *peer, bool active);
 bool net_up(struct net *net, int first); /* connect the pair of links first, first + 1 and wait */
 void net_close(struct net *net);
 void link_close(struct link *link);
+/* The transport of this configuration; NULL: not compiled in. */
+const struct tt_tp_ops *find_transport(void);
 /* True if the transport can be had here; else the test was left as skipped. */
 bool available(void);
 

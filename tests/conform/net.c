@@ -49,11 +49,16 @@ void net_set(const char *name, const char *value)
 	memset(&env, 0, sizeof(env));
 }
 
-static const struct tt_tp_ops *find(void)
+const struct tt_tp_ops *find_transport(void)
 {
+	int i;
+
 	if (!strcmp(config->transport, "loop"))
 		return &loop_transport;
-	return tt_transport_find(config->transport);
+	for (i = 0; tt_transports[i]; i++)
+		if (!strcmp(tt_transports[i]->name, config->transport))
+			return tt_transports[i];
+	return NULL;
 }
 
 static struct tt_tp_params params_of(int rank)
@@ -71,7 +76,7 @@ static struct tt_tp_params params_of(int rank)
 
 bool available(void)
 {
-	const struct tt_tp_ops *ops = find();
+	const struct tt_tp_ops *ops = find_transport();
 	struct tt_tp_device dev[16];
 	struct tt_tp_params params;
 	int n, i;
@@ -185,9 +190,9 @@ static bool node_open(struct node *node, int id)
 	node->params = params_of(id);
 	fault_text(text, sizeof(text));
 	if (faulty)
-		err = tt_fault_open(find(), text, &node->params, &node->tp);
+		err = tt_fault_open(find_transport(), text, &node->params, &node->tp);
 	else
-		err = find()->open(&node->params, &node->tp);
+		err = find_transport()->open(&node->params, &node->tp);
 	TT_CHECK(!err);
 	if (err) {
 		node->tp = NULL;

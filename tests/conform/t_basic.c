@@ -574,7 +574,7 @@ void test_wakes_sleeper(void)
 
 	if (config->one_process)
 		TT_SKIP("within one process only");
-	if (!tt_transport_find(config->transport))
+	if (!find_transport())
 		TT_SKIP("transport %s is not compiled in", config->transport);
 	/* Elsewhere asking for devices may already start threads. */
 	if (!strcmp(config->transport, "verbs") && !available())

@@ -44,7 +44,9 @@ static void *start_main(void *arg)
 	struct tt_boot_handlers none = {.arg = NULL};
 	struct st_rank *r = arg;
 
-	r->err = tt_boot_start(&r->params, &none, "card", 4, &r->boot);
+	r->err = tt_boot_contact(&r->params, &r->boot);
+	if (!r->err)
+		r->err = tt_boot_join(r->boot, &none, "card", 4);
 	return NULL;
 }
 

@@ -8,6 +8,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/error.h"
+#include "lib/boot/control/control.h"
 #include "tests/test.h"
 
 void *bt_shared(size_t size)
@@ -158,13 +159,26 @@ static int check_cards(struct tt_boot *boot, int n)
 	return 0;
 }
 
+int bt_boot(const struct tt_boot_params *params, const struct tt_boot_handlers *handlers,
+	    const void *card, size_t card_len, struct tt_boot **boot)
+{
+	int err = tt_boot_contact(params, boot);
+
+	if (err)
+		return err;
+	err = tt_boot_join(*boot, handlers, card, card_len);
+	if (err)
+		*boot = NULL;
+	return err;
+}
+
 int bt_start(struct tt_boot_params *p, struct bt_seen *seen, struct tt_boot **boot)
 {
 	struct tt_boot_handlers h = bt_handlers(seen);
 	unsigned char card[TT_CARD_MAX];
 
 	fill_card(card, sizeof(card), p->rank);
-	return tt_boot_start(p, &h, card, p->rank % 3 ? sizeof(card) : 0, boot);
+	return bt_boot(p, &h, card, p->rank % 3 ? sizeof(card) : 0, boot);
 }
 
 /* The text of the last error. */
@@ -199,7 +213,7 @@ int bt_rank_start_stop(int rank, int n, void *arg)
 	p.heartbeat_limit = 240000;
 	bt_seen_init(&seen);
 	TT_EXPECT(!starts(&p, &seen, &boot));
-	TT_EXPECT(tt_boot_rank(boot) == rank && tt_boot_size(boot) == n);
+	TT_EXPECT(boot->rank == rank && boot->nranks == n);
 	TT_EXPECT(!check_cards(boot, n));
 	TT_EXPECT(!tt_boot_stop(boot, tt_deadline_ms(BT_HANG_MS)));
 	TT_EXPECT(bt_gone_count(&seen) == 0);

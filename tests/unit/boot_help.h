@@ -52,7 +52,10 @@ bool bt_error_has(const char *s);
 struct bt_job *bt_job_new(void);
 /* A job of n ranks that must all succeed, except killed ones. */
 void bt_job_run(int n, tt_rank_fn *fn, unsigned killed);
-/* tt_boot_start with a card that bt_rank_start_stop checks. */
+/* Contacts rank 0 and joins at once; *boot is NULL on failure. */
+int bt_boot(const struct tt_boot_params *params, const struct tt_boot_handlers *handlers,
+	    const void *card, size_t card_len, struct tt_boot **boot);
+/* bt_boot with a card that bt_rank_start_stop checks. */
 int bt_start(struct tt_boot_params *p, struct bt_seen *seen, struct tt_boot **boot);
 /* A rank that starts, checks all cards, and stops; arg: struct bt_job. */
 int bt_rank_start_stop(int rank, int n, void *arg);

@@ -105,7 +105,7 @@ static void test_single_process(void)
 	TT_REQUIRE(!discover("", NULL, &p));
 	TT_CHECK(p.rank == 0 && p.nranks == 1 && !strcmp(p.origin, "single process"));
 	TT_CHECK(!tt_boot_local_addr(&p, addr, sizeof(addr)) && !strcmp(addr, "127.0.0.1"));
-	TT_REQUIRE(!tt_boot_start(&p, NULL, "x", 1, &boot));
+	TT_REQUIRE(!bt_boot(&p, NULL, "x", 1, &boot));
 	TT_CHECK(!tt_boot_stop(boot, 0));
 }
 
@@ -452,7 +452,7 @@ static int meet(struct tt_boot_params *p)
 	char text[24];
 
 	snprintf(text, sizeof(text), "card %d", p->rank);
-	if (tt_boot_start(p, NULL, text, sizeof(text), &boot)) {
+	if (bt_boot(p, NULL, text, sizeof(text), &boot)) {
 		bt_error_has("(no error)");
 		return 1;
 	}
@@ -603,7 +603,7 @@ static void test_directory_without_rank0(void)
 		 "TUTTI_BOOT_DIR=%s",
 		 dir);
 	TT_REQUIRE(!discover(vars, NULL, &p));
-	TT_CHECK(tt_boot_start(&p, NULL, NULL, 0, &boot) == -TUTTI_EBOOT && bt_error_has(dir));
+	TT_CHECK(bt_boot(&p, NULL, NULL, 0, &boot) == -TUTTI_EBOOT && bt_error_has(dir));
 	rmdir(dir);
 }
 
@@ -698,7 +698,7 @@ static int rank_zero(int rank, int n, void *arg)
 	snprintf(file, sizeof(file), "%s/tutti-boot", s->dir);
 	if (rank)
 		BT_WAIT(!access(file, F_OK));
-	TT_EXPECT(tt_boot_start(&p, NULL, NULL, 0, &boot) == -TUTTI_EBOOT);
+	TT_EXPECT(bt_boot(&p, NULL, NULL, 0, &boot) == -TUTTI_EBOOT);
 	snprintf(other, sizeof(other), "process %d on", s->pids[!rank]);
 	TT_EXPECT(bt_error_has(other) && bt_error_has(s->dir));
 	TT_EXPECT(bt_error_has("give each rank its own TUTTI_RANK"));

@@ -67,7 +67,7 @@ static int mend_round(struct tt_boot *boot, struct mend *m, int first, int n, in
 	for (r = first; r < n; r++)
 		if (m->last[r] < round || m->mine[r] < round)
 			fprintf(stderr, "rank %d has heard rounds %d and %d of rank %d\n",
-				tt_boot_rank(boot), m->last[r], m->mine[r], r);
+				boot->rank, m->last[r], m->mine[r], r);
 	TT_EXPECT(heard_all(m, first, n, round));
 	return 0;
 }
@@ -86,7 +86,7 @@ static int rank_mends(int rank, int n, void *arg)
 	pthread_mutex_init(&m.lock, NULL);
 	h.arg = &m;
 	h.fn[TT_CTL_QUERY] = mend_msg;
-	TT_EXPECT(!tt_boot_start(&p, &h, "", 0, &boot));
+	TT_EXPECT(!bt_boot(&p, &h, "", 0, &boot));
 	for (i = 0; i <= MEND_DEATHS; i++) {
 		TT_EXPECT(!mend_round(boot, &m, i, n, i + 1));
 		atomic_fetch_add(&j->saw, 1);

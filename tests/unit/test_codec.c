@@ -65,8 +65,8 @@ static void levels_of(const char *name, size_t n, enum codec_data data)
 			    !codec_same(r.state, truth.state, state) ||
 			    !codec_same(r.decoded, truth.decoded, n * sizeof(float)) ||
 			    !codec_same(r.added, truth.added, n * sizeof(float))) {
-				printf("  %s, %zu elements of kind %d, feedback %d, level %s\n",
-				       name, n, (int)data, feedback, tt_reduce_level_name(level));
+				printf("  %s, %zu elements of kind %d, feedback %d, level %d\n",
+				       name, n, (int)data, feedback, (int)level);
 				CU_FAIL("levels differ");
 			}
 			codec_free_result(&r);

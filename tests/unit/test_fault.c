@@ -16,6 +16,7 @@
 #define PUTS 400
 #define SEEN_MAX 4096
 
+extern const struct tt_tp_ops tt_self_tp;
 static struct tt_env env;
 
 /* Two ends: 0 wrapped with a spec, 1 plain. Their events are kept in order. */
@@ -435,7 +436,7 @@ static void test_die_after(void)
 /* Over a transport that completes in place. */
 static void test_finish(void)
 {
-	const struct tt_tp_ops *self = tt_transport_find("self");
+	const struct tt_tp_ops *self = &tt_self_tp;
 	struct tt_tp_params params = {.env = &env, .local_addr = "127.0.0.1"};
 	struct pair p;
 	size_t len = TT_TP_BLOB_MAX;

@@ -307,7 +307,7 @@ static void driver_memory(void)
 			 sizeof(struct vb_qp) + vb_driver_bytes(VB_MLX5, &is) <
 		 65536);
 	TT_CHECK(!tt_env_load(&env));
-	TT_CHECK(tt_transport_find("verbs")->peer_bytes(&env) > sizeof(struct vb_qp) + 8192);
+	TT_CHECK(tt_verbs_tp.peer_bytes(&env) > sizeof(struct vb_qp) + 8192);
 	tt_env_free(&env);
 }
 

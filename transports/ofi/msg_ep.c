@@ -203,6 +203,17 @@ int ofi_msg_connect(struct ofi_ep *ep, bool active)
 	return 0; /* what went wrong follows as DOWN */
 }
 
+static void go_up(struct ofi_ep *ep)
+{
+	struct ofi_tp *tp = ofi_tp(ep->base.tp);
+
+	if (ep->state != OFI_CONNECTING)
+		return;
+	tp->connecting--;
+	ep->state = OFI_READY;
+	ofi_queue_push(tp, &(struct tt_event){.kind = TT_EV_UP, .ep = &ep->base}, ep, NULL);
+}
+
 /* The acceptance, as it came: is it the peer's? */
 static void on_connected(struct ofi_ep *ep, const void *data, size_t len)
 {
@@ -217,7 +228,7 @@ static void on_connected(struct ofi_ep *ep, const void *data, size_t len)
 		return;
 	}
 	ep->proven = true;
-	ofi_msg_up(ep);
+	go_up(ep);
 }
 
 bool ofi_msg_heard(struct ofi_ep *ep)
@@ -226,21 +237,10 @@ bool ofi_msg_heard(struct ofi_ep *ep)
 	if (!ep->passive && !ep->proven)
 		ofi_msg_progress(ofi_tp(ep->base.tp));
 	if (ep->passive || ep->proven)
-		ofi_msg_up(ep);
+		go_up(ep);
 	else
 		ofi_ep_fail(ep, -EACCES);
 	return ep->passive || ep->proven;
-}
-
-void ofi_msg_up(struct ofi_ep *ep)
-{
-	struct ofi_tp *tp = ofi_tp(ep->base.tp);
-
-	if (ep->state != OFI_CONNECTING)
-		return;
-	tp->connecting--;
-	ep->state = OFI_READY;
-	ofi_queue_push(tp, &(struct tt_event){.kind = TT_EV_UP, .ep = &ep->base}, ep, NULL);
 }
 
 static void on_request(struct ofi_tp *tp, struct fi_info *request, const void *data, size_t len)

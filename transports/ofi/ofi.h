@@ -279,7 +279,6 @@ void ofi_msg_close_forgotten(const struct ofi_tp *tp, int kept);
 /* msg_ep.c */
 int ofi_msg_connect(struct ofi_ep *ep, bool active);
 void ofi_msg_progress(struct ofi_tp *tp);
-void ofi_msg_up(struct ofi_ep *ep);
 /* Data has come, perhaps before the event that says connected; false: not from the peer. */
 bool ofi_msg_heard(struct ofi_ep *ep);
 void ofi_msg_shut(struct ofi_ep *ep);

@@ -10,8 +10,6 @@
 #include <string.h>
 #include <unistd.h>
 
-extern const struct tt_tp_ops tt_verbs_tp;
-
 static void close_all(struct vb_tp *tp)
 {
 	vb_cm_close(tp);

@@ -552,6 +552,7 @@ void vb_cm_drop(struct vb_qp *q);
 void vb_cm_poll(struct vb_tp *tp);
 
 /* verbs_rma.c */
+extern const struct tt_tp_ops tt_verbs_tp;
 extern const struct tt_ep_ops vb_ep_ops;
 /* Posts held requests of all queue pairs. */
 void vb_ring(struct vb_tp *tp);

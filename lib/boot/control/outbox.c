@@ -37,16 +37,6 @@ void tt_boot_tell(struct tt_boot *boot, int to, const void *ask, const char *tex
 	tt_ctl_send(boot, to, TT_CTL_TOLD, buf, 8 + len);
 }
 
-int tt_boot_rank(const struct tt_boot *boot)
-{
-	return boot->rank;
-}
-
-int tt_boot_size(const struct tt_boot *boot)
-{
-	return boot->nranks;
-}
-
 const void *tt_boot_card(const struct tt_boot *boot, int rank, size_t *len)
 {
 	*len = boot->ranks[rank].card_len;

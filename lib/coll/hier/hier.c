@@ -18,8 +18,12 @@ struct tt_plan_args tt_hier_args(const struct tt_plan_args *a, enum tt_coll coll
 				     .lanes = 1};
 }
 
-bool tt_hier_plan(struct tt_builder *b, const char *name, const struct tt_plan_args *across,
-		  struct tt_plan **plan)
+/*
+ * *plan, if it is not of these arguments, becomes one that is, of that algorithm. False: b is
+ * broken.
+ */
+static bool plan_across(struct tt_builder *b, const char *name, const struct tt_plan_args *across,
+			struct tt_plan **plan)
 {
 	int err;
 
@@ -82,7 +86,7 @@ void tt_hier_once(struct tt_builder *b, const char *name, const struct tt_plan_a
 {
 	struct tt_plan *plan = NULL;
 
-	if (!tt_hier_plan(b, name, across, &plan))
+	if (!plan_across(b, name, across, &plan))
 		return;
 	where.scratch = tt_scratch(b, plan->scratch);
 	tt_hier_add(b, &where, plan);
@@ -116,7 +120,7 @@ bool tt_hier_slice(struct tt_hier *h, const struct tt_plan_args *across, struct 
 	struct tt_span *scratch = &h->scratch[h->lane];
 	size_t own;
 
-	if ((!across->count && !across->rcounts) || !tt_hier_plan(h->b, h->name, across, &h->plan))
+	if ((!across->count && !across->rcounts) || !plan_across(h->b, h->name, across, &h->plan))
 		return false;
 	own = (h->plan->scratch + 63) / 64 * 64;
 	if (scratch->len < own + bytes) /* slices differ by an element at most; the first of a place

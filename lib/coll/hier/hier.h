@@ -65,12 +65,6 @@ static inline int tt_hier_own(const struct tt_plan_args *a, int host, int place)
 
 /* The arguments of the plan across hosts: one rank for each host, one lane. */
 struct tt_plan_args tt_hier_args(const struct tt_plan_args *a, enum tt_coll coll, size_t count);
-/*
- * *plan, if it is not of these arguments, becomes one that is, of that algorithm. False: b is
- * broken.
- */
-bool tt_hier_plan(struct tt_builder *b, const char *name, const struct tt_plan_args *across,
-		  struct tt_plan **plan);
 /* Its rounds, in the current lane. */
 void tt_hier_add(struct tt_builder *b, const struct tt_across *where, const struct tt_plan *plan);
 /* One that goes across once, from scratch on; where->scratch is taken. */

@@ -17,7 +17,7 @@ struct node_msg {
 _Static_assert(sizeof(struct node_msg) == 8, "doc/WIRE.md");
 
 /*
- * Under the lock, at rank 0. The last report may come before tt_boot_start has returned there:
+ * Under the lock, at rank 0. The last report may come before tt_boot_join has returned there:
  * then rank 0's own is the last.
  */
 static void count_report(struct tutti_context *ctx, uint32_t can)

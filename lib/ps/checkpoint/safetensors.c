@@ -56,8 +56,12 @@ static void held_tensors(const struct tutti_ps_table *t, uint64_t rows, struct t
 	name_it(&tensor[TT_PS_HELD_KEYS], t, ".held_keys");
 }
 
-void tt_ps_tensors(const struct tutti_ps_table *t, uint64_t rows, uint64_t held, uint64_t blocks,
-		   struct tt_ps_tensor *tensor)
+/*
+ * The tensors of a table. rows: of a row table; held: rows that workers hold back; blocks: of a
+ * dense table, the unit of its step counts.
+ */
+static void list_tensors(const struct tutti_ps_table *t, uint64_t rows, uint64_t held,
+			 uint64_t blocks, struct tt_ps_tensor *tensor)
 {
 	struct tt_ps_tensor values = {.dtype = dtype_of(t->datatype),
 				      .elem = t->elem,
@@ -145,8 +149,8 @@ static int add_tables(json_t *root, const struct tutti_ps *ps, const uint64_t *r
 					       "and a file has at most %d; call tutti_ps_flush "
 					       "first",
 					       held[i].all, ps->table[i]->name, INT32_MAX);
-			tt_ps_tensors(ps->table[i], rows[i], held[i].all, all_blocks(ps->table[i]),
-				      tensor);
+			list_tensors(ps->table[i], rows[i], held[i].all, all_blocks(ps->table[i]),
+				     tensor);
 			for (j = 0; j < TT_PS_TENSORS; j++) {
 				if (!tensor[j].name[0] || tensor[j].elem != elem)
 					continue;
@@ -471,15 +475,15 @@ int tt_ps_file_find(const struct tt_ps_file *file, const struct tutti_ps_table *
 {
 	int j, err = 0;
 
-	tt_ps_tensors(t, 0, 0, 0, tensor);
+	list_tensors(t, 0, 0, 0, tensor);
 	if (t->rows) { /* all tensors have as many rows as there are keys */
 		err = find_one(file, &tensor[TT_PS_ROW_KEYS], true);
 		if (!err && t->coder)
 			err = find_one(file, &tensor[TT_PS_HELD_KEYS], true);
 		if (err)
 			return err;
-		tt_ps_tensors(t, tensor[TT_PS_ROW_KEYS].shape[0], tensor[TT_PS_HELD_KEYS].shape[0],
-			      0, tensor);
+		list_tensors(t, tensor[TT_PS_ROW_KEYS].shape[0], tensor[TT_PS_HELD_KEYS].shape[0],
+			     0, tensor);
 	}
 	for (j = 0; j < TT_PS_TENSORS && !err; j++)
 		if (tensor[j].name[0])

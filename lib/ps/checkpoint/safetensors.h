@@ -25,12 +25,6 @@ struct tt_ps_tensor {
 	uint64_t at; /* offset in the file */
 };
 
-/*
- * The tensors of a table. rows: of a row table; held: rows that workers hold back; blocks: of a
- * dense table, the unit of its step counts.
- */
-void tt_ps_tensors(const struct tutti_ps_table *t, uint64_t rows, uint64_t held, uint64_t blocks,
-		   struct tt_ps_tensor *tensor);
 /* The rows of a table that workers hold back: all, and those in front of this worker's. */
 struct tt_ps_held_rows {
 	uint64_t all, before;

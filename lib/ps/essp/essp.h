@@ -294,7 +294,6 @@ void tt_ps_feed_ack(struct tt_ps_feed *f);
 size_t tt_ps_relay_memory(const struct tutti_ps_table *t, int server);
 void tt_ps_relay_new(struct tt_ps_cache *c, char *memory);
 void tt_ps_relay_bells(struct tt_ps_cache *c, struct tt_bell **bells);
-void tt_ps_relay_free(struct tt_ps_cache *c);
 /* There may be more to send to children. */
 void tt_ps_relay_stir(struct tt_ps_cache *c);
 /*

@@ -88,7 +88,6 @@ int tt_ps_feedback_encode(struct tutti_ps_table *t, const float *in, uint64_t fi
 			  uint64_t clock, void *out, size_t *len, bool *plain);
 /* Move what is held back of n elements to out; false: nothing is. */
 bool tt_ps_feedback_take(struct tutti_ps_table *t, uint64_t first, size_t n, float *out);
-void tt_ps_feedback_forget(struct tutti_ps_table *t);
 /* The residuals of all elements; NULL: this rank has none. */
 float *tt_ps_feedback_residuals(const struct tutti_ps_table *t);
 /* The codec's vectors of all elements, one after the other; rows: and their places in these. */

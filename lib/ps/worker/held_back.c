@@ -214,23 +214,6 @@ bool tt_ps_feedback_take(struct tutti_ps_table *t, uint64_t first, size_t n, flo
 	return true;
 }
 
-void tt_ps_feedback_forget(struct tutti_ps_table *t)
-{
-	struct tt_ps_feedback *f = t->feedback;
-	size_t used;
-	int i;
-
-	if (!f)
-		return;
-	used = (size_t)tt_ps_feedback_elems(t) * sizeof(float);
-	for (i = 0; i < f->states; i++)
-		memset(f->state + (uint64_t)i * f->all, 0, used);
-	if (f->seen)
-		memset(f->seen, 0, used);
-	tt_ps_row_units_clear(&f->met);
-	f->since = t->ps->clock;
-}
-
 int tt_ps_residuals_new(const struct tutti_ps_table *t, struct tt_ps_residuals *r)
 {
 	uint64_t n = t->count * t->width * (uint64_t)tt_codec_states(t->coder);
