@@ -204,7 +204,8 @@ tests_mp_rma_test_atomics_SOURCES = tests/mp/rma/test_atomics.c
 tests_mp_rma_test_atomics_LDADD = libttmp.la
 tests_mp_p2p_test_layout_SOURCES = tests/mp/p2p/test_layout.c
 tests_mp_p2p_test_layout_LDADD = libttmp.la
-tests_mp_rma_test_put_layout_SOURCES = tests/mp/rma/test_put_layout.c
+tests_mp_rma_test_put_layout_SOURCES = tests/mp/rma/test_put_layout.c \
+	tests/mp/rma/each_transport.h
 tests_mp_rma_test_put_layout_LDADD = libttmp.la
 tests_mp_rma_test_strided_SOURCES = tests/mp/rma/test_strided.c tests/mp/rma/each_transport.h
 tests_mp_rma_test_strided_LDADD = libttmp.la

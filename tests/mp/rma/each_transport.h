@@ -3,6 +3,11 @@
 #ifndef TT_EACH_TRANSPORT_H
 #define TT_EACH_TRANSPORT_H
 
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
+
 #include "tests/mp/job.h"
 
 /* All jobs, with this environment. */
@@ -31,6 +36,38 @@ static void verbs(void)
 	if (mp_no_verbs())
 		TT_SKIP("%s", mp_no_verbs());
 	run("TUTTI_TRANSPORT=verbs TUTTI_TIMEOUT=30s");
+}
+
+typedef int access_fn(struct tutti_win *win, void *local, struct tutti_request **req);
+
+/* Rank 0 dies while others start requests of two kinds on it: each ends with the error. */
+static inline int target_dies(struct mp_job *job, size_t bytes, access_fn *first, access_fn *second)
+{
+	struct tutti_request *req[2] = {NULL};
+	char *mine, *local = calloc(1, bytes);
+	struct tutti_win *win;
+	int err;
+
+	MP_OK(tutti_win_allocate(job->world, bytes, 0, (void **)&mine, &win));
+	mp_meet(job);
+	if (job->rank == 0) {
+		usleep(20000);
+		kill(getpid(), SIGKILL);
+	}
+	do {
+		err = first(win, local, &req[0]);
+		if (!err)
+			err = second(win, local, &req[1]);
+		if (!err)
+			err = tutti_waitall(2, req);
+	} while (!err);
+	TT_EXPECT(err == -TUTTI_EPEER || err == -TUTTI_EABORTED || err == -TUTTI_ETRANSPORT);
+	tutti_waitall(2, req);
+	TT_EXPECT(!req[0] && !req[1]);
+	TT_EXPECT(tutti_win_free(win) != -EBUSY);
+	mp_leave(job);
+	free(local);
+	return 0;
 }
 
 #endif

@@ -2,13 +2,11 @@
 /* Puts and gets with layouts against loops over their elements. */
 #include "config.h"
 
-#include "tests/mp/job.h"
 #include "tests/mp/layouts.h"
+#include "tests/mp/rma/each_transport.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
-#include <unistd.h>
+#include <string.h>
 
 #define ROOM ((size_t)400 << 10) /* of each rank in each window */
 
@@ -249,42 +247,31 @@ static int errors_body(struct mp_job *job)
 	return 0;
 }
 
-/* Rank 0 dies while others put and get: each request ends with the error. */
-static int dead_body(struct mp_job *job)
+static int put_far(struct tutti_win *win, void *local, struct tutti_request **req)
 {
 	struct tutti_layout l = mp_layout_vector(TUTTI_UINT8, 700, 100, 250);
-	struct tutti_request *req[2] = {NULL};
-	struct tutti_win *win;
-	char *mine, *local = calloc(1, ROOM);
-	int err;
 
-	MP_OK(tutti_win_allocate(job->world, ROOM, 0, (void **)&mine, &win));
-	mp_meet(job);
-	if (job->rank == 0) {
-		usleep(20000);
-		kill(getpid(), SIGKILL);
-	}
-	do {
-		err = tutti_iput_layout(win, 0, local, NULL, 0, &l, &req[0]);
-		if (!err)
-			err = tutti_iget_layout(win, 0, local, &l, 0, NULL, &req[1]);
-		if (!err)
-			err = tutti_waitall(2, req);
-	} while (!err);
-	TT_EXPECT(err == -TUTTI_EPEER || err == -TUTTI_EABORTED || err == -TUTTI_ETRANSPORT);
-	tutti_waitall(2, req);
-	TT_EXPECT(!req[0] && !req[1]);
-	TT_EXPECT(tutti_win_free(win) != -EBUSY);
-	mp_leave(job);
-	free(local);
-	return 0;
+	return tutti_iput_layout(win, 0, local, NULL, 0, &l, req);
+}
+
+static int get_far(struct tutti_win *win, void *local, struct tutti_request **req)
+{
+	struct tutti_layout l = mp_layout_vector(TUTTI_UINT8, 700, 100, 250);
+
+	return tutti_iget_layout(win, 0, local, &l, 0, NULL, req);
+}
+
+static int dead_body(struct mp_job *job)
+{
+	return target_dies(job, ROOM, put_far, get_far);
 }
 
 static void run(const char *env)
 {
+	bool verbs_guest = strstr(env, "=verbs"); /* slow */
 	int n;
 
-	for (n = 1; n <= 4; n++) {
+	for (n = verbs_guest ? 3 : 1; n <= (verbs_guest ? 3 : 4); n++) {
 		int failed = MP_RUN(.n = n, .env = env, .fn = random_body) +
 			     MP_RUN(.n = n, .env = env, .fn = notify_body) +
 			     MP_RUN(.n = n, .env = env, .fn = errors_body);
@@ -294,37 +281,8 @@ static void run(const char *env)
 		TT_CHECK(!failed);
 	}
 	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = dead_body, .killed = 1));
-}
-
-static void shm(void)
-{
-	run("TUTTI_TRANSPORT=shm");
-	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = copies_body));
-}
-
-static void shm_fault(void)
-{
-	run("TUTTI_TRANSPORT=fault:shm "
-	    "TUTTI_FAULT=seed=3,delay=0.1:100,reorder=0.3,again=0.2,finish=1,max_put=5003");
-}
-
-static void ofi(void)
-{
-	if (mp_no_ofi())
-		TT_SKIP("%s", mp_no_ofi());
-	run("TUTTI_TRANSPORT=ofi TUTTI_IF=lo");
-	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi TUTTI_IF=lo", .fn = copies_body));
-}
-
-#define VERBS "TUTTI_TRANSPORT=verbs TUTTI_TIMEOUT=30s"
-
-static void verbs(void)
-{
-	if (mp_no_verbs())
-		TT_SKIP("%s", mp_no_verbs());
-	TT_CHECK(!MP_RUN(.n = 3, .env = VERBS, .fn = random_body));
-	TT_CHECK(!MP_RUN(.n = 3, .env = VERBS, .fn = notify_body));
-	TT_CHECK(!MP_RUN(.n = 3, .env = VERBS, .fn = dead_body, .killed = 1));
+	if (!verbs_guest && !strstr(env, "=fault"))
+		TT_CHECK(!MP_RUN(.n = 2, .env = env, .fn = copies_body));
 }
 
 int main(int argc, char **argv)

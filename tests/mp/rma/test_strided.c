@@ -4,11 +4,7 @@
 
 #include "tests/mp/rma/each_transport.h"
 
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 #define SIZE (200u << 10)
 
@@ -201,35 +197,23 @@ static int errors_body(struct mp_job *job)
 	return 0;
 }
 
-/* Rank 0 dies while others put: each request ends with the error. */
-static int dead_body(struct mp_job *job)
+static int put_far(struct tutti_win *win, void *local, struct tutti_request **req)
 {
 	struct tutti_strides s = of(100, 700, 120, 250);
-	struct tutti_request *req[2] = {NULL};
-	struct tutti_win *win;
-	char *mine, *local = calloc(1, SIZE);
-	int err;
 
-	MP_OK(tutti_win_allocate(job->world, SIZE, 0, (void **)&mine, &win));
-	mp_meet(job);
-	if (job->rank == 0) {
-		usleep(20000);
-		kill(getpid(), SIGKILL);
-	}
-	do {
-		err = tutti_iput_strided(win, 0, local, 0, &s, &req[0]);
-		if (!err)
-			err = tutti_iget_strided(win, 0, local, 0, &s, &req[1]);
-		if (!err)
-			err = tutti_waitall(2, req);
-	} while (!err);
-	TT_EXPECT(err == -TUTTI_EPEER || err == -TUTTI_EABORTED || err == -TUTTI_ETRANSPORT);
-	tutti_waitall(2, req);
-	TT_EXPECT(!req[0] && !req[1]);
-	TT_EXPECT(tutti_win_free(win) != -EBUSY);
-	mp_leave(job);
-	free(local);
-	return 0;
+	return tutti_iput_strided(win, 0, local, 0, &s, req);
+}
+
+static int get_far(struct tutti_win *win, void *local, struct tutti_request **req)
+{
+	struct tutti_strides s = of(100, 700, 120, 250);
+
+	return tutti_iget_strided(win, 0, local, 0, &s, req);
+}
+
+static int dead_body(struct mp_job *job)
+{
+	return target_dies(job, SIZE, put_far, get_far);
 }
 
 static void run(const char *env)
