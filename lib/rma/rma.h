@@ -239,7 +239,12 @@ int tt_win_run(struct tutti_win *win, tt_win_start_fn *start, const void *what);
 int tt_win_strides_start(struct tutti_win *win, const void *what, struct tt_win_end *end);
 /* Operations under way start no more blocks. Under the lock. */
 void tt_win_drop_strides(struct tutti_win *win, int rank, int status);
-void tt_win_free_strides(struct tutti_win *win);
+/*
+ * strided.c: an operation out of a list of idle ones, or a new one of so many bytes, all 0 but its
+ * link, the first member. NULL: no memory.
+ */
+void *tt_win_take_op(struct tutti_win *win, struct tt_list *idle, size_t bytes);
+void tt_win_free_idle(struct tt_list *idle);
 
 /* win_accumulate.c: `what` is a struct tt_win_acc. */
 int tt_win_acc_start(struct tutti_win *win, const void *what, struct tt_win_end *end);

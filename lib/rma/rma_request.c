@@ -242,6 +242,25 @@ void tt_win_free_reqs(struct tutti_win *win)
 	}
 }
 
+/* Gives the wire back to the progress thread, if one runs. */
+static void leave_wire(struct tutti_context *ctx)
+{
+	if (ctx->thread_runs)
+		tt_wire_wake(ctx->wire);
+	tt_wire_unlock(ctx->wire);
+}
+
+/* Hands out a request, or frees it if its operation could not start. */
+static void hand_out(struct tt_win_req *req, int err, struct tutti_request **request)
+{
+	if (err) {
+		tt_request_end(&req->r, err);
+		tt_request_free(&req->r);
+	} else {
+		*request = &req->r;
+	}
+}
+
 int tt_win_iop(struct tutti_win *win, const struct tt_win_access *access, const char *call,
 	       struct tutti_request **request)
 {
@@ -255,16 +274,9 @@ int tt_win_iop(struct tutti_win *win, const struct tt_win_access *access, const 
 		err = tt_win_op_start(win, access, &req->end);
 		if (err && await_decision(req, access->rank, err))
 			err = 0;
-		if (err) {
-			tt_request_end(&req->r, err);
-			tt_request_free(&req->r);
-		} else {
-			*request = &req->r;
-		}
+		hand_out(req, err, request);
 	}
-	if (ctx->thread_runs)
-		tt_wire_wake(ctx->wire);
-	tt_wire_unlock(ctx->wire);
+	leave_wire(ctx);
 	return err;
 }
 
@@ -275,9 +287,7 @@ int tt_win_run(struct tutti_win *win, tt_win_start_fn *start, const void *what)
 
 	tt_wire_lock(ctx->wire);
 	err = start(win, what, NULL);
-	if (ctx->thread_runs)
-		tt_wire_wake(ctx->wire);
-	tt_wire_unlock(ctx->wire);
+	leave_wire(ctx);
 	return err;
 }
 
@@ -292,16 +302,9 @@ int tt_win_irun(struct tutti_win *win, int rank, const char *call, tt_win_start_
 	req = req_new(win, rank, call, &err);
 	if (req) {
 		err = start(win, what, &req->end);
-		if (err) {
-			tt_request_end(&req->r, err);
-			tt_request_free(&req->r);
-		} else {
-			*request = &req->r;
-		}
+		hand_out(req, err, request);
 	}
-	if (ctx->thread_runs)
-		tt_wire_wake(ctx->wire);
-	tt_wire_unlock(ctx->wire);
+	leave_wire(ctx);
 	return err;
 }
 
@@ -323,9 +326,7 @@ int tt_win_iatomic(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t 
 		*request = &req->r;
 		amo_try(req);
 	}
-	if (ctx->thread_runs)
-		tt_wire_wake(ctx->wire);
-	tt_wire_unlock(ctx->wire);
+	leave_wire(ctx);
 	return err;
 }
 
@@ -368,8 +369,6 @@ int tt_win_iflush(struct tutti_win *win, int rank, const char *call, struct tutt
 			flushed(req);
 		*request = &req->r;
 	}
-	if (ctx->thread_runs)
-		tt_wire_wake(ctx->wire);
-	tt_wire_unlock(ctx->wire);
+	leave_wire(ctx);
 	return err;
 }

@@ -202,28 +202,43 @@ static int set_ways(struct tt_win_strides_op *op)
 	return is_direct(op, here, there) ? 0 : get_bounce(op);
 }
 
-static struct tt_win_strides_op *op_new(struct tutti_win *win)
+void *tt_win_take_op(struct tutti_win *win, struct tt_list *idle, size_t bytes)
 {
-	struct tt_win_strides_op *op;
-	int i;
+	struct tt_list *link = idle->next;
 
-	if (!tt_list_empty(&win->free_strides)) {
-		op = tt_container(win->free_strides.next, struct tt_win_strides_op, link);
-		tt_list_del(&op->link);
-		return op;
+	if (!tt_list_empty(idle)) {
+		tt_list_del(link);
+		return link;
 	}
-	op = calloc(1, sizeof(*op));
-	if (!op) {
+	link = calloc(1, bytes);
+	if (!link) {
 		tt_fail(-ENOMEM, "no memory for a one-sided operation");
 		return NULL;
 	}
-	tt_list_init(&op->link);
-	op->win = win;
-	for (i = 0; i < AT_ONCE; i++) {
+	tt_list_init(link);
+	tt_wire_stats(win->comm->ctx->wire)->allocations++;
+	return link;
+}
+
+void tt_win_free_idle(struct tt_list *idle)
+{
+	struct tt_list *link, *tmp;
+
+	tt_list_each(link, tmp, idle) free(link);
+	tt_list_init(idle);
+}
+
+static struct tt_win_strides_op *op_new(struct tutti_win *win)
+{
+	struct tt_win_strides_op *op = tt_win_take_op(win, &win->free_strides, sizeof(*op));
+	int i;
+
+	for (i = 0; op && !op->win && i < AT_ONCE; i++) {
 		op->piece[i].op = op;
 		op->piece[i].end.over = piece_over;
 	}
-	tt_wire_stats(win->comm->ctx->wire)->allocations++;
+	if (op)
+		op->win = win;
 	return op;
 }
 
@@ -269,15 +284,5 @@ void tt_win_drop_strides(struct tutti_win *win, int rank, int status)
 
 		if ((rank < 0 || op->s.rank == rank) && !op->status)
 			op->status = status;
-	}
-}
-
-void tt_win_free_strides(struct tutti_win *win)
-{
-	while (!tt_list_empty(&win->free_strides)) {
-		struct tt_list *l = win->free_strides.next;
-
-		tt_list_del(l);
-		free(tt_container(l, struct tt_win_strides_op, link));
 	}
 }

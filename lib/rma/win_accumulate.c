@@ -236,25 +236,6 @@ size_t tt_win_acc_longest(const struct tutti_win *win)
 	return win->accs->most;
 }
 
-static struct tt_acc_op *op_new(struct tt_accs *accs)
-{
-	struct tt_acc_op *op;
-
-	if (!tt_list_empty(&accs->free_ops)) {
-		op = tt_container(accs->free_ops.next, struct tt_acc_op, link);
-		tt_list_del(&op->link);
-		return op;
-	}
-	op = calloc(1, sizeof(*op));
-	if (!op) {
-		tt_fail(-ENOMEM, "no memory for a one-sided operation");
-		return NULL;
-	}
-	tt_list_init(&op->link);
-	tt_wire_stats(accs->win->comm->ctx->wire)->allocations++;
-	return op;
-}
-
 int tt_win_acc_start(struct tutti_win *win, const void *what, struct tt_win_end *end)
 {
 	const struct tt_win_acc *acc = what;
@@ -264,7 +245,7 @@ int tt_win_acc_start(struct tutti_win *win, const void *what, struct tt_win_end 
 
 	if (err)
 		return err;
-	op = op_new(accs);
+	op = tt_win_take_op(win, &accs->free_ops, sizeof(*op));
 	if (!op)
 		return -ENOMEM;
 	op->acc = *acc;
@@ -380,12 +361,7 @@ void tt_accs_free(struct tutti_win *win)
 	if (accs->open)
 		tt_wire_port_close(win->comm->ctx->wire, &accs->port);
 	free_pieces(accs);
-	while (!tt_list_empty(&accs->free_ops)) {
-		struct tt_acc_op *op = tt_container(accs->free_ops.next, struct tt_acc_op, link);
-
-		tt_list_del(&op->link);
-		free(op);
-	}
+	tt_win_free_idle(&accs->free_ops);
 	free(accs->peer);
 	free(accs);
 	win->accs = NULL;

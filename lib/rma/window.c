@@ -160,7 +160,7 @@ static void free_win(struct tutti_win *win)
 {
 	tt_win_free_ops(win);
 	tt_win_free_reqs(win);
-	tt_win_free_strides(win);
+	tt_win_free_idle(&win->free_strides);
 	tt_accs_free(win);
 	free(win->part);
 	free(win->bell);

@@ -53,22 +53,10 @@ static inline double tt_cost_cut(struct tt_cost *c, const struct tt_plan_args *a
 }
 
 /* Rounds in which every rank sends one message and receives one. */
-static inline void tt_cost_exchange(struct tt_cost *c, const struct tt_plan_args *a, double rounds,
-				    double len, bool reduces)
+static inline void tt_cost_mutual(struct tt_cost *c, const struct tt_plan_args *a, double rounds,
+				  enum tt_reach to, int dist, double len, bool reduces)
 {
 	tt_cost_rounds(c, (struct tt_rounds){.n = rounds,
-					     .len = len,
-					     .out = 1,
-					     .in = 1,
-					     .all = a->nranks,
-					     .reduces = reduces});
-}
-
-/* One such round, with the rank whose number differs by a bit, or to the rank at a distance. */
-static inline void tt_cost_meet(struct tt_cost *c, const struct tt_plan_args *a, enum tt_reach to,
-				int dist, double len, bool reduces)
-{
-	tt_cost_rounds(c, (struct tt_rounds){.n = 1,
 					     .len = len,
 					     .out = 1,
 					     .in = 1,
@@ -78,18 +66,25 @@ static inline void tt_cost_meet(struct tt_cost *c, const struct tt_plan_args *a,
 					     .dist = dist});
 }
 
-/* The same to the next rank, as on a ring. */
+/* Such rounds with any rank. */
+static inline void tt_cost_exchange(struct tt_cost *c, const struct tt_plan_args *a, double rounds,
+				    double len, bool reduces)
+{
+	tt_cost_mutual(c, a, rounds, TT_ANY_RANK, 0, len, reduces);
+}
+
+/* One such round, with the rank whose number differs by a bit, or to the rank at a distance. */
+static inline void tt_cost_meet(struct tt_cost *c, const struct tt_plan_args *a, enum tt_reach to,
+				int dist, double len, bool reduces)
+{
+	tt_cost_mutual(c, a, 1, to, dist, len, reduces);
+}
+
+/* Such rounds to the next rank, as on a ring. */
 static inline void tt_cost_pass(struct tt_cost *c, const struct tt_plan_args *a, double rounds,
 				double len, bool reduces)
 {
-	tt_cost_rounds(c, (struct tt_rounds){.n = rounds,
-					     .len = len,
-					     .out = 1,
-					     .in = 1,
-					     .all = a->nranks,
-					     .reduces = reduces,
-					     .to = TT_SHIFT,
-					     .dist = 1});
+	tt_cost_mutual(c, a, rounds, TT_SHIFT, 1, len, reduces);
 }
 
 /* A round in which each of some ranks sends a message to another rank, such as a fold. */

@@ -67,7 +67,7 @@ void tt_hier_add(struct tt_builder *b, const struct tt_across *w, const struct t
 		n = tt_plan_ops(plan, 0, round, tmp, &ops);
 		for (i = 0; i < n; i++) {
 			op = ops[i];
-			if (op.peer >= 0 && op.kind != TT_OP_WEIGH)
+			if (w->place >= 0 && op.peer >= 0 && op.kind != TT_OP_WEIGH)
 				op.peer = tt_hier_rank(a, op.peer, w->place);
 			op.a = moved(w, op.a);
 			op.b = moved(w, op.b);

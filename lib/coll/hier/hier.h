@@ -12,7 +12,7 @@
 
 /* The buffers of the plan across hosts; the arguments give the places of blocks in the v forms. */
 struct tt_across {
-	int place; /* of all its ranks */
+	int place; /* of all its ranks; -1: ranks are those of the communicator */
 	struct tt_ref send, recv;
 	size_t scratch;
 	size_t vector; /* of a part that is encoded: where it begins in the vector */

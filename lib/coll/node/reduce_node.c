@@ -14,11 +14,6 @@
  */
 #include "lib/coll/node/coll_node.h"
 
-bool tt_can_reduce_node_slots(const struct tt_plan_args *a)
-{
-	return tt_can_node_ranks(a) && a->count * a->elem <= tt_slot_bytes(a);
-}
-
 void tt_reduce_node_slots(struct tt_builder *b)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
