@@ -12,7 +12,6 @@
  * headers in packets of MTU bytes (default 1500), less the backward pass.
  */
 #include <getopt.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,6 @@
 /* Runs gnuplot; see plot.h. */
 #include "tools/plot.h"
 
-#include <errno.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>

@@ -3,7 +3,6 @@
 #include "train/reducer_state.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "train/train_fail.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Partial all-reduces. */
 #include <errno.h>
-#include <limits.h>
 #include <string.h>
 
 #include "lib/api/api.h"

@@ -2,9 +2,6 @@
 /* Lists of (index, value): checking, decoding and merging of received ones. */
 #include "lib/codec/sparse_list.h"
 
-#include <errno.h>
-
-#include "lib/base/error.h"
 #include "lib/codec/codec_kernels.h"
 
 struct reader {

@@ -5,7 +5,6 @@
  * The list of a + b has at most as many bytes as those of a and b together, less one count: each of
  * its entries is one of a or b, after a gap that is not longer than there.
  */
-#include "lib/base/error.h"
 #include "lib/codec/codec_kernels.h"
 #include "lib/codec/sparse_list.h"
 

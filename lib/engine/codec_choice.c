@@ -4,7 +4,6 @@
  * model of the communicator. Model, tuning table and costs of codecs are the same on all ranks, and
  * so is the choice. It is kept, so that a repeated call costs a look-up.
  */
-#include <stdio.h>
 #include <stdlib.h>
 
 #include "lib/engine/engine.h"

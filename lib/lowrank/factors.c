@@ -15,8 +15,6 @@
  */
 #include "lib/lowrank/lowrank.h"
 
-#include <errno.h>
-
 #include "lib/lowrank/matrix.h"
 
 /* ns of a processor for a product and its addition: 0.06 with vectors of 16 bytes, else 0.03 */

@@ -16,7 +16,6 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
-#include "lib/base/error.h"
 #include "lib/base/log.h"
 #include "lib/observe/json.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The calls of a partial all-reduce, as the caller's thread makes them; checked by lib/api. */
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/clock.h"

@@ -4,7 +4,6 @@
  * result has them. At most TT_PARTIAL_OFFERS offers are under way; what the caller contributes
  * beyond waits as one sum.
  */
-#include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/clock.h"

@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "lib/ps/ps_open.h"
-#include "lib/ps/worker/accumulate.h"
 #include "lib/rules/rule_numbers.h"
 
 /* Two blocks: one travels while the server applies the other. */

@@ -4,7 +4,6 @@
  * updates and state are each read once and written once, in one pass.
  */
 #include <math.h>
-#include <stdbool.h>
 
 #include "lib/reduce/isa.h"
 

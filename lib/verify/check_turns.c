@@ -6,8 +6,6 @@
  * Priorities order pieces of messages, never turns; opts->any_turn plants the fault of ranks that
  * do not agree on the order.
  */
-#include <errno.h>
-#include <stdlib.h>
 
 #include "lib/verify/check_int.h"
 

@@ -2,7 +2,6 @@
 /* Names, interfaces and addresses of this node. */
 #include "tools/doctor/doctor.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <limits.h>

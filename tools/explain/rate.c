@@ -14,7 +14,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "lib/base/error.h"
 #include "tools/explain/explain.h"
 #include "tools/values.h"
 

@@ -9,7 +9,6 @@
  */
 #include <ctype.h>
 #include <dirent.h>
-#include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -10,7 +10,6 @@
 #include <tutti/error.h>
 #include <unistd.h>
 
-#include "lib/base/env.h"
 #include "tools/cli.h"
 #include "tools/tune/tune.h"
 #include "tools/values.h"

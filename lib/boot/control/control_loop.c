@@ -47,7 +47,6 @@
 #include <unistd.h>
 
 #include "lib/base/spawn.h"
-#include "lib/boot/control/fork.h"
 #include "lib/boot/control/ras.h"
 
 #define STOP_MS 100 /* how often params.stop is called, and rank 0 looks into the directory */

@@ -3,7 +3,6 @@
  * The shapes of calls that a communicator has seen: what short_path.c needs to run such a call,
  * found out once.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
