@@ -114,7 +114,33 @@ static void test_mends(void)
 	bt_job_run(30, rank_mends, (1u << MEND_DEATHS) - 1);
 }
 
-static const struct tt_test tests[] = {{"mends", test_mends}, {NULL, NULL}};
+static void count_line(enum tutti_log_level level, const char *line, void *arg)
+{
+	if (level == TUTTI_LOG_ERROR && strstr(line, "16 MiB are kept"))
+		++*(int *)arg;
+}
+
+/* Messages for ranks without a place: an error names, once, that there are too many. */
+static void test_held(void)
+{
+	struct tt_boot b = {.phase = TT_PH_UP, .unsettled = tt_deadline_ms(60000)};
+	static const char frame[4096];
+	int i, lines = 0;
+
+	tt_list_init(&b.held);
+	tutti_set_log(count_line, &lines, TUTTI_LOG_ERROR);
+	for (i = 0; i < 4096; i++)
+		tt_tree_hold(&b, frame, sizeof(frame));
+	TT_CHECK(!lines && b.held_bytes == (size_t)16 << 20);
+	for (i = 0; i < 3; i++)
+		tt_tree_hold(&b, frame, sizeof(frame));
+	TT_CHECK(lines == 1 && b.held_bytes == (size_t)16 << 20);
+	tt_tree_settle(&b, b.unsettled);
+	TT_CHECK(!b.held_bytes && tt_list_empty(&b.held) && !b.hold_failed);
+	tutti_set_log(NULL, NULL, TUTTI_LOG_DEFAULT);
+}
+
+static const struct tt_test tests[] = {{"mends", test_mends}, {"held", test_held}, {NULL, NULL}};
 
 int main(int argc, char **argv)
 {

@@ -149,6 +149,7 @@ struct tt_boot {
 	int ngone;
 	struct tt_list held; /* messages for ranks that are between two parents */
 	size_t held_bytes;
+	bool hold_failed; /* and this rank has said so */
 	uint32_t msg_seq;
 	uint64_t unsettled; /* a neighbour was lost: wait until then */
 	int nknown;	    /* entries [0, nknown) of ranks are valid */

@@ -22,11 +22,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/log.h"
 #include "lib/boot/control/control.h"
 #include "lib/boot/rendezvous/pack.h"
 #include "lib/boot/control/control_tree.h"
 
-#define HELD_MAX (1u << 20)
+#define HELD_MAX (16u << 20)
 #define SETTLE_MS 3000 /* plus twice the heartbeat limit: by then all ranks have a place again */
 
 /* A frame of type MSG. */
@@ -335,16 +336,29 @@ bool tt_tree_dial_failed(struct tt_boot *b, int err, const char *why)
 	return false;
 }
 
+/* Ranks may miss what is not held. Most of it is repeated by its senders, but not all. */
+static void say_not_held(struct tt_boot *b, bool full)
+{
+	if (b->hold_failed)
+		return;
+	b->hold_failed = true;
+	tt_err("control messages cannot be kept for ranks that have lost their place in the "
+	       "control tree: %s; such a rank may wait until TUTTI_TIMEOUT",
+	       full ? "16 MiB are kept" : "no memory");
+}
+
 void tt_tree_hold(struct tt_boot *b, const void *frame, size_t len)
 {
+	bool full = b->held_bytes + len > HELD_MAX;
 	struct held *h;
 
-	if (b->phase != TT_PH_UP || b->evicted[0] || tt_passed(b->unsettled) ||
-	    b->held_bytes + len > HELD_MAX)
+	if (b->phase != TT_PH_UP || b->evicted[0] || tt_passed(b->unsettled))
 		return;
-	h = malloc(sizeof(*h) + len);
-	if (!h)
+	h = full ? NULL : malloc(sizeof(*h) + len);
+	if (!h) {
+		say_not_held(b, full);
 		return;
+	}
 	h->len = len;
 	memcpy(h->frame, frame, len);
 	b->held_bytes += len;
@@ -363,6 +377,7 @@ void tt_tree_settle(struct tt_boot *b, uint64_t now)
 		free(tt_container(pos, struct held, node));
 	}
 	b->held_bytes = 0;
+	b->hold_failed = false;
 }
 
 bool tt_boot_is_control(const struct tt_boot *b)
