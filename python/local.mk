@@ -32,7 +32,7 @@ python/torch/tensors.o: python/torch/tensors.cc python/torch/tensors.hh
 	@$(MKDIR_P) python/torch
 	$(AM_V_GEN)$(TT_TORCH_COMPILE) -o $@ $(srcdir)/python/torch/tensors.cc
 python/_torch.so: $(TT_TORCH_OBJECTS) libtutti.la
-	$(AM_V_GEN)$(CXX) -shared -o $@ $(TT_TORCH_OBJECTS) \
+	$(AM_V_GEN)$(CXX) -shared $(LDFLAGS) -o $@ $(TT_TORCH_OBJECTS) \
 		-L.libs -ltutti -ltorch -ltorch_cpu -lc10 -ltorch_python
 tuttipyexec_DATA = python/_torch.so
 tuttipyexecdir = $(pythondir)/tutti

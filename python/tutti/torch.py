@@ -23,7 +23,10 @@ from .context import Registered
 try:
     from . import _torch  # type: ignore[attr-defined]
 except ImportError as _error:
-    raise ImportError(f"tutti.torch: {_error}; build tutti with configure --with-torch") from _error
+    raise ImportError(
+        f"tutti.torch: {_error}; install python3-tutti-torch, or build tutti with configure "
+        "--with-torch"
+    ) from _error
 
 _failed = False
 
