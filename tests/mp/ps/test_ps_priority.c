@@ -123,29 +123,45 @@ static int behind_clock(struct mp_job *job, struct set *s)
 }
 
 /*
- * The least of several tries: after the end of the call the worker's thread may go on with the big
- * one until the caller has woken.
+ * The least of several tries: while the caller waits for a processor the worker's thread may go on
+ * with the big one, even to its end. Tries in which it has ended do not count.
  */
 static int least(struct mp_job *job, struct set *s, bool push, uint64_t *bytes)
 {
 	uint64_t between;
 	int i, over;
 
-	for (i = 0; i < TRIES && (!i || *bytes > WINDOW + SLACK); i++) {
+	*bytes = UINT64_MAX;
+	for (i = 0; i<TRIES && * bytes> WINDOW + SLACK; i++) {
 		MP_OK(overtake(job, s, s->fast, push, &between, &over));
-		TT_EXPECT(!over);
-		*bytes = i && *bytes < between ? *bytes : between;
+		if (!over && between < *bytes)
+			*bytes = between;
+	}
+	return 0;
+}
+
+/* Without a priority: the most, as the big one may have nearly ended before the call begins. */
+static int most(struct mp_job *job, struct set *s, bool push, uint64_t enough, uint64_t *bytes)
+{
+	uint64_t between;
+	int i, over;
+
+	*bytes = 0;
+	for (i = 0; i < TRIES && *bytes <= enough; i++) {
+		MP_OK(overtake(job, s, s->small, push, &between, &over));
+		*bytes = between > *bytes ? between : *bytes;
 	}
 	return 0;
 }
 
 static int work(struct mp_job *job, struct set *s)
 {
+	const uint64_t enough[2] = {s->count * 2, 4 * WINDOW};
 	uint64_t equal[2], urgent[2];
-	int k, over;
+	int k;
 
 	for (k = 0; k < 2; k++) {
-		MP_OK(overtake(job, s, s->small, !k, &equal[k], &over));
+		MP_OK(most(job, s, !k, enough[k], &equal[k]));
 		MP_OK(least(job, s, !k, &urgent[k]));
 	}
 	printf("  bytes of the long call during one of %zu KiB: pushes %llu KiB, %llu KiB with "
@@ -153,8 +169,8 @@ static int work(struct mp_job *job, struct set *s)
 	       SMALL * 4 / KIB, (unsigned long long)equal[0] / KIB,
 	       (unsigned long long)urgent[0] / KIB, (unsigned long long)equal[1] / KIB,
 	       (unsigned long long)urgent[1] / KIB);
-	TT_EXPECT(equal[0] > s->count * 2 && urgent[0] <= WINDOW + SLACK);
-	TT_EXPECT(equal[1] > 4 * WINDOW && urgent[1] <= WINDOW + SLACK);
+	TT_EXPECT(equal[0] > enough[0] && urgent[0] <= WINDOW + SLACK);
+	TT_EXPECT(equal[1] > enough[1] && urgent[1] <= WINDOW + SLACK);
 	TT_EXPECT(!check(job, s));
 	MP_OK(behind_clock(job, s));
 	return check(job, s);
