@@ -13,6 +13,7 @@
 
 /* Bounds of more elements would not fit a size_t. */
 #define MOST_ELEMENTS (SIZE_MAX / 128)
+#define NAME_SHOWN 24 /* bytes of a name in a label */
 
 static uint64_t hash_name(const char *name)
 {
@@ -59,6 +60,7 @@ int tt_codec_new(const char *name, struct tutti_codec **codec)
 int tt_codec_new_user(const struct tutti_codec_user *user, struct tutti_codec **codec)
 {
 	struct tutti_codec like = {.kind = &tt_codec_user, .user = *user};
+	char name[NAME_SHOWN + 1];
 	int err;
 
 	memcpy(like.name, user->name, strlen(user->name) + 1);
@@ -69,7 +71,12 @@ int tt_codec_new_user(const struct tutti_codec_user *user, struct tutti_codec **
 		return err;
 	/* other plans than those of a codec of this name with other properties */
 	(*codec)->hash = tt_hash_add(tt_hash_add((*codec)->hash, user->flags), like.user.align);
-	snprintf((*codec)->label, sizeof(like.label), "%.24s (%s, align %zu)", like.name,
+	if (strlen(like.name) > NAME_SHOWN) /* names that begin alike look different */
+		snprintf(name, sizeof(name), "%.*s~%08x", NAME_SHOWN - 9, like.name,
+			 (unsigned)hash_name(like.name));
+	else
+		snprintf(name, sizeof(name), "%.*s", NAME_SHOWN, like.name);
+	snprintf((*codec)->label, sizeof(like.label), "%s (%s, align %zu)", name,
 		 user->flags & TUTTI_CODEC_FIXED ? "fixed" : "varies", like.user.align);
 	return 0;
 }

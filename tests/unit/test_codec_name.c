@@ -380,7 +380,7 @@ static void user_names(void)
 					.bound = steps_bound,
 					.encode = steps_encode,
 					.decode = steps_decode};
-	struct tutti_codec *codec;
+	struct tutti_codec *codec, *other;
 	size_t i;
 
 	for (i = 0; i < sizeof(bad) / sizeof(*bad); i++) {
@@ -393,6 +393,15 @@ static void user_names(void)
 		TT_REQUIRE(!tutti_codec_create_user(&user, &codec));
 		tutti_codec_free(codec);
 	}
+	/* texts about calls that differ tell long names apart that begin alike */
+	user.name = "a name of many characters of which one differs: 1";
+	TT_REQUIRE(!tutti_codec_create_user(&user, &codec));
+	user.name = "a name of many characters of which one differs: 2";
+	TT_REQUIRE(!tutti_codec_create_user(&user, &other));
+	TT_CHECK(strcmp(tt_codec_label(codec), tt_codec_label(other)));
+	TT_CHECK(!strncmp(tt_codec_label(codec), "a name of many ~", 16));
+	tutti_codec_free(codec);
+	tutti_codec_free(other);
 }
 
 /* The struct of tutti_codec_create_user. */
