@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -39,6 +40,23 @@ const char *__tsan_default_suppressions(void)
 	return "race:libfabric.so\nrace:tt_ps_publish\n";
 }
 #endif
+
+bool mp_limit_memory(long room)
+{
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	return false; /* the sanitizers need mappings of their own */
+#endif
+	FILE *f = fopen("/proc/self/statm", "r");
+	struct rlimit l;
+	long pages = 0;
+
+	if (!f || getrlimit(RLIMIT_AS, &l))
+		return false;
+	if (fscanf(f, "%ld", &pages) == 1)
+		l.rlim_cur = (rlim_t)(pages * sysconf(_SC_PAGESIZE) + room);
+	fclose(f);
+	return pages && !setrlimit(RLIMIT_AS, &l);
+}
 
 double mp_now(void)
 {

@@ -92,6 +92,9 @@ bool mp_await(atomic_int *word, int value, int ms);
 /* Stops the process and waits until all its threads have stopped, as kill does not. */
 int mp_stop(int pid);
 double mp_now(void); /* seconds */
+
+/* Leaves this process so many bytes for new mappings; false: it can not, as with sanitizers. */
+bool mp_limit_memory(long room);
 void mp_sleep_ms(int ms);
 void mp_log_level(struct mp_job *job,
 		  enum tutti_log_level level); /* of job->log, warn to begin with */

@@ -11,7 +11,6 @@
 #include <sched.h>
 #include <stdio.h>
 #include <sys/mount.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -161,31 +160,13 @@ static void one_host_is_silent(void)
 
 #define ROOM (48l << 20) /* less than transport shm maps, and enough for everything else */
 
-/* Leaves this process so many bytes for new mappings. */
-static bool limit_memory(long room)
-{
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-	return false; /* the sanitizers need mappings of their own */
-#endif
-	FILE *f = fopen("/proc/self/statm", "r");
-	struct rlimit l;
-	long pages = 0;
-
-	if (!f || getrlimit(RLIMIT_AS, &l))
-		return false;
-	if (fscanf(f, "%ld", &pages) == 1)
-		l.rlim_cur = (rlim_t)(pages * sysconf(_SC_PAGESIZE) + room);
-	fclose(f);
-	return pages && !setrlimit(RLIMIT_AS, &l);
-}
-
 /* The ranks of one host have no room for transport shm. */
 static int no_room(struct mp_job *job)
 {
 	struct tutti_config config = {0};
 	int sum = job->rank, got = -1, other = !job->rank;
 
-	if (!limit_memory(ROOM))
+	if (!mp_limit_memory(ROOM))
 		return 0;
 	MP_OK(mp_join(job, MP_ID, &config));
 	MP_OK(tutti_sendrecv(&sum, 1, TUTTI_INT32, other, 1, &got, 1, TUTTI_INT32, other, 1,
