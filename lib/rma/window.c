@@ -159,7 +159,6 @@ static void bury(struct tutti_win *win)
 static void free_win(struct tutti_win *win)
 {
 	tt_win_free_ops(win);
-	tt_win_free_reqs(win);
 	tt_win_free_idle(&win->free_strides);
 	tt_accs_free(win);
 	free(win->part);
@@ -311,6 +310,7 @@ void tt_win_close(struct tutti_win *win)
 	tt_wire_lock(wire);
 	tt_win_take_back(win, -1); /* operations never flushed */
 	tt_accs_free(win);
+	tt_win_free_reqs(win);
 	tt_win_free_bells(win);
 	tt_wire_unlock(wire);
 	if (win->region)
