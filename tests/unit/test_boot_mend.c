@@ -116,7 +116,7 @@ static void test_mends(void)
 
 static void count_line(enum tutti_log_level level, const char *line, void *arg)
 {
-	if (level == TUTTI_LOG_ERROR && strstr(line, "16 MiB are kept"))
+	if (level == TUTTI_LOG_ERROR && strstr(line, "4 MiB are kept"))
 		++*(int *)arg;
 }
 
@@ -129,12 +129,12 @@ static void test_held(void)
 
 	tt_list_init(&b.held);
 	tutti_set_log(count_line, &lines, TUTTI_LOG_ERROR);
-	for (i = 0; i < 4096; i++)
+	for (i = 0; i < 1024; i++)
 		tt_tree_hold(&b, frame, sizeof(frame));
-	TT_CHECK(!lines && b.held_bytes == (size_t)16 << 20);
+	TT_CHECK(!lines && b.held_bytes == (size_t)4 << 20);
 	for (i = 0; i < 3; i++)
 		tt_tree_hold(&b, frame, sizeof(frame));
-	TT_CHECK(lines == 1 && b.held_bytes == (size_t)16 << 20);
+	TT_CHECK(lines == 1 && b.held_bytes == (size_t)4 << 20);
 	tt_tree_settle(&b, b.unsettled);
 	TT_CHECK(!b.held_bytes && tt_list_empty(&b.held) && !b.hold_failed);
 	tutti_set_log(NULL, NULL, TUTTI_LOG_DEFAULT);

@@ -27,7 +27,7 @@
 #include "lib/boot/rendezvous/pack.h"
 #include "lib/boot/control/control_tree.h"
 
-#define HELD_MAX (16u << 20)
+#define HELD_MAX (4u << 20) /* with headers, all of it has to fit a link's queue of 16 MiB */
 #define SETTLE_MS 3000 /* plus twice the heartbeat limit: by then all ranks have a place again */
 
 /* A frame of type MSG. */
@@ -344,7 +344,7 @@ static void say_not_held(struct tt_boot *b, bool full)
 	b->hold_failed = true;
 	tt_err("control messages cannot be kept for ranks that have lost their place in the "
 	       "control tree: %s; such a rank may wait until TUTTI_TIMEOUT",
-	       full ? "16 MiB are kept" : "no memory");
+	       full ? "4 MiB are kept" : "no memory");
 }
 
 void tt_tree_hold(struct tt_boot *b, const void *frame, size_t len)
