@@ -12,7 +12,7 @@
 #include "lib/engine/engine.h"
 
 #define LEAST ((size_t)256)
-#define LARGE ((size_t)1 << 20) /* from here on, unused memory goes back to the system */
+#define LARGE ((size_t)1 << 20) /* from here on, unused memory but one goes back to the system */
 
 static int class_of(size_t size)
 {
@@ -58,7 +58,7 @@ void tt_request_release(struct tutti_context *ctx, struct tutti_request *req, si
 	int i = class_of(size);
 
 	atomic_store_explicit(&req->state, TT_REQ_FREED, memory_order_relaxed);
-	if (LEAST << i >= LARGE)
+	if (LEAST << i >= LARGE && ctx->request_memory[i]) /* one is kept whole */
 		give_pages_back(req, LEAST << i);
 	req->link.next = ctx->request_memory[i];
 	ctx->request_memory[i] = &req->link;
