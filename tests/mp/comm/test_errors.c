@@ -435,7 +435,7 @@ static void changed_user(void)
 
 /*
  * Rank 1 has no memory to map what it first sends to rank 2: the communicator fails, and no rank
- * counts as dead. Before, rank 1 broke the connection, so each of the two called the other gone.
+ * counts as dead.
  */
 static int cannot_map_body(struct mp_job *job)
 {
