@@ -20,6 +20,8 @@
 #define TT_PS_CHILDREN 4		/* and in all */
 #define TT_PS_PIECE ((size_t)512 << 10) /* size of a relayed batch, approximately */
 #define TT_PS_LEFT UINT64_MAX		/* as a batch number: the feed has ended */
+#define TT_PS_LOST UINT64_C(0xff)	/* as a word: the sender does not get the block any more */
+#define TT_PS_UNSENT 0xff		/* as a block's sender: it has failed, and none followed */
 
 /*
  * The last part of a batch. The sender then waits for the receiver to say that the batch is in
@@ -137,7 +139,8 @@ struct tt_ps_cache {
 	struct tutti_ps_table *table;
 	int server;
 	struct tt_ps_feed *feed; /* of the server's replicas, then of parents */
-	uint8_t *of;		 /* by block, the sender; 0: none, 1: the server, else a parent */
+	uint8_t *of;		 /* by block, the sender; 0: none, 1: the server, else a parent, or
+				    TT_PS_UNSENT */
 	uint64_t *asked;	 /* bits: blocks subscribed to */
 	uint32_t *ask;		 /* blocks that the server has not been asked for yet */
 	uint32_t asks;
@@ -145,7 +148,7 @@ struct tt_ps_cache {
 			  sent */
 	struct tt_ps_child *child;
 	struct tt_stalled step; /* pending look at the children */
-	uint64_t news;		/* counts batches that came into force, answers and wants */
+	uint64_t news;		/* counts batches that came into force, answers, wants and losses */
 };
 
 /* ---- offsets ---- */
@@ -235,6 +238,9 @@ bool tt_ps_sub_quiet(const struct tt_ps_sub *sub); /* no block is under way */
 void tt_ps_sub_put(struct tt_ps_sub *sub, const void *from, size_t len, uint64_t to, bool line,
 		   struct tt_win_end *end);
 
+/* In next(): tell the worker that it gets this block no more. */
+void tt_ps_sub_lost(struct tt_ps_sub *sub, uint64_t block);
+
 static inline uint64_t *tt_ps_sub_words(const struct tt_ps_sub *sub)
 {
 	return (uint64_t *)(void *)(sub->batch + 1);
@@ -281,7 +287,7 @@ bool tt_ps_tree_relayed(const struct tt_ps_tree *tree, int worker);
 
 /* The feed that brings a block; NULL: none. */
 struct tt_ps_feed *tt_ps_feed_of(const struct tt_ps_cache *c, uint64_t block);
-/* The newest slot of a block and its publication; 0: none. */
+/* The newest slot of a block and its publication; 0: none, or TT_PS_LOST. */
 uint64_t tt_ps_feed_word(const struct tt_ps_feed *f, uint64_t block);
 const struct tt_ps_head *tt_ps_feed_block(const struct tt_ps_feed *f, uint64_t block,
 					  uint64_t word);

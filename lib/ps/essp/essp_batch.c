@@ -107,6 +107,20 @@ static size_t bytes_of(const struct tutti_ps_table *t, const struct tt_ps_head *
 	return sizeof(*head) + (size_t)(len < most ? len : most);
 }
 
+/* The batch changes the word of this block; blocks come in ascending order. */
+static void mark(struct tt_ps_sub *sub, uint64_t block)
+{
+	if (sub->lo == sub->hi)
+		sub->lo = block;
+	sub->hi = block + 1;
+}
+
+void tt_ps_sub_lost(struct tt_ps_sub *sub, uint64_t block)
+{
+	tt_ps_sub_words(sub)[block] = TT_PS_LOST;
+	mark(sub, block);
+}
+
 /* Into the slot that the last put did not write. */
 static void send_block(struct tt_ps_sub *sub, struct tt_ps_part_put *p, uint64_t block)
 {
@@ -116,9 +130,7 @@ static void send_block(struct tt_ps_sub *sub, struct tt_ps_part_put *p, uint64_t
 	size_t len = bytes_of(sub->table, head);
 
 	*word = tt_ps_word(sequence, copy);
-	if (sub->lo == sub->hi)
-		sub->lo = block;
-	sub->hi = block + 1;
+	mark(sub, block);
 	sub->batch->parts++;
 	sub->bytes += len;
 	p->busy = true;

@@ -32,6 +32,8 @@ struct tt_ps_feed *tt_ps_feed_of(const struct tt_ps_cache *c, uint64_t block)
 {
 	const struct tutti_ps *ps = c->table->ps;
 
+	if (c->of[block] == TT_PS_UNSENT)
+		return NULL;
 	if (c->of[block] < 2)
 		return c->of[block] ? &c->feed[ps->link[c->server].copy] : NULL;
 	return &c->feed[ps->copies + c->of[block] - 2];
@@ -417,6 +419,8 @@ enum tt_ps_where tt_ps_cached(struct tt_ps_unit *u)
 		return TT_PS_AWAY;
 	word = tt_ps_feed_word(f, u->block);
 	sequence = word >> 8;
+	if (word == TT_PS_LOST)
+		return TT_PS_AWAY;
 	if (f->min_clock < u->pull->need)
 		return coming(u, f);
 	if (!word)

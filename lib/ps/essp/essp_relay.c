@@ -8,11 +8,12 @@
  * what the next batch overwrites. So a slow child holds up its parent's batches, and their readers
  * read at the server: see essp_cache.c.
  *
- * Only its children notice when a worker fails: they read at the server. Children on other hosts
- * also subscribe again, and the server sends them the blocks. Children on the same host do not: a
- * parent wrongly taken for dead could still write the slots that the server would write. A worker
- * that has said good-bye relays until all workers have. Then each asks for nothing more and waits
- * for the confirmation, so no rank writes memory of a rank that has left.
+ * Only its children notice when a worker fails: they read at the server, and tell their own
+ * children that these blocks are lost, so that those do the same. Children on other hosts also
+ * subscribe again, and the server sends them the blocks. Children on the same host do not: a parent
+ * wrongly taken for dead could still write the slots that the server would write. A worker that has
+ * said good-bye relays until all workers have. Then each asks for nothing more and waits for the
+ * confirmation, so no rank writes memory of a rank that has left.
  */
 
 #include "lib/ps/essp/essp.h"
@@ -30,7 +31,7 @@ static const struct tt_ps_feed *source(const struct tt_ps_cache *c, uint64_t blo
 	const struct tt_ps_feed *f = tt_ps_feed_of(c, block);
 
 	*word = f ? tt_ps_feed_word(f, block) : 0;
-	return *word ? f : NULL;
+	return *word && *word != TT_PS_LOST ? f : NULL;
 }
 
 /* Newer than what the child has. */
@@ -39,10 +40,25 @@ static bool newer(const struct tt_ps_sub *sub, uint64_t block, uint64_t word)
 	return word >> 8 > tt_ps_sub_words(sub)[block] >> 8;
 }
 
+static bool has(const struct tt_ps_sub *sub, uint64_t block)
+{
+	uint64_t word = tt_ps_sub_words(sub)[block];
+
+	return word && word != TT_PS_LOST;
+}
+
+/* No process sends this block here any more, and the child does not know it. */
+static bool lost(struct tt_ps_sub *sub, uint64_t block, uint64_t word)
+{
+	return (child_of(sub)->cache->of[block] == TT_PS_UNSENT || word == TT_PS_LOST) &&
+	       tt_ps_sub_words(sub)[block] != TT_PS_LOST;
+}
+
 /*
  * The clock that the child was told holds for all its blocks. So a block from a feed behind that
- * clock is not sent; and if a block that the child has is lost here, the clock stands still until
- * it is back.
+ * clock is not sent; and while a block that the child has is between two senders here, the clock
+ * stands still. A block that has lost its sender is lost for the child, which then reads it at the
+ * server.
  */
 static bool child_begin(struct tt_ps_sub *sub)
 {
@@ -60,14 +76,13 @@ static bool child_begin(struct tt_ps_sub *sub)
 	     b = tt_ps_next_bit(sub->wanted, b + 1, n)) {
 		const struct tt_ps_feed *f = source(c, b, &word);
 
-		if (!f) {
-			if (tt_ps_sub_words(sub)[b])
-				clock = told;
-			continue;
-		}
-		if (f->min_clock < clock)
+		if (lost(sub, b, word))
+			due = true;
+		else if (!f && has(sub, b))
+			clock = told;
+		else if (f && f->min_clock < clock)
 			clock = f->min_clock;
-		due = due || (newer(sub, b, word) && f->min_clock >= told);
+		due = due || (f && newer(sub, b, word) && f->min_clock >= told);
 	}
 	sub->clock = clock == UINT64_MAX || clock < told ? told : clock;
 	return due || sub->clock > told;
@@ -84,6 +99,8 @@ static bool child_next(struct tt_ps_sub *sub, uint64_t *block)
 
 		if (f && newer(sub, b, word) && f->min_clock >= sub->clock)
 			break;
+		if (lost(sub, b, word))
+			tt_ps_sub_lost(sub, b);
 	}
 	*block = sub->at = b;
 	return b < n;
@@ -273,7 +290,7 @@ static void unsent(struct tt_ps_cache *c, uint64_t block, int worker)
 {
 	const struct tutti_ps *ps = c->table->ps;
 
-	c->of[block] = 0;
+	c->of[block] = TT_PS_UNSENT;
 	if (ps->host[ps->worker[worker]] != ps->host[ps->comm->rank])
 		c->asked[block / 64] &= ~(1ull << block % 64);
 }
@@ -329,6 +346,8 @@ static void orphaned(struct tt_ps_cache *c, struct tt_ps_feed *f)
 	for (b = 0; b < n; b++)
 		if (c->of[b] == f->index - c->table->ps->copies + 2)
 			unsent(c, b, f->parent);
+	c->news++; /* children have to hear it */
+	tt_ps_relay_stir(c);
 }
 
 void tt_ps_relay_lost(struct tutti_ps *ps, int worker)
@@ -353,7 +372,7 @@ void tt_ps_relay_over(struct tt_ps_cache *c)
 	int i;
 
 	for (b = 0; b < n; b++)
-		if (c->of[b])
+		if (c->of[b] && c->of[b] != TT_PS_UNSENT)
 			c->of[b] = 1;
 	for (i = 0; i < c->table->ps->children; i++)
 		c->child[i].dead = true;

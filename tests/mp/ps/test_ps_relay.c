@@ -25,6 +25,7 @@ struct how {
 	int staleness, clocks;
 	int dies, stops; /* the worker that does, in clock 3; -1: none */
 	bool half;	 /* each worker pulls some of the rows only */
+	bool prompt;	 /* no pull may wait for a relay that is dead */
 	double most;	 /* tables that the server sends in a clock */
 	enum {
 		GOES_ON,
@@ -159,6 +160,7 @@ static int work(struct mp_job *job, struct tutti_ps **own, struct tables *t)
 {
 	const struct how *how = job->arg;
 	struct tutti_ps *ps = *own;
+	double start = mp_now();
 	int c;
 
 	TT_EXPECT(!subscribe(job, t));
@@ -173,6 +175,7 @@ static int work(struct mp_job *job, struct tutti_ps **own, struct tables *t)
 		TT_EXPECT(!pull_all(job, t, c));
 		TT_EXPECT(!accident(job, c));
 	}
+	TT_EXPECT(!how->prompt || mp_now() - start < 20);
 	return 0;
 }
 
@@ -263,11 +266,11 @@ static void faults(void)
 {
 	run("TUTTI_TRANSPORT=fault:shm TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=1 "
 	    "TUTTI_FAULT=seed=3,delay=0.1:100,reorder=0.3,again=0.2,finish=1",
-	    (struct how){2, 0, -1, -1, false, 0, GOES_ON});
+	    (struct how){.staleness = 2, .dies = -1, .stops = -1});
 	if (!mp_no_ofi())
 		run("TUTTI_TRANSPORT=fault:ofi TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=1 TUTTI_HOST_ID=%h "
 		    "TUTTI_FAULT=seed=4,delay=0.1:100,reorder=0.3,again=0.2",
-		    (struct how){0, 0, -1, -1, false, 0, GOES_ON});
+		    (struct how){.dies = -1, .stops = -1});
 }
 
 static void verbs(void)
@@ -275,9 +278,9 @@ static void verbs(void)
 	if (mp_no_verbs())
 		TT_SKIP("%s", mp_no_verbs());
 	run("TUTTI_TRANSPORT=verbs TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=1",
-	    (struct how){2, 0, -1, -1, false, 0, GOES_ON});
+	    (struct how){.staleness = 2, .dies = -1, .stops = -1});
 	run("TUTTI_TRANSPORT=verbs TUTTI_PS_VERIFY=1 TUTTI_PS_RELAY=1",
-	    (struct how){0, 0, 0, -1, false, 0, GOES_ON});
+	    (struct how){.dies = 0, .stops = -1});
 }
 
 /* Over the traces of such runs the checker proves the bound and read-my-writes. */
@@ -305,8 +308,8 @@ static void traced(const char *transport, const struct how *ways, int n)
 
 static void bounds(void)
 {
-	static const struct how ways[] = {{0, 0, -1, -1, false, 0, GOES_ON},
-					  {2, 0, -1, -1, false, 0, GOES_ON}};
+	static const struct how ways[] = {{.staleness = 0, .dies = -1, .stops = -1},
+					  {.staleness = 2, .dies = -1, .stops = -1}};
 
 	traced("TUTTI_TRANSPORT=fault:shm", ways, 2);
 }
@@ -314,14 +317,24 @@ static void bounds(void)
 /* The first relays to two workers, the second to others, the last to none. */
 static void deaths(void)
 {
-	static const struct how ways[] = {{0, 0, 0, -1, false, 0, GOES_ON},
-					  {2, 0, 0, -1, false, 0, GOES_ON},
-					  {2, 0, 1, -1, false, 0, GOES_ON},
-					  {0, 0, 5, -1, false, 0, GOES_ON}};
+	static const struct how ways[] = {{.staleness = 0, .dies = 0, .stops = -1},
+					  {.staleness = 2, .dies = 0, .stops = -1},
+					  {.staleness = 2, .dies = 1, .stops = -1},
+					  {.staleness = 0, .dies = 5, .stops = -1}};
 
 	traced("TUTTI_TRANSPORT=fault:shm", ways, 4);
 	if (!mp_no_ofi()) /* each on a host of its own: they subscribe again */
 		traced("TUTTI_TRANSPORT=fault:ofi TUTTI_HOST_ID=%r", ways, 2);
+}
+
+/* Nor do the workers behind those that it relayed to wait for it. */
+static void forgets(void)
+{
+	int s;
+
+	for (s = 0; s <= 2; s += 2)
+		run("TUTTI_TRANSPORT=shm TUTTI_PS_RELAY=1 TUTTI_PS_RELAY_WAIT=30s",
+		    (struct how){.staleness = s, .dies = 0, .stops = -1, .prompt = true});
 }
 
 /*
@@ -330,8 +343,9 @@ static void deaths(void)
  */
 static void stops(void)
 {
-	static const struct how ways[] = {{LONG, LONG, -1, 0, false, 0, GOES_ON},
-					  {LONG, LONG, -1, 1, false, 0, GOES_ON}};
+	static const struct how ways[] = {
+		{.staleness = LONG, .clocks = LONG, .dies = -1, .stops = 0},
+		{.staleness = LONG, .clocks = LONG, .dies = -1, .stops = 1}};
 
 	traced("TUTTI_TRANSPORT=fault:shm", ways, 2);
 }
@@ -395,9 +409,9 @@ static void orders(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"less", less},	    {"faults", faults}, {"verbs", verbs},
-		{"bounds", bounds}, {"deaths", deaths}, {"stops", stops},
-		{"anew", anew},	    {"orders", orders}, {NULL, NULL}};
+		{"less", less},	    {"faults", faults},	  {"verbs", verbs}, {"bounds", bounds},
+		{"deaths", deaths}, {"forgets", forgets}, {"stops", stops}, {"anew", anew},
+		{"orders", orders}, {NULL, NULL}};
 
 	return tt_test_main("ps_relay", tests, argc, argv);
 }
