@@ -246,9 +246,10 @@ void tt_comm_broken(struct tutti_comm *comm, int peer, int status, const char *c
 		suspect(comm, peer, status, what);
 		return;
 	}
+	why = status == -ENOMEM ? tt_wire_why(ctx->wire, peer) : NULL;
 	tt_comm_fail(comm, status, peer, call, seq, "",
 		     "%s failed between this rank and rank %d on host %s: %s", what, peer,
-		     tt_boot_host(ctx->boot, peer), tt_fail_text(status));
+		     tt_boot_host(ctx->boot, peer), why ? why : tt_fail_text(status));
 }
 
 void tt_request_broken(struct tutti_request *req, int peer, int status)

@@ -33,7 +33,7 @@ struct conn_msg {
 	int32_t status; /* reply: 0, or the error code */
 	uint32_t pad;
 	char transport[16];
-	char text[200]; /* reply with an error: its text */
+	char text[400]; /* reply with an error: its text */
 	uint64_t slots_addr;
 	struct tt_rkey slots_rkey;
 	uint32_t nslots, slot_size;
@@ -41,7 +41,7 @@ struct conn_msg {
 	uint32_t blob_len;
 	unsigned char blob[TT_TP_BLOB_MAX];
 };
-_Static_assert(sizeof(struct conn_msg) == 800, "doc/WIRE.md");
+_Static_assert(sizeof(struct conn_msg) == 1000, "doc/WIRE.md");
 
 struct fenced_msg {
 	uint32_t generation;
@@ -137,7 +137,8 @@ static void connect_self(struct tt_chan *chan)
 	if (!err)
 		err = connect_end(chan, &msg, true);
 	if (err)
-		tt_chan_fail(chan, -TUTTI_ETRANSPORT, "transport self: %s", tt_fail_text(err));
+		tt_chan_fail(chan, err == -ENOMEM ? err : -TUTTI_ETRANSPORT, "transport self: %s",
+			     tt_fail_text(err));
 }
 
 static void refuse(struct tt_wire *wire, int peer, uint32_t generation, uint32_t attempt,
@@ -160,11 +161,12 @@ static void keep(struct tt_chan *chan, const struct conn_msg *msg)
 }
 
 /* Adds why an attempt failed to the reasons of earlier ones. */
-static void add_reason(struct tt_chan *chan, const char *transport, const char *why)
+static void add_reason(struct tt_chan *chan, const char *transport, int status, const char *why)
 {
 	size_t used = strlen(chan->reason);
 	bool named = !strncmp(why, transport, strlen(transport));
 
+	chan->no_memory |= status == -ENOMEM;
 	snprintf(chan->reason + used, sizeof(chan->reason) - used, "%s%s%s%s", used ? "; " : "",
 		 named ? "" : transport, named ? "" : ": ", why);
 }
@@ -174,7 +176,7 @@ static void request(struct tt_chan *chan)
 {
 	struct tt_wire *wire = chan->wire;
 	char why[400];
-	int places[TT_TP_MAX], n, tp, err = 0;
+	int places[TT_TP_MAX], n, tp, err = 0, status;
 	struct conn_msg msg;
 
 	n = tt_card_transports(wire, chan->peer, places, TT_TP_MAX);
@@ -182,8 +184,10 @@ static void request(struct tt_chan *chan)
 		memset(&msg, 0, sizeof(msg));
 		chan->attempt++;
 		err = tt_open_place(wire, places[chan->candidate], &tp);
-		if (!err && (err = open_end(chan, tp, &msg)))
-			add_reason(chan, wire->tp[tp].name, tt_fail_text(err));
+		if (err)
+			chan->no_memory |= err == -ENOMEM;
+		else if ((err = open_end(chan, tp, &msg)))
+			add_reason(chan, wire->tp[tp].name, err, tt_fail_text(err));
 		if (!err) {
 			chan->state = TT_CHAN_REQUESTED;
 			keep(chan, &msg);
@@ -194,12 +198,13 @@ static void request(struct tt_chan *chan)
 			break;
 	}
 	snprintf(why, sizeof(why), "%s", chan->reason);
-	tt_card_refusals(wire, chan->peer, why, sizeof(why));
+	if (!chan->no_memory || !why[0])
+		tt_card_refusals(wire, chan->peer, why, sizeof(why));
 	tt_err("no transport to rank %d (%s): %s", chan->peer, tt_boot_host(wire->boot, chan->peer),
 	       why);
-	refuse(wire, chan->peer, chan->generation, TT_NO_ATTEMPT,
-	       tt_fail(-TUTTI_ETRANSPORT, "%s", why));
-	tt_chan_fail(chan, -TUTTI_ETRANSPORT, "no transport: %s", why);
+	status = chan->no_memory ? -ENOMEM : -TUTTI_ETRANSPORT;
+	refuse(wire, chan->peer, chan->generation, TT_NO_ATTEMPT, tt_fail(status, "%s", why));
+	tt_chan_fail(chan, status, "no transport: %s", why);
 }
 
 void tt_chan_connect(struct tt_chan *chan)
@@ -210,17 +215,17 @@ void tt_chan_connect(struct tt_chan *chan)
 	}
 	chan->candidate = 0;
 	chan->reason[0] = 0;
-	chan->agreed = false;
+	chan->agreed = chan->no_memory = false;
 	request(chan);
 }
 
 /* This attempt has failed: starts the next, if this is the asking end. */
-static void next_attempt(struct tt_chan *chan, const char *why)
+static void next_attempt(struct tt_chan *chan, int status, const char *why)
 {
 	int place = chan->wire->tp[chan->tp].place;
 
 	tt_debug("rank %d over %s: %s", chan->peer, chan->wire->tp[chan->tp].name, why);
-	add_reason(chan, chan->wire->tp[chan->tp].name, why);
+	add_reason(chan, chan->wire->tp[chan->tp].name, status, why);
 	tt_chan_close_ep(chan, -TUTTI_ETRANSPORT);
 	chan->candidate = tt_slower_forbidden(chan, place) ? TT_TP_MAX : chan->candidate + 1;
 	request(chan);
@@ -344,7 +349,8 @@ static void handle_request(struct tt_wire *wire, int from, const void *data, siz
 	switch (chan->state) {
 	case TT_CHAN_FAILED: /* the peer may have had no channel when the failure was reported */
 		refuse(wire, from, chan->generation, msg.attempt,
-		       tt_fail(-ECONNABORTED, "%s", chan->reason));
+		       tt_fail(chan->status == -ENOMEM ? -ENOMEM : -ECONNABORTED, "%s",
+			       chan->reason));
 		return;
 	case TT_CHAN_OPEN:
 		return; /* a stale request: both ends have agreed already */
@@ -428,22 +434,23 @@ void tt_wire_conn_rep(struct tt_wire *wire, int from, const void *data, size_t l
 			closed_by_peer(chan, msg.generation);
 		tt_wire_wake(wire);
 	} else if (chan && msg.attempt == TT_NO_ATTEMPT) {
-		tt_chan_fail(chan, -TUTTI_ETRANSPORT, "no transport: %s", msg.text);
+		tt_chan_fail(chan, msg.status == -ENOMEM ? -ENOMEM : -TUTTI_ETRANSPORT,
+			     "no transport: %s", msg.text);
 		tt_wire_wake(wire);
 	} else if (chan && chan->state == TT_CHAN_REQUESTED &&
 		   (uint32_t)chan->attempt == msg.attempt) {
 		if (msg.status) {
-			next_attempt(chan, msg.text);
+			next_attempt(chan, msg.status, msg.text);
 		} else {
 			chan->agreed = true;
 			err = connect_end(chan, &msg, true);
 			if (err)
-				next_attempt(chan, tt_fail_text(err));
+				next_attempt(chan, err, tt_fail_text(err));
 		}
 		tt_wire_wake(wire);
 	} else if (chan && chan->state == TT_CHAN_OPENING && chan->active && msg.status &&
 		   (uint32_t)chan->attempt == msg.attempt) {
-		next_attempt(chan, msg.text); /* it agreed, and could not do it */
+		next_attempt(chan, msg.status, msg.text); /* it agreed, and could not do it */
 		tt_wire_wake(wire);
 	}
 	tt_wire_unlock(wire);
@@ -465,7 +472,7 @@ void tt_chan_down(struct tt_chan *chan, const char *why)
 {
 	if (chan->state == TT_CHAN_OPENING && chan->active &&
 	    chan->peer != chan->wire->params.rank) {
-		next_attempt(chan, why);
+		next_attempt(chan, -TUTTI_ETRANSPORT, why);
 	} else if (chan->state == TT_CHAN_OPENING) {
 		cannot_open(chan, why);
 	} else {

@@ -63,7 +63,7 @@ static void say_why(struct tt_chan *chan, const char *best, char *why, size_t si
 			 strcmp(best, "shm") ? "device for " : "memory to share",
 			 strcmp(best, "shm") ? best : "");
 	else
-		snprintf(why, size, "%s",
+		snprintf(why, size, "%.240s",
 			 chan->reason[0] ? chan->reason : wire->left_out[place_of(best)]);
 }
 

@@ -123,9 +123,10 @@ struct tt_chan {
 	uint32_t generation;   /* connections closed while both ends lived */
 	struct conn_msg *said; /* the last request or answer; NULL: none */
 	bool gone;	       /* the peer has failed: never reconnect */
-	char reason[256];
+	char reason[400];
 	bool active;		   /* this end asked */
 	bool agreed;		   /* the peer has agreed to an attempt that this end made */
+	bool no_memory;		   /* an attempt failed for lack of memory, here or at the peer */
 	bool up;		   /* reported by the transport */
 	bool heard;		   /* something came from the peer */
 	uint64_t early_notes;	   /* slots rung before the channel was open */

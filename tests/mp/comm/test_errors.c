@@ -372,13 +372,35 @@ static int no_memory_body(struct mp_job *job)
 			;
 	mp_meet(job);
 	if (job->rank)
-		MP_ERR(tutti_recv(&v, 1, TUTTI_INT32, 0, 0, job->world, NULL), -TUTTI_ETRANSPORT);
+		MP_ERR(tutti_recv(&v, 1, TUTTI_INT32, 0, 0, job->world, NULL), -ENOMEM);
 	else
-		MP_ERR(tutti_send(&v, 1, TUTTI_INT32, 1, 0, job->world), -TUTTI_ETRANSPORT);
+		MP_ERR(tutti_send(&v, 1, TUTTI_INT32, 1, 0, job->world), -ENOMEM);
 	MP_OK(tutti_comm_error(job->world, &info));
 	TT_EXPECT(strstr(info.text, "shm: rank 1: ") && strstr(info.text, "ofi: rank 1: "));
 	mp_meet(job);
 	return 0;
+}
+
+/* The kernel refuses rank 1 the memory of its first connection. */
+static int no_connection_body(struct mp_job *job)
+{
+	float v = 1;
+
+	TT_EXPECT(!job->rank || mp_limit_memory(16 << 10));
+	mp_meet(job);
+	MP_ERR(tutti_bcast(&v, 1, TUTTI_FLOAT32, 0, job->world), -ENOMEM);
+	MP_SAID("memory limit of the container"); /* the last words */
+	TT_EXPECT(job->rank || mp_said("rank 1"));
+	mp_meet(job);
+	return mp_leave_failed(job);
+}
+
+static void no_connection(void)
+{
+	if (mp_sanitized())
+		TT_SKIP("the sanitizers need mappings of their own");
+	TT_CHECK(!MP_RUN(.n = 2, .fn = no_connection_body,
+			 .env = "TUTTI_NODE=off TUTTI_TRANSPORT=shm"));
 }
 
 static void no_memory(void)
@@ -549,6 +571,7 @@ int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"no_memory", no_memory},
+		{"no_connection", no_connection},
 		{"changed_user", changed_user},
 		{"arguments", arguments},
 		{"finalize_pending", finalize_pending},
