@@ -9,29 +9,39 @@
 #include "lib/base/clock.h"
 
 /*
- * A thread that has slept sets 2, because it cannot know whether other threads sleep. An
- * unnecessary wake is harmless.
+ * tt_unlock has no barrier between its store and its look at `wanted`, so it can miss a thread that
+ * is just going to sleep. The kernel compares the word before that thread sleeps, long after the
+ * store has left the other core. Should it not have, or did a waker clear what another thread has
+ * just set, the sleep is short.
+ */
+#define SLEEP_NS TT_MS
+
+/*
+ * A thread that has slept leaves `wanted` set, because it cannot know whether other threads sleep.
+ * An unnecessary wake is harmless.
  */
 bool tt_lock_slowly(struct tt_lock *lock, int ms)
 {
-	uint64_t end = tt_deadline_ms(ms), now;
-	struct timespec left, *limit = NULL;
+	uint64_t end = tt_deadline_ms(ms), now, left = SLEEP_NS;
+	struct timespec limit = {0};
 
-	while (atomic_exchange_explicit(&lock->word, 2, memory_order_acquire)) {
+	for (;;) {
+		atomic_store(&lock->wanted, 1);
+		if (!atomic_exchange(&lock->word, 1))
+			return true;
 		if (ms >= 0) {
 			now = tt_now_ns();
 			if (now >= end)
 				return false;
-			left = (struct timespec){.tv_sec = (time_t)((end - now) / TT_SEC),
-						 .tv_nsec = (long)((end - now) % TT_SEC)};
-			limit = &left;
+			left = end - now < SLEEP_NS ? end - now : SLEEP_NS;
 		}
-		syscall(SYS_futex, &lock->word, FUTEX_WAIT_PRIVATE, 2, limit, NULL, 0);
+		limit.tv_nsec = (long)left;
+		syscall(SYS_futex, &lock->word, FUTEX_WAIT_PRIVATE, 1, &limit, NULL, 0);
 	}
-	return true;
 }
 
 void tt_lock_wake(struct tt_lock *lock)
 {
+	atomic_store_explicit(&lock->wanted, 0, memory_order_relaxed);
 	syscall(SYS_futex, &lock->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A recursive lock that is taken and released around every message. Without contention each is one
- * atomic operation and no call.
+ * A recursive lock that is taken and released around every message. Without contention, taking it
+ * is one atomic operation, releasing it is a store, and neither is a call.
  */
 #ifndef TT_LOCK_H
 #define TT_LOCK_H
@@ -13,8 +13,9 @@
 
 /* Free when all is zero; nothing has to be destroyed. */
 struct tt_lock {
-	atomic_uint word; /* 0: free, 1: held, 2: held, and threads may sleep until it is free */
-	unsigned depth;	  /* the owner's: how often it holds it, less one */
+	atomic_uint word;   /* 0: free, 1: held */
+	atomic_uint wanted; /* 1: threads may sleep until it is free, or are about to */
+	unsigned depth;	    /* the owner's: how often it holds it, less one */
 	_Atomic(uintptr_t) owner;
 };
 
@@ -71,7 +72,8 @@ static inline void tt_unlock(struct tt_lock *lock)
 		return;
 	}
 	atomic_store_explicit(&lock->owner, 0, memory_order_relaxed);
-	if (atomic_exchange_explicit(&lock->word, 0, memory_order_release) == 2)
+	atomic_store_explicit(&lock->word, 0, memory_order_release);
+	if (atomic_load_explicit(&lock->wanted, memory_order_relaxed))
 		tt_lock_wake(lock);
 }
 

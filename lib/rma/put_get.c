@@ -390,7 +390,7 @@ static inline bool move_at_once(struct tutti_win *win, const struct tt_win_acces
 			      .rkey = &part->rkey[way->place],
 			      .local = a->local,
 			      .len = a->len,
-			      .flags = a->away ? TT_RMA_AWAY : 0};
+			      .flags = (a->away ? TT_RMA_AWAY : 0) | (win->kept ? TT_RMA_KEPT : 0)};
 	if (tt_wire_move(wire, peer, &rma, a->get))
 		return false;
 	win->comm->ctx->moves++;

@@ -113,6 +113,7 @@ int tt_win_allocate(struct tutti_comm *comm, size_t size, unsigned flags, bool s
 		return err;
 	}
 	win->owned = mem;
+	win->kept = true;
 	err = shared ? tt_agree(comm, call, tt_win_share(win)) : 0;
 	if (err) {
 		tt_win_drop(win);
