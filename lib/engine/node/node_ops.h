@@ -177,8 +177,11 @@ void tt_node_count_bytes(struct tutti_context *ctx, const struct tt_node_count *
  * All for the request's current turn.
  */
 
-/* For a vector that is one piece for each rank. */
-struct tt_node_ring tt_ring_of_one_piece(const struct tt_plan_args *args);
+/*
+ * The rings of such calls, the same on all ranks, and how many pieces each part has; 0: they use
+ * none.
+ */
+uint32_t tt_ring_shape(const struct tt_plan_args *args, struct tt_node_ring *shape);
 /*
  * Copies piece k of the other ranks' parts of a vector into this rank's ring or out of it; returns
  * the bytes.
@@ -186,8 +189,6 @@ struct tt_node_ring tt_ring_of_one_piece(const struct tt_plan_args *args);
 size_t tt_ring_move(struct tt_node_group *g, const struct tt_plan_args *args,
 		    const struct tt_node_ring *shape, char *ring, char *vector, uint32_t k,
 		    bool in);
-/* Whether such calls use rings; then tt_ring_of_one_piece is right for short vectors. */
-bool tt_ring_serves(const struct tt_plan_args *args);
 /* The request continues with the ring of a short call, if that has one. */
 void tt_ring_resume(struct tt_plan_req *req, const struct tt_short_ring *short_ring);
 /*

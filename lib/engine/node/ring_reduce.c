@@ -27,10 +27,15 @@
 	((size_t)512 << 10) /* half of a second-level cache; shorter pieces wait more often */
 #define PIECE_LEAST ((size_t)4096)
 
+static bool scatters(const struct tt_plan_args *a)
+{
+	return a->coll == TT_COLL_REDUCE_SCATTER_BLOCK || a->coll == TT_COLL_REDUCE_SCATTER;
+}
+
 /* The part of a vector that rank j combines. */
 static struct tt_span part_of(const struct tt_plan_args *a, int j)
 {
-	return a->coll == TT_COLL_REDUCE_SCATTER_BLOCK ? tt_send_block(a, j) : tt_node_part(a, j);
+	return scatters(a) ? tt_send_block(a, j) : tt_node_part(a, j);
 }
 
 /* The bytes of its piece k, which may be empty. */
@@ -45,59 +50,60 @@ static struct tt_span piece_of(const struct tt_plan_args *a, const struct tt_nod
 	return (struct tt_span){part.off + at, part.len - at < piece ? part.len - at : piece};
 }
 
-static size_t vector_bytes(const struct tt_plan_args *a)
+/* The shortest part and the longest. */
+static void find_lengths(const struct tt_plan_args *a, size_t *shortest, size_t *longest)
 {
-	size_t n = a->coll == TT_COLL_REDUCE_SCATTER_BLOCK ? (size_t)a->nranks : 1;
-
-	return n * a->count * a->elem;
-}
-
-struct tt_node_ring tt_ring_of_one_piece(const struct tt_plan_args *a)
-{
-	size_t longest = 0;
+	size_t len;
 	int j;
 
-	for (j = 0; j < a->nranks; j++)
-		longest = part_of(a, j).len > longest ? part_of(a, j).len : longest;
-	return (struct tt_node_ring){.piece = (longest + TT_NODE_LINE - 1) & ~(TT_NODE_LINE - 1),
-				     .depth = 1};
+	*shortest = SIZE_MAX;
+	*longest = 0;
+	for (j = 0; j < a->nranks; j++) {
+		len = part_of(a, j).len;
+		*shortest = len < *shortest ? len : *shortest;
+		*longest = len > *longest ? len : *longest;
+	}
 }
 
-bool tt_ring_serves(const struct tt_plan_args *a)
+/* Of a vector; where parts differ, as if all were as long as the longest. */
+static size_t vector_bytes(const struct tt_plan_args *a, size_t longest)
 {
-	return a->node && a->count && !(TT_NODE_LINE % a->elem) &&
-	       (a->coll == TT_COLL_ALLREDUCE || a->coll == TT_COLL_REDUCE ||
-		a->coll == TT_COLL_REDUCE_SCATTER_BLOCK);
+	return scatters(a) ? (size_t)a->nranks * longest : a->count * a->elem;
 }
 
-static void find_shape(struct tt_plan_req *req)
+static bool serves(const struct tt_plan_args *a)
 {
-	const struct tt_plan_args *a = &req->plan->args;
-	struct tt_ring_run *ring = &req->ring;
-	size_t len, longest, most, others = (size_t)a->nranks - 1;
+	return a->node && !(TT_NODE_LINE % a->elem) &&
+	       (a->coll == TT_COLL_ALLREDUCE || a->coll == TT_COLL_REDUCE || scatters(a));
+}
 
-	ring->known = true;
-	if (req->plan->mixed || !tt_ring_serves(a))
-		return;
-	len = vector_bytes(a);
-	ring->shape = tt_ring_of_one_piece(a);
-	longest = ring->shape.piece;
-	ring->pieces = 1;
-	if (len <= WHOLE_MOST)
-		return;
-	ring->shape.depth = DEPTH;
-	most = RING_BYTES / (ring->shape.depth * others) & ~(size_t)4095;
+uint32_t tt_ring_shape(const struct tt_plan_args *a, struct tt_node_ring *shape)
+{
+	size_t shortest, longest, most;
+
+	if (!serves(a))
+		return 0;
+	find_lengths(a, &shortest, &longest);
+	shape->piece = (longest + TT_NODE_LINE - 1) & ~(TT_NODE_LINE - 1);
+	shape->depth = 1;
+	if (vector_bytes(a, longest) <= WHOLE_MOST)
+		return longest > 0;
+	if (!shortest) /* a rank that combines nothing would not refill its ring */
+		return 0;
+	shape->depth = DEPTH;
+	most = RING_BYTES / (DEPTH * (size_t)(a->nranks - 1)) & ~(size_t)4095;
 	most = most < PIECE_LEAST ? PIECE_LEAST : most;
-	ring->shape.piece = longest < most ? longest : most;
-	ring->pieces = (uint32_t)((longest + ring->shape.piece - 1) / ring->shape.piece);
+	shape->piece = shape->piece < most ? shape->piece : most;
+	return (uint32_t)((longest + shape->piece - 1) / shape->piece);
 }
 
 void tt_ring_begin(struct tt_plan_req *req)
 {
 	struct tt_ring_run *ring = &req->ring;
 
-	if (!ring->known)
-		find_shape(req);
+	if (!ring->known && !req->plan->mixed)
+		ring->pieces = tt_ring_shape(&req->plan->args, &ring->shape);
+	ring->known = true;
 	/* the places that a short call has filled may hold results by now */
 	ring->on = ring->made && ring->pieces;
 	ring->filled = ring->made ? ring->pieces : 0;
@@ -183,7 +189,7 @@ bool tt_ring_publish(struct tt_plan_req *req, const struct tt_op *op)
 	 * Peers that read directly from this rank's memory need not wait for it, which may be
 	 * busy.
 	 */
-	if (!(in || out) || (vector_bytes(&req->plan->args) > TT_NODE_POOL_MOST && !req->blocking &&
+	if (!(in || out) || (ring->shape.depth > 1 && !req->blocking &&
 			     (req->r.comm->ctx->node_can & TT_NODE_READS)))
 		return false;
 	if (!make_ring(req, &region))

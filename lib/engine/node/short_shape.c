@@ -61,9 +61,11 @@ struct tt_node_count tt_short_bytes(const struct tt_plan *plan, const struct tt_
 static struct tt_plan *plan_of(struct tutti_comm *comm, struct tt_plan_args *args)
 {
 	const struct tt_alg *alg;
+	struct tt_node_ring ring;
 	struct tt_plan *plan;
 
-	if (comm->hosts || tt_send_bytes(args) > MOST || tt_recv_bytes(args) > MOST)
+	if (comm->hosts || tt_send_bytes(args) > MOST || tt_recv_bytes(args) > MOST ||
+	    tt_ring_shape(args, &ring) > 1) /* parts that differ much */
 		return NULL;
 	alg = tt_choose(comm->chooser, args);
 	if (tt_plan_build(alg, args, &plan))
@@ -144,11 +146,9 @@ static void learn(struct tutti_comm *comm, const struct tt_call *call, struct tt
 		return;
 	shape->reduce = (struct tt_node_reduce){
 		.datatype = call->datatype, .op = call->op, .elem = args.elem};
-	shape->rings = tt_ring_serves(&args);
-	if (shape->rings) {
-		shape->reduce.ring = tt_ring_of_one_piece(&args);
+	shape->rings = tt_ring_shape(&args, &shape->reduce.ring) == 1;
+	if (shape->rings)
 		shape->ring_bytes = tt_node_ring_bytes(comm->node->group, &shape->reduce.ring);
-	}
 	count_ops(shape);
 	tt_wire_stats(comm->ctx->wire)->allocations++;
 	shape->record = tt_record_short(comm, shape);

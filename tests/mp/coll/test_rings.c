@@ -13,7 +13,20 @@
 #include <signal.h>
 #include <unistd.h>
 
-#define PULLS "TUTTI_ALGO=allreduce:node_pull;reduce:node_pull;reduce_scatter_block:node_pull"
+#define PULLS                                                                                      \
+	"TUTTI_ALGO=allreduce:node_pull;reduce:node_pull;reduce_scatter_block:node_pull;"          \
+	"reduce_scatter:node_pull"
+
+#define MOST_RANKS 3
+enum { ALLREDUCE, REDUCE, SCATTER_BLOCK, SCATTER, COLLS };
+
+/* The elements of rank j's block: all alike, or none for rank 0, or few for all others. */
+static size_t block_of(unsigned kind, int coll, size_t count, int n, int j)
+{
+	if (coll != SCATTER || kind == 0)
+		return count;
+	return kind == 1 ? count * (size_t)j / (size_t)n : j ? count / 64 : count;
+}
 
 /*
  * Calls with input and result of the pool or not, as bits of mix say for each rank; which of them
@@ -22,34 +35,47 @@
 static int mixed_call(struct mp_job *job, unsigned mix, int coll, size_t count, char *mem[2][2])
 {
 	unsigned mine = mix >> 3 * job->rank;
-	size_t n = (size_t)job->n, blocks = coll == 2 ? n : 1, i;
+	size_t n = (size_t)job->n, i;
 	int32_t *in = (int32_t *)mem[mine & 1][0], *out = (int32_t *)mem[mine >> 1 & 1][1];
-	bool in_place = mix % 5 == 0, has = coll != 1 || job->rank == 1;
+	bool in_place = mix % 5 == 0, has = coll != REDUCE || job->rank == 1;
+	size_t counts[MOST_RANKS], length = 0, off = 0, own = count;
 	struct tutti_request *req = NULL;
+	struct tutti_stats a = {.size = sizeof(a)}, b = {.size = sizeof(b)};
 	const void *from = in;
+	int j;
 
 	if (in_place && has) {
 		in = out;
 		from = TUTTI_IN_PLACE;
 	}
-	for (i = 0; i < blocks * count; i++)
+	for (j = 0; j < job->n; j++) {
+		counts[j] = block_of((mix + (unsigned)count) % 3, coll, count, job->n, j);
+		off += coll >= SCATTER_BLOCK && j < job->rank ? counts[j] : 0;
+		length += coll >= SCATTER_BLOCK || !j ? counts[j] : 0;
+	}
+	if (coll == SCATTER)
+		own = counts[job->rank];
+	for (i = 0; i < length; i++)
 		in[i] = (int32_t)(i * 7 + (size_t)job->rank + mix);
-	if (coll == 1)
+	MP_OK(tutti_stats_get(job->ctx, &a));
+	if (coll == REDUCE)
 		MP_OK(tutti_ireduce(from, has ? out : NULL, count, TUTTI_INT32, TUTTI_SUM, 1,
 				    job->world, &req));
-	else if (coll == 2)
+	else if (coll == SCATTER_BLOCK)
 		MP_OK(tutti_reduce_scatter_block(from, out, count, TUTTI_INT32, TUTTI_SUM,
 						 job->world));
+	else if (coll == SCATTER)
+		MP_OK(tutti_reduce_scatter(from, out, counts, TUTTI_INT32, TUTTI_SUM, job->world));
 	else if (mine & 4)
 		MP_OK(tutti_iallreduce(from, out, count, TUTTI_INT32, TUTTI_SUM, job->world, &req));
 	else
 		MP_OK(tutti_allreduce(from, out, count, TUTTI_INT32, TUTTI_SUM, job->world));
 	MP_OK(tutti_wait(&req));
-	for (i = 0; has && i < count; i++)
-		TT_EXPECT(out[i] ==
-			  (int32_t)(n * ((i + (coll == 2 ? (size_t)job->rank * count : 0)) * 7 +
-					 mix) +
-				    n * (n - 1) / 2));
+	MP_OK(tutti_stats_get(job->ctx, &b));
+	if (!mix && coll == SCATTER && own == count && !off) /* put into the ring, and no more */
+		TT_EXPECT(b.copied_bytes - a.copied_bytes == (length - own) * sizeof(*in));
+	for (i = 0; has && i < own; i++)
+		TT_EXPECT(out[i] == (int32_t)(n * ((i + off) * 7 + mix) + n * (n - 1) / 2));
 	return 0;
 }
 
@@ -69,9 +95,9 @@ static int mixed_memory(struct mp_job *job)
 		mem[0][k] = malloc(most);
 		MP_OK(tutti_alloc(job->ctx, most, (void **)&mem[1][k]));
 	}
-	for (k = 0; k < 72; k++)
-		TT_EXPECT(!mixed_call(job, k < 24 ? 0 : (unsigned)(tt_random(&seed) >> 40),
-				      k / 8 % 3, counts[k % 8], mem));
+	for (k = 0; k < 24 * COLLS; k++)
+		TT_EXPECT(!mixed_call(job, k < 8 * COLLS ? 0 : (unsigned)(tt_random(&seed) >> 40),
+				      k / 8 % COLLS, counts[k % 8], mem));
 	for (k = 0; k < 2; k++) {
 		free(mem[0][k]);
 		MP_OK(tutti_free(mem[1][k]));
