@@ -219,7 +219,7 @@ struct tutti_comm {
 		struct tt_fields other_form; /* of it that the rank waits in, if other_seq */
 		uint64_t other_seq;
 	} late_why[TT_LATE_MAX];
-	struct tt_refusal refused; /* this rank's last refused call, which had this number: */
+	struct tt_refusal refused; /* this rank's first refused call of this number: */
 	uint32_t refused_init;
 	uint64_t refused_seq;
 	struct tt_fields stuck; /* this rank's last call without progress, and when it said so */
@@ -580,6 +580,11 @@ void tt_late_remind(struct tutti_comm *comm, uint64_t seq, const struct tt_field
  * that collective has been refused with code. persistent: its _init call.
  */
 void tt_comm_refused(struct tutti_comm *comm, uint32_t coll, bool persistent, int code);
+/*
+ * This rank leaves, and cannot meet the other ranks before: communicators in which they may wait
+ * for a call that was refused here fail with the code of the refusal.
+ */
+void tt_comm_tell_refused(struct tutti_context *ctx);
 /* " (its allreduce failed: Invalid argument)", or why else the rank is late; or "". */
 const char *tt_late_why_text(const struct tt_late *why, char *buf, size_t size);
 /*

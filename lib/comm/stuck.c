@@ -195,31 +195,72 @@ const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, s
 
 /* ---- refused calls ---- */
 
+static bool was_refused(const struct tutti_comm *comm, uint32_t init, uint64_t seq)
+{
+	return comm->refused.code && comm->refused_init == init && comm->refused_seq == seq;
+}
+
+/* The first refusal counts: it is the call that other ranks wait in. */
 void tt_comm_refused(struct tutti_comm *comm, uint32_t coll, bool persistent, int code)
 {
+	uint32_t init;
+	uint64_t seq;
+
 	tt_wire_lock(comm->ctx->wire);
-	comm->refused = (struct tt_refusal){.coll = coll, .code = code};
-	comm->refused_init = persistent ? comm->inits + 1 : 0;
-	comm->refused_seq = persistent ? 1 : comm->seq + 1;
+	init = persistent ? comm->inits + 1 : 0;
+	seq = persistent ? 1 : comm->seq + 1;
+	if (!was_refused(comm, init, seq)) {
+		comm->refused = (struct tt_refusal){.coll = coll, .code = code};
+		comm->refused_init = init;
+		comm->refused_seq = seq;
+	}
 	tt_wire_unlock(comm->ctx->wire);
 }
 
 static struct tt_refusal refusal_of(const struct tutti_comm *comm, uint32_t init, uint64_t seq)
 {
-	return comm->refused.code && comm->refused_init == init && comm->refused_seq == seq
-		       ? comm->refused
-		       : (struct tt_refusal){0};
+	return was_refused(comm, init, seq) ? comm->refused : (struct tt_refusal){0};
+}
+
+static const char *refused_call(const struct tt_refusal *refused)
+{
+	return refused->coll < TT_REFUSED ? tt_coll_name((enum tt_coll)refused->coll)
+					  : inner_name(refused->coll - TT_REFUSED);
 }
 
 static const char *refusal_text(const struct tt_refusal *refused, char *buf, size_t size)
 {
 	buf[0] = 0;
 	if (refused->code)
-		snprintf(buf, size, " (its %s failed: %s)",
-			 refused->coll < TT_REFUSED ? tt_coll_name((enum tt_coll)refused->coll)
-						    : inner_name(refused->coll - TT_REFUSED),
+		snprintf(buf, size, " (its %s failed: %s)", refused_call(refused),
 			 tutti_strerror(refused->code));
 	return buf;
+}
+
+static void tell_refused(struct tutti_comm *comm)
+{
+	const char *call = refused_call(&comm->refused);
+	int rank = comm->ctx->boot_params.rank;
+
+	tt_comm_fail(comm, comm->refused.code, rank, call, comm->refused_seq, "",
+		     "rank %d on host %s leaves the job: its %s failed: %s", rank,
+		     tt_boot_host(comm->ctx->boot, rank), call, tutti_strerror(comm->refused.code));
+}
+
+void tt_comm_tell_refused(struct tutti_context *ctx)
+{
+	struct tt_list *l, *tmp;
+
+	tt_wire_lock(ctx->wire);
+	tt_list_each(l, tmp, &ctx->comms)
+	{
+		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
+
+		if (!comm->tolerant &&
+		    (was_refused(comm, 0, comm->seq + 1) || was_refused(comm, comm->inits + 1, 1)))
+			tell_refused(comm);
+	}
+	tt_wire_unlock(ctx->wire);
 }
 
 const char *tt_late_why_text(const struct tt_late *why, char *buf, size_t size)

@@ -196,6 +196,8 @@ static int say_goodbye(struct tutti_context *ctx)
 		err = tutti_barrier(ctx->world);
 		if (!err)
 			tt_engine_wait(ctx, all_sent, ctx, deadline);
+		else
+			tt_comm_tell_refused(ctx);
 		check_last(ctx);
 	} else if (ctx->shrunk) {
 		tt_engine_wait(ctx, all_sent_anyway, ctx, tt_deadline_ms(1000));

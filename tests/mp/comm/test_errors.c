@@ -403,6 +403,36 @@ static void no_connection(void)
 			 .env = "TUTTI_NODE=off TUTTI_TRANSPORT=shm"));
 }
 
+/* Rank 1 has no memory for the plan of a call, nor of a barrier, and leaves the job at once. */
+static int no_plan_body(struct mp_job *job)
+{
+	float v[4] = {0};
+	size_t bytes;
+	int err;
+
+	MP_OK(tutti_bcast(v, 4, TUTTI_FLOAT32, 0, job->world)); /* connects the ranks */
+	TT_EXPECT(!job->rank || mp_limit_memory(16 << 10));
+	for (bytes = 1 << 16; job->rank && bytes >= 16; bytes /= 2)
+		while (malloc(bytes))
+			;
+	mp_meet(job);
+	MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, v, 4, TUTTI_FLOAT32, TUTTI_SUM, job->world),
+	       -ENOMEM);
+	TT_EXPECT(job->rank || mp_said("rank 1 on host"));
+	TT_EXPECT(job->rank || mp_said("its allreduce failed: Cannot allocate memory"));
+	err = tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	TT_EXPECT(!job->rank || err == -ENOMEM);
+	return 0;
+}
+
+static void no_plan(void)
+{
+	if (mp_sanitized())
+		TT_SKIP("the sanitizers need mappings of their own");
+	TT_CHECK(!MP_RUN(.n = 2, .fn = no_plan_body, .env = "TUTTI_NODE=off TUTTI_TRANSPORT=shm"));
+}
+
 static void no_memory(void)
 {
 	if (mp_no_ofi())
@@ -572,6 +602,7 @@ int main(int argc, char **argv)
 	static const struct tt_test tests[] = {
 		{"no_memory", no_memory},
 		{"no_connection", no_connection},
+		{"no_plan", no_plan},
 		{"changed_user", changed_user},
 		{"arguments", arguments},
 		{"finalize_pending", finalize_pending},
