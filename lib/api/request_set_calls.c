@@ -79,8 +79,9 @@ static int collect_all(const char *name, int n, struct tutti_request **requests)
 	int i;
 
 	first.err = 0;
+	tt_collect_successes(n, requests);
 	for (i = 0; i < n; i++)
-		if (requests[i])
+		if (requests[i] && atomic_load(&requests[i]->state) != TT_REQ_IDLE)
 			keep_first(&first, report(name, &requests[i]));
 	return first_error(&first);
 }

@@ -510,6 +510,8 @@ void tt_test_set(int n, struct tutti_request **req);
 int tt_request_result(struct tutti_request *req);
 /* The same; then the request is idle, or freed and *req NULL if it is not persistent. */
 int tt_request_collect(struct tutti_request **req);
+/* Collects those of n requests that have ended with success, without a lock for each. */
+void tt_collect_successes(int n, struct tutti_request **req);
 /* For ops->explain: a wait has cancelled the receive at its deadline; sets the last error. */
 int tt_request_waited_out(const struct tutti_request *req);
 /* The same of a receive that is overdue; takes the lock. */

@@ -328,27 +328,61 @@ int tt_request_result(struct tutti_request *req)
 	return status;
 }
 
+/* The lock is held. */
+static void settle(struct tutti_request **request)
+{
+	struct tutti_request *req = *request;
+
+	if (req->persistent) {
+		atomic_store_explicit(&req->state, TT_REQ_IDLE, memory_order_release);
+		return;
+	}
+	*request = NULL;
+	tt_request_free(req);
+}
+
+static void leave(struct tutti_context *ctx)
+{
+	if (ctx->reap_due)
+		ctx->reap(ctx);
+	tt_wire_unlock(ctx->wire);
+}
+
+void tt_collect_successes(int n, struct tutti_request **req)
+{
+	struct tutti_context *ctx = NULL;
+	int i;
+
+	for (i = 0; i < n; i++) {
+		if (!req[i] || req[i]->ops->collected ||
+		    atomic_load_explicit(&req[i]->state, memory_order_acquire) != TT_REQ_DONE ||
+		    req[i]->status)
+			continue;
+		if (req[i]->comm->ctx != ctx) {
+			if (ctx)
+				leave(ctx);
+			ctx = req[i]->comm->ctx;
+			tt_wire_lock(ctx->wire);
+		}
+		settle(&req[i]);
+	}
+	if (ctx)
+		leave(ctx);
+}
+
 int tt_request_collect(struct tutti_request **request)
 {
 	struct tutti_request *req = *request;
 	struct tutti_context *ctx = req->comm->ctx;
-	bool persistent = req->persistent;
 	int status;
 
 	if (req->ops->collected)
 		req->ops->collected(req);
 	tt_wire_lock(ctx->wire);
 	status = result(req);
-	if (persistent)
-		atomic_store(&req->state, TT_REQ_IDLE);
-	else
-		tt_request_free(req);
-	if (ctx->reap_due)
-		ctx->reap(ctx);
-	tt_wire_unlock(ctx->wire);
+	settle(request);
+	leave(ctx);
 	if (status)
 		tt_record_due(ctx);
-	if (!persistent)
-		*request = NULL;
 	return status;
 }

@@ -25,7 +25,7 @@
 #include "lib/base/byte_blocks.h"
 #include "lib/engine/engine.h"
 
-#define TT_P2P_WINDOW 64
+#define TT_P2P_WINDOW 128
 #define TT_P2P_PIECE ((size_t)1 << 20)
 #define TT_P2P_PIECES 2
 
@@ -165,6 +165,8 @@ int tt_p2p_cancel(struct tutti_request *req);
 bool tt_p2p_at_once(struct tutti_comm *comm, const struct tt_p2p_call *call);
 /* The same of a send; its request, or NULL. Under the lock. */
 struct tutti_request *tt_p2p_send_at_once(struct tutti_comm *comm, const struct tt_p2p_call *call);
+/* The buffer is in memory of tutti_alloc as a whole, or not at all. */
+bool tt_p2p_is_whole(struct tt_p2p *p2p, const void *buf, size_t bytes);
 /* Sends the next message of peer whole; false: not now, or not at all. Under the lock. */
 bool tt_p2p_send_brief(struct tt_p2p_peer *peer, const struct tt_p2p_call *call, uint32_t seq,
 		       size_t bytes);

@@ -25,8 +25,7 @@ static bool is_calm(const struct tutti_comm *comm)
 	       !atomic_load_explicit(&ctx->dump_due, memory_order_relaxed);
 }
 
-/* The buffer is in memory of tutti_alloc as a whole, or not at all. */
-static bool is_whole(struct tt_p2p *p2p, const void *buf, size_t bytes)
+bool tt_p2p_is_whole(struct tt_p2p *p2p, const void *buf, size_t bytes)
 {
 	struct tt_memory *memory = tt_wire_memory(p2p->comm->ctx->wire);
 	struct tt_p2p_seen *seen = &p2p->seen[(uintptr_t)buf / 64 % TT_P2P_SEEN];
@@ -69,7 +68,7 @@ static bool send_now(struct tt_p2p *p2p, struct tt_p2p_peer *peer, const struct 
 		     size_t bytes)
 {
 	if (bytes > TT_BRIEF_MAX || !tt_list_empty(&peer->held) ||
-	    (int32_t)(peer->seq - peer->limit) >= 0 || !is_whole(p2p, call->buf, bytes) ||
+	    (int32_t)(peer->seq - peer->limit) >= 0 || !tt_p2p_is_whole(p2p, call->buf, bytes) ||
 	    !tt_p2p_send_brief(peer, call, peer->seq, bytes))
 		return false;
 	peer->seq++;
@@ -130,7 +129,7 @@ static bool recv_soon(struct tt_p2p *p2p, struct tt_p2p_peer *peer, const struct
 	struct tt_brief_peek peek;
 	uint64_t start = tt_ticks();
 
-	if (!is_whole(p2p, call->buf, bytes))
+	if (!tt_p2p_is_whole(p2p, call->buf, bytes))
 		return false;
 	if (ctx->running || ++p2p->briefs % POLLS == 0)
 		look_around(ctx);

@@ -325,23 +325,40 @@ struct tutti_request *tt_p2p_ended(struct tt_p2p *p2p)
 	return &req->r;
 }
 
-int tt_p2p_new(struct tutti_comm *comm, const struct tt_p2p_call *call, bool persistent,
-	       struct tutti_request **out)
+/* The registration of the buffer, NULL: none. A brief message needs none. */
+static int find_region(struct tutti_comm *comm, const struct tt_p2p_call *call, size_t bytes,
+		       struct tt_region **region)
 {
 	struct tt_memory *memory = tt_wire_memory(comm->ctx->wire);
-	size_t bytes = call->count * tutti_datatype_size(call->datatype);
-	struct tt_region *region = bytes ? tt_mem_find(memory, call->buf, bytes) : NULL;
 	static const char *const name[] = {"send", "recv", "probe"};
-	struct tt_p2p_req *req;
-	struct tt_p2p *p2p;
-	int err;
 
-	if (bytes && !region && tt_mem_partial(memory, call->buf, bytes))
+	*region = NULL;
+	if (bytes <= TT_BRIEF_MAX && call->rank >= 0 &&
+	    tt_wire_has_brief(comm->ctx->wire, comm->world[call->rank]) &&
+	    tt_p2p_is_whole(comm->p2p, call->buf, bytes))
+		return 0;
+	if (bytes)
+		*region = tt_mem_find(memory, call->buf, bytes);
+	if (bytes && !*region && tt_mem_partial(memory, call->buf, bytes))
 		return tt_fail(
 			-EINVAL,
 			"%s: the buffer is only partly in memory of tutti_alloc: %zu bytes at %p",
 			name[call->kind], bytes, call->buf);
+	return 0;
+}
+
+int tt_p2p_new(struct tutti_comm *comm, const struct tt_p2p_call *call, bool persistent,
+	       struct tutti_request **out)
+{
+	size_t bytes = call->count * tutti_datatype_size(call->datatype);
+	struct tt_region *region;
+	struct tt_p2p_req *req;
+	struct tt_p2p *p2p;
+	int err;
+
 	err = tt_p2p_get(comm, &p2p);
+	if (!err)
+		err = find_region(comm, call, bytes, &region);
 	if (err)
 		return err;
 	if (call->rank >= 0 && !tt_p2p_peer(p2p, call->rank))
