@@ -17,7 +17,7 @@
  */
 #include "lib/coll/node/coll_node.h"
 
-/* Up to here slots are faster where results are in ordinary memory, which takes system calls. */
+/* Up to here slots are faster where results are in ordinary memory. */
 #define PULL_MORE_THAN 4096
 
 bool tt_can_scan_node_slots(const struct tt_plan_args *a)

@@ -16,6 +16,9 @@
  *
  * The signals of the plan do the rest: a rank gives the first signal when the places are filled,
  * and takes the results out after all ranks have given the second.
+ *
+ * A scan has an op for each rank's result, the last rank's first: its input, which the result
+ * replaces, is in no other result.
  */
 #include <string.h>
 
@@ -30,6 +33,12 @@
 static bool scatters(const struct tt_plan_args *a)
 {
 	return a->coll == TT_COLL_REDUCE_SCATTER_BLOCK || a->coll == TT_COLL_REDUCE_SCATTER;
+}
+
+/* Has an op for each result. */
+static bool scans(const struct tt_plan_args *a)
+{
+	return a->coll == TT_COLL_SCAN || a->coll == TT_COLL_EXSCAN;
 }
 
 /* The part of a vector that rank j combines. */
@@ -74,7 +83,8 @@ static size_t vector_bytes(const struct tt_plan_args *a, size_t longest)
 static bool serves(const struct tt_plan_args *a)
 {
 	return a->node && !(TT_NODE_LINE % a->elem) &&
-	       (a->coll == TT_COLL_ALLREDUCE || a->coll == TT_COLL_REDUCE || scatters(a));
+	       (a->coll == TT_COLL_ALLREDUCE || a->coll == TT_COLL_REDUCE || scatters(a) ||
+		scans(a));
 }
 
 uint32_t tt_ring_shape(const struct tt_plan_args *a, struct tt_node_ring *shape)
@@ -88,7 +98,8 @@ uint32_t tt_ring_shape(const struct tt_plan_args *a, struct tt_node_ring *shape)
 	shape->depth = 1;
 	if (vector_bytes(a, longest) <= WHOLE_MOST)
 		return longest > 0;
-	if (!shortest) /* a rank that combines nothing would not refill its ring */
+	/* a rank that combines nothing would not refill its ring; a second op needs piece 0 again */
+	if (!shortest || (scans(a) && a->nranks > 2))
 		return 0;
 	shape->depth = DEPTH;
 	most = RING_BYTES / (DEPTH * (size_t)(a->nranks - 1)) & ~(size_t)4095;
@@ -340,10 +351,12 @@ static bool refill(struct tt_op_run *run)
 
 int tt_ring_pull(struct tt_op_run *run, int *gone)
 {
-	const struct tt_ring_run *ring = &run->lane->req->ring;
+	struct tt_ring_run *ring = &run->lane->req->ring;
 	bool moved = true;
 	int rc;
 
+	if (!run->at)
+		ring->combined = 0;
 	while (moved) {
 		rc = combine_next(run, gone);
 		if (rc < 0)

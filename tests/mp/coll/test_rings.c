@@ -15,17 +15,45 @@
 
 #define PULLS                                                                                      \
 	"TUTTI_ALGO=allreduce:node_pull;reduce:node_pull;reduce_scatter_block:node_pull;"          \
-	"reduce_scatter:node_pull"
+	"reduce_scatter:node_pull;scan:node_pull;exscan:node_pull"
 
 #define MOST_RANKS 3
-enum { ALLREDUCE, REDUCE, SCATTER_BLOCK, SCATTER, COLLS };
+enum { ALLREDUCE, REDUCE, SCATTER_BLOCK, SCATTER, SCAN, EXSCAN, COLLS };
 
-/* The elements of rank j's block: all alike, or none for rank 0, or few for all others. */
+/* Elements of the input for rank j; by kind all alike, none for rank 0, or few for others. */
 static size_t block_of(unsigned kind, int coll, size_t count, int n, int j)
 {
-	if (coll != SCATTER || kind == 0)
+	if (coll < SCATTER_BLOCK || coll > SCATTER)
+		return j ? 0 : count;
+	if (coll == SCATTER_BLOCK || kind == 0)
 		return count;
 	return kind == 1 ? count * (size_t)j / (size_t)n : j ? count / 64 : count;
+}
+
+static int begin(struct mp_job *job, int coll, bool later, const void *from, void *to, size_t count,
+		 const size_t *counts, struct tutti_request **req)
+{
+	struct tutti_comm *w = job->world;
+
+	if (coll == REDUCE)
+		MP_OK(tutti_ireduce(from, to, count, TUTTI_INT32, TUTTI_SUM, 1, w, req));
+	else if (coll == SCATTER_BLOCK)
+		MP_OK(tutti_reduce_scatter_block(from, to, count, TUTTI_INT32, TUTTI_SUM, w));
+	else if (coll == SCATTER)
+		MP_OK(tutti_reduce_scatter(from, to, counts, TUTTI_INT32, TUTTI_SUM, w));
+	else if (coll == SCAN && later)
+		MP_OK(tutti_iscan(from, to, count, TUTTI_INT32, TUTTI_SUM, w, req));
+	else if (coll == SCAN)
+		MP_OK(tutti_scan(from, to, count, TUTTI_INT32, TUTTI_SUM, w));
+	else if (coll == EXSCAN && later)
+		MP_OK(tutti_iexscan(from, to, count, TUTTI_INT32, TUTTI_SUM, w, req));
+	else if (coll == EXSCAN)
+		MP_OK(tutti_exscan(from, to, count, TUTTI_INT32, TUTTI_SUM, w));
+	else if (later)
+		MP_OK(tutti_iallreduce(from, to, count, TUTTI_INT32, TUTTI_SUM, w, req));
+	else
+		MP_OK(tutti_allreduce(from, to, count, TUTTI_INT32, TUTTI_SUM, w));
+	return 0;
 }
 
 /*
@@ -35,7 +63,7 @@ static size_t block_of(unsigned kind, int coll, size_t count, int n, int j)
 static int mixed_call(struct mp_job *job, unsigned mix, int coll, size_t count, char *mem[2][2])
 {
 	unsigned mine = mix >> 3 * job->rank;
-	size_t n = (size_t)job->n, i;
+	size_t n = (size_t)job->n, of = n, i;
 	int32_t *in = (int32_t *)mem[mine & 1][0], *out = (int32_t *)mem[mine >> 1 & 1][1];
 	bool in_place = mix % 5 == 0, has = coll != REDUCE || job->rank == 1;
 	size_t counts[MOST_RANKS], length = 0, off = 0, own = count;
@@ -50,32 +78,27 @@ static int mixed_call(struct mp_job *job, unsigned mix, int coll, size_t count, 
 	}
 	for (j = 0; j < job->n; j++) {
 		counts[j] = block_of((mix + (unsigned)count) % 3, coll, count, job->n, j);
-		off += coll >= SCATTER_BLOCK && j < job->rank ? counts[j] : 0;
-		length += coll >= SCATTER_BLOCK || !j ? counts[j] : 0;
+		length += counts[j];
 	}
-	if (coll == SCATTER)
+	if (coll == SCATTER_BLOCK || coll == SCATTER) {
 		own = counts[job->rank];
+		for (j = 0; j < job->rank; j++)
+			off += counts[j];
+	}
 	for (i = 0; i < length; i++)
 		in[i] = (int32_t)(i * 7 + (size_t)job->rank + mix);
 	MP_OK(tutti_stats_get(job->ctx, &a));
-	if (coll == REDUCE)
-		MP_OK(tutti_ireduce(from, has ? out : NULL, count, TUTTI_INT32, TUTTI_SUM, 1,
-				    job->world, &req));
-	else if (coll == SCATTER_BLOCK)
-		MP_OK(tutti_reduce_scatter_block(from, out, count, TUTTI_INT32, TUTTI_SUM,
-						 job->world));
-	else if (coll == SCATTER)
-		MP_OK(tutti_reduce_scatter(from, out, counts, TUTTI_INT32, TUTTI_SUM, job->world));
-	else if (mine & 4)
-		MP_OK(tutti_iallreduce(from, out, count, TUTTI_INT32, TUTTI_SUM, job->world, &req));
-	else
-		MP_OK(tutti_allreduce(from, out, count, TUTTI_INT32, TUTTI_SUM, job->world));
+	TT_EXPECT(!begin(job, coll, mine & 4, from, has ? out : NULL, count, counts, &req));
 	MP_OK(tutti_wait(&req));
 	MP_OK(tutti_stats_get(job->ctx, &b));
 	if (!mix && coll == SCATTER && own == count && !off) /* put into the ring, and no more */
 		TT_EXPECT(b.copied_bytes - a.copied_bytes == (length - own) * sizeof(*in));
-	for (i = 0; has && i < own; i++)
-		TT_EXPECT(out[i] == (int32_t)(n * ((i + off) * 7 + mix) + n * (n - 1) / 2));
+	if (!mix && coll == SCAN && n == 2 && !job->rank)
+		TT_EXPECT(b.copied_bytes - a.copied_bytes <= (length / 2 + 32) * sizeof(*in));
+	if (coll == SCAN || coll == EXSCAN)
+		of = (size_t)job->rank + (coll == SCAN);
+	for (i = 0; has && of && i < own; i++)
+		TT_EXPECT(out[i] == (int32_t)(of * ((i + off) * 7 + mix) + of * (of - 1) / 2));
 	return 0;
 }
 
