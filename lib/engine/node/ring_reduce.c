@@ -98,7 +98,10 @@ uint32_t tt_ring_shape(const struct tt_plan_args *a, struct tt_node_ring *shape)
 	shape->depth = 1;
 	if (vector_bytes(a, longest) <= WHOLE_MOST)
 		return longest > 0;
-	/* a rank that combines nothing would not refill its ring; a second op needs piece 0 again */
+	/*
+	 * A rank that combines nothing would not refill its ring; and a second op needs the first
+	 * pieces again.
+	 */
 	if (!shortest || (scans(a) && a->nranks > 2))
 		return 0;
 	shape->depth = DEPTH;
