@@ -118,14 +118,14 @@ static int start(struct tutti_comm *comm, const struct side *send, const struct 
 	if (err)
 		return err;
 	if (!out) {
-		tt_comm_refused(comm, TT_COLL_ALLTOALLW, false, -EINVAL);
+		tt_comm_refused(comm, TT_COLL_ALLTOALLW, TT_FORM_CALL, -EINVAL);
 		return tt_fail(-EINVAL, "%s: request is NULL", name);
 	}
 	tt_wire_lock(comm->ctx->wire);
 	err = tt_alltoallw_get(comm, &w, &block);
 	tt_wire_unlock(comm->ctx->wire);
 	if (err) {
-		tt_comm_refused(comm, TT_COLL_ALLTOALLW, false, err);
+		tt_comm_refused(comm, TT_COLL_ALLTOALLW, TT_FORM_CALL, err);
 		return err;
 	}
 	err = check_call(comm, send, recv, block);
@@ -139,7 +139,7 @@ static int start(struct tutti_comm *comm, const struct side *send, const struct 
 	made = err;
 	err = tt_launch_new(comm->ctx, err, true, req, out);
 	if (made)
-		tt_comm_refused(comm, TT_COLL_ALLTOALLW, false, made);
+		tt_comm_refused(comm, TT_COLL_ALLTOALLW, TT_FORM_CALL, made);
 	return err;
 }
 

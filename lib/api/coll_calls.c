@@ -27,7 +27,7 @@ static void note_refused(struct tutti_comm *comm, const struct tt_call *call, bo
 			 int err)
 {
 	if (!tt_check_comm(comm) && !call->inner)
-		tt_comm_refused(comm, call->coll, persistent, err);
+		tt_comm_refused(comm, call->coll, persistent ? TT_FORM_INIT : TT_FORM_CALL, err);
 }
 
 /* A call that has been checked; options: NULL, none. */

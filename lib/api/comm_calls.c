@@ -200,7 +200,7 @@ static int check_split(const char *call, struct tutti_comm *comm, struct tt_comm
 	if (!err && !request)
 		err = tt_fail(-EINVAL, "%s: request is NULL", call);
 	if (err)
-		tt_comm_refused(comm, TT_REFUSED + part->inner, false, err);
+		tt_comm_refused(comm, TT_REFUSED + part->inner, TT_FORM_CALL, err);
 	part->call = call + strlen(TUTTI);
 	return err;
 }
@@ -284,7 +284,7 @@ int tutti_comm_create(struct tutti_comm *comm, const struct tutti_comm_config *c
 		return err;
 	err = read_config("tutti_comm_create", config, &c);
 	if (err)
-		tt_comm_refused(comm, TT_REFUSED + TT_INNER_CREATE, false, err);
+		tt_comm_refused(comm, TT_REFUSED + TT_INNER_CREATE, TT_FORM_CALL, err);
 	else
 		err = split("tutti_comm_create", comm,
 			    (struct tt_comm_part){.color = c.color,

@@ -124,7 +124,7 @@ static int check(const struct neighbor_call *n, struct tutti_comm *comm, struct 
 	if (!err && !has_request)
 		err = tt_fail(-EINVAL, "%s: request is NULL", n->name);
 	if (err)
-		tt_comm_refused(comm, n->coll, persistent, err);
+		tt_comm_refused(comm, n->coll, persistent ? TT_FORM_INIT : TT_FORM_CALL, err);
 	return err;
 }
 

@@ -190,14 +190,19 @@ int tutti_codec_chosen(struct tutti_comm *comm, struct tutti_codec *codec, size_
 	return 0;
 }
 
-/* Other ranks learn why this one does not take part. c: NULL, its size is wrong. */
-static int refuse(struct tutti_comm *comm, const struct tutti_call *c, int err)
+/*
+ * Other ranks learn why this one does not take part. c: NULL, its size is wrong. start: there is a
+ * request.
+ */
+static int refuse(struct tutti_comm *comm, const struct tutti_call *c, bool start, int err)
 {
+	enum tt_forms forms = !c || !(c->flags & TUTTI_CALL_PERSISTENT) ? TT_FORM_CALL
+			      : start					? TT_FORM_INIT
+									: TT_FORM_ANY;
 	bool known = c && c->coll >= TUTTI_COLL_ALLREDUCE && c->coll <= TUTTI_COLL_EXSCAN;
 
 	if (comm && comm->magic == TT_COMM_MAGIC)
-		tt_comm_refused(comm, known ? (uint32_t)c->coll - 1 : TT_REFUSED,
-				c && c->flags & TUTTI_CALL_PERSISTENT, err);
+		tt_comm_refused(comm, known ? (uint32_t)c->coll - 1 : TT_REFUSED, forms, err);
 	return err;
 }
 
@@ -213,10 +218,10 @@ int tutti_call(struct tutti_comm *comm, const struct tutti_call *c, struct tutti
 
 	c = tt_sized_read(&sized, "tutti_call", c, &own);
 	if (!c)
-		return refuse(comm, NULL, -EINVAL);
+		return refuse(comm, NULL, request, -EINVAL);
 	err = check_struct(c, (const struct tutti_request *const *)request);
 	if (err)
-		return refuse(comm, c, err);
+		return refuse(comm, c, request, err);
 	call = (struct tt_call){.coll = (enum tt_coll)(c->coll - 1),
 				.sendbuf = c->sendbuf,
 				.recvbuf = c->recvbuf,
@@ -235,7 +240,7 @@ int tutti_call(struct tutti_comm *comm, const struct tutti_call *c, struct tutti
 		if (!err)
 			err = check_codec(comm, c);
 		if (err)
-			return refuse(comm, c, err);
+			return refuse(comm, c, request, err);
 		call.named = c->codec;
 		codec = chosen(comm, c->codec, c->count);
 		if (codec) {

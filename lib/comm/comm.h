@@ -57,6 +57,9 @@ struct tt_fields {
 
 #define TT_REFUSED 256 /* not a collective */
 
+/* A call, an _init call, or, where its arguments contradict each other, either. */
+enum tt_forms { TT_FORM_CALL, TT_FORM_INIT, TT_FORM_ANY };
+
 /* A call that the library refused, so that its rank did not take part. */
 struct tt_refusal {
 	uint32_t coll; /* or TT_REFUSED + enum tt_inner; without one: of tutti_call, unknown */
@@ -220,9 +223,9 @@ struct tutti_comm {
 		uint64_t other_seq;
 	} late_why[TT_LATE_MAX];
 	struct tt_refusal refused; /* this rank's first refused call of this number: */
-	uint32_t refused_init;
-	uint64_t refused_seq;
-	struct tt_fields stuck; /* this rank's last call without progress, and when it said so */
+	uint32_t refused_init;	   /* 0: it was not persistent */
+	uint64_t refused_seq;	   /* 0: it was */
+	struct tt_fields stuck;	   /* this rank's last call without progress, and when it said so */
 	uint64_t stuck_seq, stuck_at;
 	bool forms_told; /* tt_stuck_forms_differ has asked for a verdict */
 	struct tt_flight_comm
@@ -283,6 +286,7 @@ struct tutti_context {
 	struct tt_boot *boot;
 	struct tutti_comm *world;
 	struct tutti_comm *self; /* NULL: not asked for yet */
+	bool leaves;		 /* in tutti_finalize: it makes no further calls */
 	struct tt_list comms;	 /* live ones */
 	struct tt_list dead;	 /* the last freed ones, kept to catch their use and to answer */
 	int ndead;
@@ -470,7 +474,10 @@ void tt_pair_msg(void *ctx, int from, const void *data, size_t len);
 /* Fails comm on all its ranks unless it has failed already. rank (of the world) may be -1. */
 void tt_comm_fail(struct tutti_comm *comm, int code, int rank, const char *call, uint64_t seq,
 		  const char *field, const char *fmt, ...) TT_PRINTF(7, 8);
-/* The same of a communicator that this rank may make later, in news that all ranks have got. */
+/* The same on this rank only: all ranks have the news. */
+void tt_comm_fail_here(struct tutti_comm *comm, int code, int rank, const char *call, uint64_t seq,
+		       const char *field, const char *text);
+/* The same of a communicator that this rank may make later. */
 void tt_comm_fail_later(struct tutti_context *ctx, uint64_t uid, int code, int rank,
 			const char *call, uint64_t seq, const char *field, const char *text);
 /* This rank could not create a communicator that other ranks have or will have: fails it there. */
@@ -577,9 +584,9 @@ void tt_late_remind(struct tutti_comm *comm, uint64_t seq, const struct tt_field
 
 /*
  * The text of a deadline says why a rank is late, and so does a mismatch: this rank's next call of
- * that collective has been refused with code. persistent: its _init call.
+ * that collective has been refused with code.
  */
-void tt_comm_refused(struct tutti_comm *comm, uint32_t coll, bool persistent, int code);
+void tt_comm_refused(struct tutti_comm *comm, uint32_t coll, enum tt_forms forms, int code);
 /*
  * This rank leaves, and cannot meet the other ranks before: communicators in which they may wait
  * for a call that was refused here fail with the code of the refusal.

@@ -230,22 +230,33 @@ static void set_call(struct tutti_error_info *info, const char *call, uint64_t s
 	info->sequence = seq;
 }
 
+void tt_comm_fail_here(struct tutti_comm *comm, int code, int rank, const char *call, uint64_t seq,
+		       const char *field, const char *text)
+{
+	struct tutti_error_info info;
+
+	if (atomic_load(&comm->failed))
+		return;
+	describe(comm->ctx, &info, code, rank, "%s", text);
+	set_call(&info, call, seq, field);
+	tt_err("%s", info.text);
+	fail_one(comm, &info);
+}
+
 void tt_comm_fail(struct tutti_comm *comm, int code, int rank, const char *call, uint64_t seq,
 		  const char *field, const char *fmt, ...)
 {
 	struct tutti_error_info info;
+	char text[sizeof(info.text)];
 	va_list ap;
 
 	if (atomic_load(&comm->failed))
 		return;
 	va_start(ap, fmt);
-	vdescribe(comm->ctx, &info, code, rank, fmt, ap);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	set_call(&info, call, seq, field);
-	tt_err("%s", info.text);
-	fail_one(comm, &info);
-	if (code != -TUTTI_EMISMATCH) /* all ranks have that verdict from the rank that compared */
-		spread(comm->ctx, comm->uid, &info);
+	tt_comm_fail_here(comm, code, rank, call, seq, field, text);
+	spread(comm->ctx, comm->uid, &comm->failure);
 }
 
 void tt_comm_fail_later(struct tutti_context *ctx, uint64_t uid, int code, int rank,

@@ -19,7 +19,8 @@
  * Persistent calls have numbers of their own, so a rank that starts one is late for the blocking
  * call that others wait in, and the reverse. Such a rank says in LATE that it is stuck in the same
  * call of the other form. It may still make both, so that is a mismatch only at the deadline. A
- * rank that refused a call for its arguments says so in LATE and STUCK.
+ * rank that refused a call for its arguments says so in LATE and STUCK. In tutti_finalize it makes
+ * no further calls, so it fails the communicator instead.
  */
 #include <errno.h>
 #include <limits.h>
@@ -197,19 +198,20 @@ const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, s
 
 static bool was_refused(const struct tutti_comm *comm, uint32_t init, uint64_t seq)
 {
-	return comm->refused.code && comm->refused_init == init && comm->refused_seq == seq;
+	return comm->refused.code &&
+	       (init ? comm->refused_init == init && seq == 1 : comm->refused_seq == seq);
 }
 
 /* The first refusal counts: it is the call that other ranks wait in. */
-void tt_comm_refused(struct tutti_comm *comm, uint32_t coll, bool persistent, int code)
+void tt_comm_refused(struct tutti_comm *comm, uint32_t coll, enum tt_forms forms, int code)
 {
 	uint32_t init;
 	uint64_t seq;
 
 	tt_wire_lock(comm->ctx->wire);
-	init = persistent ? comm->inits + 1 : 0;
-	seq = persistent ? 1 : comm->seq + 1;
-	if (!was_refused(comm, init, seq)) {
+	init = forms == TT_FORM_CALL ? 0 : comm->inits + 1;
+	seq = forms == TT_FORM_INIT ? 0 : comm->seq + 1;
+	if (!comm->refused.code || comm->refused_init != init || comm->refused_seq != seq) {
 		comm->refused = (struct tt_refusal){.coll = coll, .code = code};
 		comm->refused_init = init;
 		comm->refused_seq = seq;
@@ -237,14 +239,18 @@ static const char *refusal_text(const struct tt_refusal *refused, char *buf, siz
 	return buf;
 }
 
-static void tell_refused(struct tutti_comm *comm)
+/* This rank leaves, and the call of this number was refused; false: it was not, or comm goes on. */
+static bool tell_refused(struct tutti_comm *comm, uint32_t init, uint64_t seq)
 {
 	const char *call = refused_call(&comm->refused);
-	int rank = comm->ctx->boot_params.rank;
+	int rank = comm->ctx->boot_params.rank, code = comm->refused.code;
 
-	tt_comm_fail(comm, comm->refused.code, rank, call, comm->refused_seq, "",
+	if (comm->tolerant || !was_refused(comm, init, seq))
+		return false;
+	tt_comm_fail(comm, code == -ENOMEM ? code : -TUTTI_EMISMATCH, rank, call, seq, "",
 		     "rank %d on host %s leaves the job: its %s failed: %s", rank,
-		     tt_boot_host(comm->ctx->boot, rank), call, tutti_strerror(comm->refused.code));
+		     tt_boot_host(comm->ctx->boot, rank), call, tutti_strerror(code));
+	return true;
 }
 
 void tt_comm_tell_refused(struct tutti_context *ctx)
@@ -256,9 +262,8 @@ void tt_comm_tell_refused(struct tutti_context *ctx)
 	{
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
-		if (!comm->tolerant &&
-		    (was_refused(comm, 0, comm->seq + 1) || was_refused(comm, comm->inits + 1, 1)))
-			tell_refused(comm);
+		if (!tell_refused(comm, 0, comm->seq + 1))
+			tell_refused(comm, comm->inits + 1, 1);
 	}
 	tt_wire_unlock(ctx->wire);
 }
@@ -496,6 +501,8 @@ static void not_called(struct tutti_comm *comm, int from, struct stuck_msg *msg)
 	uint32_t init = msg->fields.init;
 	struct tt_fields own;
 
+	if (comm->ctx->leaves && tell_refused(comm, init, msg->seq))
+		return;
 	/* a persistent operation, of which the _init call has fixed what it will be */
 	if (init && tt_comm_inited(comm, init, &own) &&
 	    (msg->rank == EACH || differing(&msg->fields, &own))) {
@@ -741,7 +748,7 @@ static void note_mismatch(struct tutti_context *ctx, const struct stuck_msg *msg
 					msg->other_seq ? msg->other_seq : msg->seq, b, sizeof(b)));
 	}
 	if (comm)
-		tt_comm_fail(comm, -TUTTI_EMISMATCH, msg->other, call, msg->seq, field, "%s", text);
+		tt_comm_fail_here(comm, -TUTTI_EMISMATCH, msg->other, call, msg->seq, field, text);
 	else
 		tt_comm_fail_later(ctx, msg->uid, -TUTTI_EMISMATCH, msg->other, call, msg->seq,
 				   field, text);

@@ -192,6 +192,9 @@ static int say_goodbye(struct tutti_context *ctx)
 	uint64_t deadline = tt_deadline_ms(ctx->env.timeout.number);
 	int err = 0;
 
+	tt_wire_lock(ctx->wire);
+	ctx->leaves = true;
+	tt_wire_unlock(ctx->wire);
 	if (ctx->world->size > 1 && !atomic_load(&ctx->world->coll_failed)) {
 		err = tutti_barrier(ctx->world);
 		if (!err)

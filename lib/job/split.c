@@ -383,7 +383,7 @@ int tt_comm_isplit(struct tutti_comm *comm, const struct tt_comm_part *part,
 	int err, made;
 
 	if (!s) {
-		tt_comm_refused(comm, TT_REFUSED + part->inner, false, -ENOMEM);
+		tt_comm_refused(comm, TT_REFUSED + part->inner, TT_FORM_CALL, -ENOMEM);
 		return -ENOMEM;
 	}
 	s->newcomm = newcomm;
@@ -404,7 +404,7 @@ int tt_comm_isplit(struct tutti_comm *comm, const struct tt_comm_part *part,
 		tt_wire_wake(ctx->wire);
 	tt_wire_unlock(ctx->wire);
 	if (made)
-		tt_comm_refused(comm, TT_REFUSED + part->inner, false, made);
+		tt_comm_refused(comm, TT_REFUSED + part->inner, TT_FORM_CALL, made);
 	if (err)
 		tt_record_due(ctx);
 	return err;

@@ -530,9 +530,10 @@ static void cannot_map(void)
 
 /* ---- refused calls ---- */
 
-enum refused { SIZE, COLLECTIVE, QUORUM, SPLIT, CREATE, DUP, REFUSED };
-static const char *const refused_names[REFUSED] = {"tutti_call", "tutti_call",	"allreduce",
-						   "comm_split", "comm_create", "comm_dup"};
+enum refused { SIZE, COLLECTIVE, QUORUM, NO_REQUEST, SPLIT, CREATE, DUP, REFUSED };
+static const char *const refused_names[REFUSED] = {"tutti_call", "tutti_call", "allreduce",
+						   "allreduce",	 "comm_split", "comm_create",
+						   "comm_dup"};
 
 static int call_refused(struct mp_job *job, enum refused what, struct tutti_comm *comm)
 {
@@ -554,6 +555,8 @@ static int call_refused(struct mp_job *job, enum refused what, struct tutti_comm
 		call.coll = (enum tutti_coll)99;
 	if (bad && what == QUORUM)
 		call.quorum = 1;
+	if (bad && what == NO_REQUEST)
+		call.flags = TUTTI_CALL_PERSISTENT;
 	if (bad && what == CREATE)
 		config.flags = 1u << 31;
 	switch (what) {
@@ -597,6 +600,35 @@ static void not_made(void)
 	TT_CHECK(!MP_RUN(.n = 3, .fn = not_made_body));
 }
 
+/* Rank 1's _init call was refused, and it leaves: the others, who start theirs, soon hear why. */
+static int not_inited_body(struct mp_job *job)
+{
+	float x = 1, sum = 0;
+	struct tutti_request *req = NULL;
+	struct tutti_error_info info = {.size = sizeof(info)};
+	int err;
+
+	MP_ERR(tutti_allreduce_init(&x, job->rank == 1 ? NULL : &sum, 1, TUTTI_FLOAT32, TUTTI_SUM,
+				    job->world, &req),
+	       job->rank == 1 ? -EINVAL : 0);
+	if (job->rank != 1) {
+		MP_OK(tutti_start(req));
+		MP_ERR(tutti_wait(&req), -TUTTI_EMISMATCH);
+		MP_SAID("rank 1 on host");
+		MP_SAID("leaves the job: its allreduce failed: Invalid argument");
+	}
+	err = tutti_finalize(job->ctx);
+	job->ctx = NULL;
+	TT_EXPECT(!tutti_last_error(&info));
+	TT_EXPECT(job->rank != 1 || (err == -TUTTI_EMISMATCH && strstr(info.text, "allreduce")));
+	return 0;
+}
+
+static void not_inited(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .fn = not_inited_body));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
@@ -611,6 +643,7 @@ int main(int argc, char **argv)
 		{"mismatch_in_place", mismatch_in_place},
 		{"mismatch_root", mismatch_root},
 		{"not_made", not_made},
+		{"not_inited", not_inited},
 		{"cannot_map", cannot_map},
 		{"late", late},
 		{"never", never},
