@@ -273,6 +273,23 @@ static int read_config(const char *call, const struct tutti_comm_config *config,
 	return check_name(call, c->name ? c->name : "");
 }
 
+/* The fields that say which ranks of a group are left at 0: else the caller wants such a group. */
+static int check_no_group(const struct tutti_comm_config *c)
+{
+	const char *field = c->nranks	? "nranks"
+			    : c->ranks	? "ranks"
+			    : c->first	? "first"
+			    : c->stride ? "stride"
+			    : c->tag	? "tag"
+					: NULL;
+
+	return field ? tt_fail(-EINVAL,
+			       "tutti_comm_create: %s is set, but only tutti_comm_create_group "
+			       "takes it; call that, or leave it 0",
+			       field)
+		     : 0;
+}
+
 int tutti_comm_create(struct tutti_comm *comm, const struct tutti_comm_config *config,
 		      struct tutti_comm **newcomm)
 {
@@ -283,6 +300,8 @@ int tutti_comm_create(struct tutti_comm *comm, const struct tutti_comm_config *c
 	if (err)
 		return err;
 	err = read_config("tutti_comm_create", config, &c);
+	if (!err)
+		err = check_no_group(&c);
 	if (err)
 		tt_comm_refused(comm, TT_REFUSED + TT_INNER_CREATE, TT_FORM_CALL, err);
 	else

@@ -235,6 +235,32 @@ static int sum_is(struct mp_job *job, struct tutti_comm *comm, int expected)
 	return 0;
 }
 
+/* tutti_comm_create takes none of the fields of groups. */
+static int not_of_group(struct mp_job *job)
+{
+	static const struct {
+		const char *field;
+		struct tutti_comm_config how;
+	} bad[] = {
+		{"nranks", {.nranks = 1}}, {"ranks", {.ranks = &bad[0].how.nranks}},
+		{"first", {.first = 1}},   {"stride", {.stride = 1}},
+		{"tag", {.tag = -1}},
+	};
+	struct tutti_comm *comm;
+	char text[64];
+	size_t i;
+
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		struct tutti_comm_config how = bad[i].how;
+
+		how.size = sizeof(how);
+		MP_ERR(tutti_comm_create(job->world, &how, &comm), -EINVAL);
+		snprintf(text, sizeof(text), "tutti_comm_create: %s is set", bad[i].field);
+		TT_EXPECT(mp_said(text));
+	}
+	return 0;
+}
+
 static int self_and_names(struct mp_job *job)
 {
 	struct tutti_comm_config how = {.size = sizeof(how), .name = "gradients"};
@@ -247,6 +273,7 @@ static int self_and_names(struct mp_job *job)
 	MP_OK(tutti_send(&v, 0, TUTTI_INT32, 0, 0, self));
 	MP_OK(tutti_recv(&v, 1, TUTTI_INT32, 0, 0, self, NULL));
 	MP_ERR(tutti_comm_free(self), -EINVAL);
+	TT_EXPECT(!not_of_group(job));
 	MP_OK(tutti_comm_create(job->world, &how, &comm));
 	MP_OK(tutti_comm_get_name(comm, name, sizeof(name)));
 	TT_EXPECT(!strcmp(name, "gradients"));
