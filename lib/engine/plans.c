@@ -312,6 +312,7 @@ static int new_request(struct tutti_comm *comm, struct tt_plan_entry *entry,
 void tt_comm_place(const struct tutti_comm *comm, struct tt_plan_args *args)
 {
 	args->node = comm->node && !comm->hosts;
+	args->direct = args->node && (comm->ctx->node_can & TT_NODE_READS);
 	args->hosts = comm->numa ? comm->numa : comm->hosts;
 }
 

@@ -234,6 +234,7 @@ struct tt_plan_args {
 	bool divide;			   /* op is avg */
 	bool ordered;			   /* op does not commute: operands combine in rank order */
 	bool node;			   /* all ranks share a host and its memory */
+	bool direct;			   /* and reach each other's ordinary memory */
 	bool persistent;		   /* its slot has TT_SLOT_SMALL bytes */
 	bool feedback;			   /* this rank has TT_BUF_RESIDUAL */
 	const struct tt_plan_codec *codec; /* vectors travel encoded; NULL: as they are */

@@ -114,6 +114,22 @@ static bool check_small(const struct tt_alg *alg)
 	return true;
 }
 
+/* Vectors so long that two ranks share the work of one. */
+static bool check_long(const struct tt_alg *alg)
+{
+	struct tt_plan_args a = {.coll = alg->coll,
+				 .nranks = 2,
+				 .elem = ELEM,
+				 .count = 4099,
+				 .chunk = 1 << 20,
+				 .lanes = 1};
+
+	for (a.root = 0; a.root < 2; a.root++)
+		if (!check_kinds(alg, a))
+			return false;
+	return true;
+}
+
 /* All numbers of ranks and all roots; the rest by dice, for many ranks the kind, too. */
 static bool check_large(const struct tt_alg *alg)
 {
@@ -151,6 +167,7 @@ static void check_coll(enum tt_coll coll)
 		algs++;
 		TT_CHECK(check_small(alg));
 		TT_CHECK(check_large(alg));
+		TT_CHECK(check_long(alg));
 		tt_plan_store_max = 0;
 		TT_CHECK(check_small(alg));
 		tt_plan_store_max = max;

@@ -73,7 +73,7 @@ static inline void tt_whole_init(struct tt_whole *w, const struct tt_plan_args *
 
 	rows = all ? n : 1;
 	w->args = *call;
-	w->args.node = true; /* for the algorithms that want it */
+	w->args.node = w->args.direct = true; /* for the algorithms that want it */
 	if (!tt_whole_is_v(call->coll))
 		return;
 	w->args.count = 0;

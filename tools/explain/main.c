@@ -301,12 +301,14 @@ struct tt_hosts *explain_hosts(const struct explain_options *opt)
 
 struct tt_plan_args explain_args(const struct explain_options *opt, enum tt_coll coll, size_t size)
 {
+	bool node = opt->hosts == 1 && opt->nranks > 1 && opt->nranks <= TT_NODE_RANKS &&
+		    strcmp(opt->env.node.text, "off") != 0;
+
 	return (struct tt_plan_args){.coll = coll,
 				     .nranks = opt->nranks,
 				     .root = opt->root,
-				     .node = opt->hosts == 1 && opt->nranks > 1 &&
-					     opt->nranks <= TT_NODE_RANKS &&
-					     strcmp(opt->env.node.text, "off") != 0,
+				     .node = node,
+				     .direct = node, /* as on most hosts */
 				     .elem = EXPLAIN_ELEM,
 				     .count = size / EXPLAIN_ELEM + (size % EXPLAIN_ELEM > 0)};
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Costs of the algorithms in the memory of one host. */
 #include "lib/coll/costs/costs.h"
+#include "lib/coll/node/coll_node.h"
 
 #define IN_CACHE 0.6  /* of the time in memory: slots stay in the cache */
 #define OWN_CACHE 0.1 /* and bytes that another rank of this core has fetched */
@@ -38,7 +39,10 @@ void tt_cost_bcast_node_slots(struct tt_cost *c, const struct tt_plan_args *a)
 void tt_cost_bcast_node_pull(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	tt_cost_signals(c, 2);
-	tt_cost_pull(c, tt_cost_bytes(a), a->nranks - 1);
+	if (tt_bcast_in_halves(a))
+		tt_cost_pull(c, tt_cost_bytes(a) / 2, 2);
+	else
+		tt_cost_pull(c, tt_cost_bytes(a), a->nranks - 1);
 }
 
 void tt_cost_reduce_node_slots(struct tt_cost *c, const struct tt_plan_args *a)

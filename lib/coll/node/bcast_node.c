@@ -11,8 +11,16 @@
  * they have.
  *
  *	Cost: two signals; N bytes read and written by each rank but the root, which waits for them.
+ *
+ * With one other rank, which the root can write to, the root stores the second half of a long
+ * vector there while the other rank copies the first.
+ *
+ *	Cost: two waits for both; N/2 bytes read and written by each.
  */
 #include "lib/coll/node/coll_node.h"
+
+/* Up to here a copy in the slot is faster than system calls on both sides. */
+#define HALVES_MORE_THAN 8192
 
 bool tt_can_bcast_node_slots(const struct tt_plan_args *a)
 {
@@ -35,6 +43,28 @@ void tt_bcast_node_slots(struct tt_builder *b)
 	tt_pull_copy(b, a->root, TT_RECVBUF(0), TT_SLOT(0), len);
 }
 
+bool tt_bcast_in_halves(const struct tt_plan_args *a)
+{
+	return a->direct && a->nranks == 2 && a->count * a->elem > HALVES_MORE_THAN;
+}
+
+static void by_halves(struct tt_builder *b)
+{
+	const struct tt_plan_args *a = tt_builder_args(b);
+	struct tt_span first = tt_node_part(a, 0), second = tt_node_part(a, 1);
+	struct tt_ref vector = TT_RECVBUF(0), rest = TT_RECVBUF(second.off);
+	bool root = a->rank == a->root;
+
+	tt_signal(b, 1, root ? vector : TT_NONE, root ? TT_NONE : vector);
+	tt_wait(b, TT_ALL_RANKS, 1);
+	if (root)
+		tt_push(b, !a->root, rest, rest, second.len);
+	else
+		tt_pull_copy(b, a->root, vector, TT_SENDBUF(0), first.len);
+	tt_signal(b, 2, TT_NONE, TT_NONE);
+	tt_wait(b, TT_ALL_RANKS, 2);
+}
+
 void tt_bcast_node_pull(struct tt_builder *b)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
@@ -42,6 +72,10 @@ void tt_bcast_node_pull(struct tt_builder *b)
 
 	if (!len)
 		return;
+	if (tt_bcast_in_halves(a)) {
+		by_halves(b);
+		return;
+	}
 	if (a->rank == a->root) {
 		tt_signal(b, 1, TT_RECVBUF(0), TT_NONE);
 		tt_signal(b, 2, TT_NONE, TT_NONE);

@@ -5,6 +5,9 @@
 
 #include "lib/plan/plan.h"
 
+/* Whether the root of a bcast by node_pull stores a half of the vector. */
+bool tt_bcast_in_halves(const struct tt_plan_args *a);
+
 static inline unsigned tt_node_flags(const struct tt_plan_args *a)
 {
 	return a->divide ? TT_OPF_DIVIDE : 0;

@@ -93,6 +93,9 @@ static bool pull_op(struct short_call *c, const struct tt_op *op)
 	if (op->kind == TT_OP_PULL_COPY) {
 		err = tt_node_pull_copy(c->group, c->turn, op->peer, src, ptr(c, op->dst), op->len,
 					&count, &gone);
+	} else if (op->kind == TT_OP_PUSH) {
+		err = tt_node_push(c->group, c->turn, op->peer, dst, ptr(c, op->a), op->len, &count,
+				   &gone);
 	} else {
 		tt_node_own(c->group, c->turn, TT_NODE_RESULT, c->base[op->dst.buf]);
 		c->shape->reduce.ranks = (int)op->index;

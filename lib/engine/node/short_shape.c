@@ -31,8 +31,7 @@ static bool runs(const struct tt_plan *plan)
 	op = plan->lane[0].ops;
 	end = op + plan->lane[0].begin[plan->lane[0].nrounds];
 	for (; op < end; op++) {
-		if (op->kind != TT_OP_COPY &&
-		    (op->kind < TT_OP_PULL_REDUCE || op->kind == TT_OP_PUSH))
+		if (op->kind != TT_OP_COPY && op->kind < TT_OP_PULL_REDUCE)
 			return false;
 		waits |= op->kind == TT_OP_WAIT;
 		if ((op->kind == TT_OP_SIGNAL && op->index == TT_NEXT_STEP) ||

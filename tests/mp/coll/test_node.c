@@ -133,24 +133,29 @@ static int exscans(struct mp_job *job)
 }
 
 /*
- * A bcast of ordinary memory to one rank is copied once, by the rank that reads it, as a short call
- * and as a request.
+ * A bcast of ordinary memory to one rank is copied once, a half by each rank, as a short call and
+ * as a request, from each root.
  */
 static int read_directly(struct mp_job *job)
 {
-	size_t sizes[] = {64 << 10, 512 << 10}, i;
+	size_t sizes[] = {64 << 10, 512 << 10}, size, i, k;
 	struct tutti_stats a, b;
-	char *buf;
+	unsigned char *buf;
+	int root;
 
-	for (i = 0; i < 2; i++) {
-		buf = malloc(sizes[i]);
+	for (i = 0; i < 4; i++) {
+		size = sizes[i % 2];
+		root = (int)i / 2;
+		buf = malloc(size);
 		TT_EXPECT(buf);
-		memset(buf, job->rank ? 0 : 7, sizes[i]);
+		for (k = 0; k < size; k++)
+			buf[k] = job->rank == root ? k % 251 : 0;
 		TT_EXPECT(!stats_of(job, &a));
-		MP_OK(tutti_bcast(buf, sizes[i], TUTTI_UINT8, 0, job->world));
+		MP_OK(tutti_bcast(buf, size, TUTTI_UINT8, root, job->world));
 		TT_EXPECT(!stats_of(job, &b));
-		TT_EXPECT(buf[0] == 7 && buf[sizes[i] - 1] == 7);
-		TT_EXPECT(b.copied_bytes - a.copied_bytes == (job->rank ? sizes[i] : 0));
+		for (k = 0; k < size; k++)
+			TT_EXPECT(buf[k] == k % 251);
+		TT_EXPECT(b.copied_bytes - a.copied_bytes == size / 2);
 		free(buf);
 	}
 	return 0;
