@@ -58,7 +58,7 @@ apart()
 	mkdir -p "$tmp/root"
 	TMP=$tmp WORK=$work PACKAGES=$packages SRC=$TT_SRC timeout "$1" \
 		unshare -mnpf --kill-child --mount-proc sh -ec "ip link set lo up
-			. $TT_SRC/packaging/root.sh
+			. \"\$SRC/packaging/root.sh\"
 			$2" >"$tmp/out" 2>&1 || die "$(tail -n 60 "$tmp/out")"
 }
 
@@ -117,6 +117,8 @@ test_bare()
 
 command -v dpkg-buildpackage >/dev/null && command -v dh >/dev/null ||
 	skip_all "packages dpkg-dev and debhelper are missing"
+missing=$(cd "$TT_SRC" && dpkg-checkbuilddeps 2>&1) ||
+	skip_all "${missing##*error: }; install them with 'apt-get build-dep .' in the source"
 run build test_build
 if command -v lintian >/dev/null; then
 	run lintian test_lintian
