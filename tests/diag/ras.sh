@@ -8,7 +8,14 @@ suite ras
 TUTTI_LOG=none
 export TUTTI_LOG
 unset TUTTI_TRANSPORT
-launcher=
+launcher='' watcher=''
+
+# However a test ends.
+end_all()
+{
+	# shellcheck disable=SC2086 # empty: there is none
+	kill -TERM $launcher $watcher 2>/dev/null
+}
 
 # begin WHAT RANK [options]: a job in the background; a rank that answers is process $pid0
 begin()
@@ -18,7 +25,7 @@ begin()
 	"$TT_BUILD/tutti_run" -n 4 "$@" "$TT_BUILD/tests/diag/rank" "$what" "$bad" >"$tmp/out" \
 		2>&1 &
 	launcher=$!
-	trap 'kill -TERM $launcher' EXIT # however the test ends
+	trap end_all EXIT
 	i=0
 	while :; do
 		for pid0 in $(pgrep -P $launcher); do
@@ -32,9 +39,9 @@ begin()
 
 finish_job()
 {
-	trap - EXIT
 	kill -TERM $launcher
 	wait $launcher
+	launcher=
 	return 0
 }
 
@@ -221,7 +228,14 @@ seen()
 # ends: the watcher ends by itself or by a signal, with status 0
 ends()
 {
+	i=0
+	while grep -qs '^State:[^Z]*$' "/proc/$watcher/status"; do
+		i=$((i + 1))
+		[ $i != 150 ] || die "it goes on: $(tail -n 30 "$tmp/watch")"
+		sleep 0.1
+	done
 	wait $watcher || die "status $?: $(tail -n 30 "$tmp/watch")"
+	watcher=
 	! grep -q "$(printf '\033')" "$tmp/watch" || die "escapes in a file: $(cat "$tmp/watch")"
 }
 
