@@ -132,7 +132,7 @@ static int least(struct mp_job *job, struct set *s, bool push, uint64_t *bytes)
 	int i, over;
 
 	*bytes = UINT64_MAX;
-	for (i = 0; i<TRIES && * bytes> WINDOW + SLACK; i++) {
+	for (i = 0; *bytes > WINDOW + SLACK && i < TRIES; i++) {
 		MP_OK(overtake(job, s, s->fast, push, &between, &over));
 		if (!over && between < *bytes)
 			*bytes = between;
