@@ -325,6 +325,20 @@ int mp_leave_failed(struct mp_job *job)
 	return 1;
 }
 
+int mp_died(struct mp_job *job, int err, int n, struct tutti_request **req)
+{
+	int i;
+
+	if (err != -TUTTI_EPEER && err != -TUTTI_EABORTED && err != -TUTTI_ETRANSPORT) {
+		mp_failed(job, "the killed rank is the error", err, __FILE__, __LINE__);
+		return 1;
+	}
+	tutti_waitall(n, req);
+	for (i = 0; i < n; i++)
+		TT_EXPECT(!req[i]);
+	return 0;
+}
+
 int mp_await_death(struct mp_job *job)
 {
 	struct tutti_failed dead;

@@ -119,6 +119,9 @@ void mp_remove_dir(const char *path);
 /* How many files a job of this user could have left in /dev/shm. */
 int mp_shm_files(void);
 
+/* err ended a call that needed a killed rank: it says so, and all n requests end. */
+int mp_died(struct mp_job *job, int err, int n, struct tutti_request **req);
+
 void mp_failed(struct mp_job *job, const char *what, int err, const char *file, int line);
 /* In a rank: the call must succeed, or fail with this code. */
 #define MP_OK(call) MP_ERR(call, 0)

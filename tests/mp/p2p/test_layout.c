@@ -496,9 +496,7 @@ static int dead_body(struct mp_job *job)
 		if (!err)
 			err = tutti_waitall(2, req);
 	} while (!err);
-	TT_EXPECT(err == -TUTTI_EPEER || err == -TUTTI_EABORTED || err == -TUTTI_ETRANSPORT);
-	tutti_waitall(2, req);
-	TT_EXPECT(!req[0] && !req[1]);
+	TT_EXPECT(!mp_died(job, err, 2, req));
 	mp_leave(job);
 	free(v);
 	return 0;

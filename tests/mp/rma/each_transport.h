@@ -61,9 +61,7 @@ static inline int target_dies(struct mp_job *job, size_t bytes, access_fn *first
 		if (!err)
 			err = tutti_waitall(2, req);
 	} while (!err);
-	TT_EXPECT(err == -TUTTI_EPEER || err == -TUTTI_EABORTED || err == -TUTTI_ETRANSPORT);
-	tutti_waitall(2, req);
-	TT_EXPECT(!req[0] && !req[1]);
+	TT_EXPECT(!mp_died(job, err, 2, req));
 	TT_EXPECT(tutti_win_free(win) != -EBUSY);
 	mp_leave(job);
 	free(local);

@@ -335,9 +335,7 @@ static int dead_body(struct mp_job *job)
 		if (!err)
 			err = tutti_waitall(3, req);
 	} while (!err);
-	TT_EXPECT(err == -TUTTI_EPEER || err == -TUTTI_EABORTED || err == -TUTTI_ETRANSPORT);
-	tutti_waitall(3, req);
-	TT_EXPECT(!req[0] && !req[1] && !req[2]);
+	TT_EXPECT(!mp_died(job, err, 3, req));
 	TT_EXPECT(tutti_win_free(win) != -EBUSY);
 	mp_leave(job);
 	free(local);
