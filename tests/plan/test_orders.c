@@ -42,6 +42,24 @@ static struct tt_check_call call_of(const char *name, const struct tt_plan_args 
 	return call;
 }
 
+/* Two calls of the same ranks. */
+struct pair {
+	const char *name[2];
+	enum tt_coll coll[2];
+	int n;
+	size_t count;
+};
+
+static void pair_of(const struct pair *p, struct tt_plan_args *a, struct tt_check_call *two)
+{
+	int i;
+
+	for (i = 0; i < 2; i++) {
+		a[i] = args_of(p->coll[i], p->n, p->count);
+		two[i] = call_of(p->name[i], &a[i], NULL);
+	}
+}
+
 /* Pieces of one element; so few credits and offers that calls must share them. */
 static struct tt_check_opts narrow(int window)
 {
@@ -100,12 +118,7 @@ static bool any_waits(const struct tt_check_call *two, const struct tt_check_opt
 
 static void test_all(void)
 {
-	static const struct {
-		const char *name[2];
-		enum tt_coll coll[2];
-		int n;
-		size_t count;
-	} cases[] = {
+	static const struct pair cases[] = {
 		{{"recursive_doubling", "recursive_doubling"},
 		 {TT_COLL_ALLREDUCE, TT_COLL_ALLREDUCE},
 		 2,
@@ -118,13 +131,12 @@ static void test_all(void)
 	size_t i, most;
 
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct tt_plan_args a[2] = {args_of(cases[i].coll[0], cases[i].n, cases[i].count),
-					    args_of(cases[i].coll[1], cases[i].n, cases[i].count)};
-		struct tt_check_call two[2] = {call_of(cases[i].name[0], &a[0], NULL),
-					       call_of(cases[i].name[1], &a[1], NULL)};
+		struct tt_plan_args a[2];
+		struct tt_check_call two[2];
 		struct tt_check_opts o = narrow(1);
 
 		most = 0;
+		pair_of(&cases[i], a, two);
 		TT_CHECK(any_waits(two, &o, &most));
 		o.window = 2;
 		o.eager = ELEM;
@@ -138,37 +150,29 @@ static void test_all(void)
 static void test_turns(void)
 {
 	static const struct {
-		const char *name[2];
-		enum tt_coll coll[2];
-		int n;
+		struct pair calls;
 		uint64_t host[4];
-		size_t count;
 	} cases[] = {
-		{{"node_slots", "node_pull"}, {TT_COLL_ALLREDUCE, TT_COLL_BCAST}, 3, {0, 0, 0}, 3},
-		{{"hier_leader", "hier_leader"},
-		 {TT_COLL_ALLREDUCE, TT_COLL_BCAST},
-		 3,
-		 {0, 1, 0},
-		 1},
-		{{"hier_ring", "hier_leader"},
-		 {TT_COLL_ALLREDUCE, TT_COLL_REDUCE},
-		 3,
-		 {0, 0, 1},
-		 2},
-		{{"hier_leader", "binomial"}, {TT_COLL_ALLREDUCE, TT_COLL_BCAST}, 3, {0, 0, 1}, 2},
+		{{{"node_slots", "node_pull"}, {TT_COLL_ALLREDUCE, TT_COLL_BCAST}, 3, 3},
+		 {0, 0, 0}},
+		{{{"hier_leader", "hier_leader"}, {TT_COLL_ALLREDUCE, TT_COLL_BCAST}, 3, 1},
+		 {0, 1, 0}},
+		{{{"hier_ring", "hier_leader"}, {TT_COLL_ALLREDUCE, TT_COLL_REDUCE}, 3, 2},
+		 {0, 0, 1}},
+		{{{"hier_leader", "binomial"}, {TT_COLL_ALLREDUCE, TT_COLL_BCAST}, 3, 2},
+		 {0, 0, 1}},
 	};
 	size_t i, most;
 	int comm;
 
 	for (i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct tt_plan_args a[2] = {args_of(cases[i].coll[0], cases[i].n, cases[i].count),
-					    args_of(cases[i].coll[1], cases[i].n, cases[i].count)};
-		struct tt_check_call two[2] = {call_of(cases[i].name[0], &a[0], NULL),
-					       call_of(cases[i].name[1], &a[1], NULL)};
+		struct tt_plan_args a[2];
+		struct tt_check_call two[2];
 		struct tt_check_opts o = narrow(1);
 		struct tt_hosts *hosts;
 
-		TT_REQUIRE(!tt_hosts_new(cases[i].host, cases[i].n, &hosts));
+		pair_of(&cases[i].calls, a, two);
+		TT_REQUIRE(!tt_hosts_new(cases[i].host, cases[i].calls.n, &hosts));
 		a[0].hosts = a[1].hosts = hosts;
 		a[0].node = a[1].node = !hosts;
 		most = 0;
@@ -177,8 +181,8 @@ static void test_turns(void)
 			two[1].comm = comm;
 			TT_CHECK(any_waits(two, &o, &most));
 		}
-		printf("  %s and %s of %d ranks: %zu states at most\n", cases[i].name[0],
-		       cases[i].name[1], cases[i].n, most);
+		printf("  %s and %s of %d ranks: %zu states at most\n", cases[i].calls.name[0],
+		       cases[i].calls.name[1], cases[i].calls.n, most);
 		free(hosts);
 	}
 }
