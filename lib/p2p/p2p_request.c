@@ -325,7 +325,9 @@ struct tutti_request *tt_p2p_ended(struct tt_p2p *p2p)
 	return &req->r;
 }
 
-/* The registration of the buffer, NULL: none. A brief message needs none. */
+#define NEED_NONE 1024 /* bytes: shorter messages are not worth a look at the table of regions */
+
+/* The registration of the buffer, NULL: none. A short brief message needs none. */
 static int find_region(struct tutti_comm *comm, const struct tt_p2p_call *call, size_t bytes,
 		       struct tt_region **region)
 {
@@ -333,7 +335,7 @@ static int find_region(struct tutti_comm *comm, const struct tt_p2p_call *call, 
 	static const char *const name[] = {"send", "recv", "probe"};
 
 	*region = NULL;
-	if (bytes <= TT_BRIEF_MAX && call->rank >= 0 &&
+	if (bytes <= NEED_NONE && call->rank >= 0 &&
 	    tt_wire_has_brief(comm->ctx->wire, comm->world[call->rank]) &&
 	    tt_p2p_is_whole(comm->p2p, call->buf, bytes))
 		return 0;

@@ -88,7 +88,7 @@ void tt_model_of(struct tt_model *model, const struct tt_layout *layout,
 		 const struct tt_link_costs *host, const struct tt_link_costs *net)
 {
 	tt_model_default(model);
-	model->eager = 4032;
+	model->eager = 4096;
 	model->gamma = 1 / 8.0;
 	model->copy = 1 / 10.0; /* as a put in shared memory: that is a copy too */
 	model->ranks_per_host = layout->ranks_per_host;

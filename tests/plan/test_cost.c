@@ -39,7 +39,7 @@ static struct tt_model model_of(int which)
 		m.overhead = 3000;
 	}
 	if (which >= 1)
-		m.eager = 4032;
+		m.eager = 4096;
 	if (which >= 2)
 		m.ranks_per_host = 64;
 	if (which == 3)

@@ -112,7 +112,7 @@ static void test_full_ring(void)
 	for (i = 0;
 	     put(&p.end[0], &byte, 1, addr_of(&m), &m.mr->rkey, i) == TT_FINISHED && i < 1000; i++)
 		;
-	TT_CHECK(i == SHM_SLOTS);
+	TT_CHECK(i == SHM_LINES - 1);
 	/* nothing is copied when there is no room for the note, but without a note there is room */
 	TT_CHECK(put(&p.end[0], &byte, 1, addr_of(&m) + 1, &m.mr->rkey, 0) == -EAGAIN);
 	TT_CHECK(((char *)m.mem.addr)[1] == 0);
@@ -121,7 +121,7 @@ static void test_full_ring(void)
 	TT_CHECK(p.end[0].ep->ops->msg(p.end[0].ep, &byte, 1) == -EAGAIN);
 	while (end_poll(p.tp[1], &p.end[1], 5))
 		;
-	TT_CHECK(p.end[1].notes == SHM_SLOTS && p.end[1].last_note == SHM_SLOTS - 1);
+	TT_CHECK(p.end[1].notes == SHM_LINES - 1 && p.end[1].last_note == SHM_LINES - 2);
 	TT_CHECK(p.end[0].ep->ops->msg(p.end[0].ep, &byte, 1) == TT_FINISHED);
 	pump(&p);
 	TT_CHECK(p.end[1].msgs == 1 && p.end[1].last_msg[0] == 1);
@@ -433,7 +433,7 @@ static int brief(struct end *e, const char *text)
 	return e->ep->ops->brief(e->ep, text, 2, text + 2, strlen(text) - 1);
 }
 
-/* Brief messages in order with notes, by events and by peek; the ring is full after 64. */
+/* Brief messages in order with notes, by events and by peek. */
 static void test_brief(void)
 {
 	char text[TT_TP_BRIEF_MAX];
@@ -462,12 +462,40 @@ static void test_brief(void)
 		 !memcmp(p.end[1].last_brief, text, sizeof(text)));
 	for (n = 0; brief(&p.end[0], "abc") == TT_FINISHED; n++)
 		;
-	TT_CHECK(n == SHM_SLOTS);
+	TT_CHECK(n == SHM_LINES - 1);
 	for (i = 0; i < n; i++) {
 		TT_CHECK(p.end[1].ep->ops->peek(p.end[1].ep, &data, &len) == TT_PEEK_BRIEF);
 		p.end[1].ep->ops->take(p.end[1].ep);
 	}
 	TT_CHECK(brief(&p.end[0], "abc") == TT_FINISHED);
+	pair_free(&p);
+}
+
+/*
+ * A long message leaves words in the ring that are the numbers of the next entries there. No entry
+ * may be taken before it is published.
+ */
+static void test_old_lines(void)
+{
+	static char text[TT_TP_BRIEF_MAX];
+	uint32_t line, number;
+	struct pair p;
+
+	TT_REQUIRE(pair_new(&p));
+	pump(&p);
+	for (line = 1; line < shm_entry_lines(sizeof(text)); line++) {
+		number = SHM_LINES + line + 1;
+		memcpy(text + line * SHM_LINE - SHM_ENTRY_HEAD, &number, sizeof(number));
+	}
+	TT_CHECK(p.end[0].ep->ops->brief(p.end[0].ep, text, 24, text + 24, sizeof(text) - 24) ==
+		 TT_FINISHED);
+	TT_CHECK(end_poll(p.tp[1], &p.end[1], 5) == 1 &&
+		 !memcmp(p.end[1].last_brief, text, sizeof(text)));
+	for (; line < 2 * SHM_LINES; line++) {
+		TT_CHECK(end_poll(p.tp[1], &p.end[1], 5) == 0);
+		TT_CHECK(put(&p.end[0], NULL, 0, 0, NULL, (int)line) == TT_FINISHED);
+		TT_CHECK(end_poll(p.tp[1], &p.end[1], 5) == 1 && p.end[1].last_note == line);
+	}
 	pair_free(&p);
 }
 
@@ -617,6 +645,7 @@ static const struct tt_test tests[] = {
 	{"strangers", test_strangers},
 	{"many_endpoints", test_many_endpoints},
 	{"arm", test_arm},
+	{"old_lines", test_old_lines},
 	{"brief", test_brief},
 	{"watch", test_watch},
 	{"watch_many", test_watch_many},

@@ -170,9 +170,7 @@ static int shm_ep_connect(struct tt_ep *base, const void *blob, size_t len, bool
 
 static bool has_entry(const struct shm_ep *ep)
 {
-	const struct shm_entry *e = &ep->in->entry[ep->tail % SHM_SLOTS];
-
-	return atomic_load(&e->seq) == ep->tail + 1;
+	return atomic_load(&shm_entry_at(ep->in, &ep->tail)->seq) == ep->tail.count + 1;
 }
 
 static void unwatch(struct shm_tp *tp, unsigned i)
@@ -282,34 +280,40 @@ static uint32_t next_ready(const struct shm_tp *tp, uint32_t from)
 	return w * 64 + (uint32_t)__builtin_ctzll(bits);
 }
 
+/* Copies an entry's message, so that its lines are free again at once. Returns its length. */
+static size_t copy(struct shm_ep *ep, const struct shm_entry *e, uint8_t *msg, struct tt_event *ev)
+{
+	size_t most = e->kind == SHM_MSG ? TT_TP_MSG_MAX : TT_TP_BRIEF_MAX;
+
+	ev->kind = e->kind == SHM_MSG ? TT_EV_MSG : TT_EV_BRIEF;
+	ev->ep = &ep->ep;
+	ev->len = e->len < most ? e->len : most;
+	ev->data = memcpy(msg, e->data, ev->len);
+	return ev->len;
+}
+
 /* Take entries; *more is set if some may be left. msgs has room for max messages. */
 static int drain(struct shm_ep *ep, uint8_t (*msgs)[TT_TP_BRIEF_MAX], struct tt_event *ev, int max,
 		 bool *more)
 {
-	uint32_t first = ep->tail, most;
-	struct shm_entry *e;
-	int n = 0;
+	const struct shm_entry *e;
+	size_t len;
+	int n;
 
-	for (*more = true; n < max && ep->tail - first < RING_QUOTA; ep->tail++) {
-		e = &ep->in->entry[ep->tail % SHM_SLOTS];
-		if (atomic_load_explicit(&e->seq, memory_order_acquire) != ep->tail + 1) {
+	*more = true;
+	for (n = 0; n < max && n < RING_QUOTA; n++) {
+		e = shm_entry_at(ep->in, &ep->tail);
+		if (atomic_load_explicit(&e->seq, memory_order_acquire) != ep->tail.count + 1) {
 			*more = false;
 			break;
 		}
 		ev[n] = (struct tt_event){.kind = TT_EV_NOTE, .note = e->note};
-		if (e->kind == SHM_MSG || e->kind == SHM_BRIEF) {
-			ev[n].kind = e->kind == SHM_MSG ? TT_EV_MSG : TT_EV_BRIEF;
-			ev[n].ep = &ep->ep;
-			most = e->kind == SHM_MSG ? TT_TP_MSG_MAX : TT_TP_BRIEF_MAX;
-			ev[n].len = e->len < most ? e->len : most;
-			/* Copied, so that the slot is free again at once. */
-			ev[n].data = memcpy(msgs[n], e->data, ev[n].len);
-		}
-		n++;
+		len = e->kind == SHM_MSG || e->kind == SHM_BRIEF ? copy(ep, e, msgs[n], &ev[n]) : 0;
+		ep->tail = shm_after(ep->tail, shm_entry_lines(len));
 	}
-	if (ep->tail == first)
-		return n;
-	atomic_store_explicit(&ep->in->tail, ep->tail, memory_order_release);
+	if (!n)
+		return 0;
+	atomic_store_explicit(&ep->in->tail, ep->tail.count, memory_order_release);
 	watch((struct shm_tp *)ep->ep.tp, ep);
 	return n;
 }

@@ -10,8 +10,11 @@
  *	ring[]	one inbound ring per endpoint, 20 KiB				its peer writes
  *
  * Rings have one producer, one consumer and no lock, so a process killed at any point leaves the
- * others working. An entry is published by its own sequence number: there is no shared head, and an
- * entry costs the consumer one cache line.
+ * others working. An entry takes as many lines as it needs, one after the other: one that starts
+ * near the end goes on behind it. It is published by its own sequence number, the number of its
+ * first line + 1. There is no shared head, and a short entry costs the consumer one cache line. A
+ * line may hold data that look like a sequence number, so before an entry is published, the first
+ * line of the next one gets a number that is not the next.
  *
  * A producer sets the ring's bit in bell and sum, unless the consumer watches the ring: then each
  * poll, and the last look before a sleep, reads the ring's next entry. A watched ring costs its
@@ -36,18 +39,19 @@
 #define TT_SHM_H
 
 #include <stdatomic.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 #include "lib/shm/segment.h"
 
-#define SHM_MAGIC 0x3230485355545454ull /* "TTTUSH02": layout version included */
+#define SHM_MAGIC 0x3330485355545454ull /* "TTTUSH03": layout version included */
 #define SHM_SEG_NAME "tutti-shm"
 #define SHM_LINE 64
-#define SHM_RINGS 4096 /* endpoints of a process */
-#define SHM_SLOTS 32   /* entries of a ring */
-#define SHM_REGS 32768 /* registrations of a process */
-#define SHM_RING_SIZE 20480
-#define SHM_BATCH 64 /* events of a poll */
+#define SHM_RINGS 4096	    /* endpoints of a process */
+#define SHM_LINES 252	    /* lines of a ring in which entries begin */
+#define SHM_REGS 32768	    /* registrations of a process */
+#define SHM_RING_SIZE 20480 /* whole pages */
+#define SHM_BATCH 64	    /* events of a poll */
 #define SHM_FENCE_MS 5000
 #define SHM_WATCHED 4	     /* rings that a process watches */
 #define SHM_WATCH_POLLS 4096 /* polls without an entry until another ring may take the place */
@@ -65,11 +69,20 @@ struct shm_head {
 enum shm_kind { SHM_NOTE = 1, SHM_MSG, SHM_BRIEF };
 
 struct shm_entry {
-	_Alignas(SHM_LINE) _Atomic uint32_t seq; /* position + 1 once the rest is valid */
+	_Alignas(SHM_LINE) _Atomic uint32_t seq; /* its first line + 1 once the rest is valid */
 	uint16_t kind, len;
 	uint32_t note, pad;
-	uint8_t data[TT_TP_BRIEF_MAX]; /* of a message: at most TT_TP_MSG_MAX */
+	uint8_t data[]; /* of a message: at most TT_TP_MSG_MAX or TT_TP_BRIEF_MAX */
 };
+
+#define SHM_ENTRY_HEAD offsetof(struct shm_entry, data)
+#define SHM_ENTRY_LINES ((SHM_ENTRY_HEAD + TT_TP_BRIEF_MAX + SHM_LINE - 1) / SHM_LINE)
+
+/* Of an entry with this much data. */
+static inline uint32_t shm_entry_lines(size_t len)
+{
+	return (uint32_t)((SHM_ENTRY_HEAD + len + SHM_LINE - 1) / SHM_LINE);
+}
 
 enum shm_ring_state { SHM_FREE, SHM_OPEN, SHM_ATTACHED, SHM_LEFT, SHM_CLOSED };
 
@@ -79,12 +92,31 @@ struct shm_ring {
 	_Atomic uint64_t producer; /* generation << 32 | its process, 0: none yet */
 	_Atomic uint32_t watched;  /* the consumer's: no bell is needed */
 	_Alignas(SHM_LINE) _Atomic uint64_t busy; /* region id the producer works on, 0: none */
-	_Alignas(SHM_LINE) _Atomic uint32_t tail; /* entries consumed */
-	struct shm_entry entry[SHM_SLOTS];
+	_Alignas(SHM_LINE) _Atomic uint32_t tail; /* lines consumed */
+	_Alignas(SHM_LINE) uint8_t line[SHM_LINES + SHM_ENTRY_LINES - 1][SHM_LINE];
 };
 
 _Static_assert(sizeof(struct shm_ring) <= SHM_RING_SIZE, "a ring outgrew its place");
 _Static_assert(sizeof(struct shm_head) <= 4096, "the head outgrew its page");
+
+/* Where a producer or a consumer is in a ring. */
+struct shm_at {
+	uint32_t count, line; /* lines since the ring's first use; the place of the next entry */
+};
+
+static inline struct shm_entry *shm_entry_at(struct shm_ring *ring, const struct shm_at *at)
+{
+	return (struct shm_entry *)(void *)ring->line[at->line];
+}
+
+static inline struct shm_at shm_after(struct shm_at at, uint32_t lines)
+{
+	at.count += lines;
+	at.line += lines;
+	if (at.line >= SHM_LINES)
+		at.line -= SHM_LINES;
+	return at;
+}
 
 #define SHM_OFF_REGS 4096
 #define SHM_LEN_REGS (SHM_REGS * sizeof(struct tt_shm_entry))
@@ -134,11 +166,13 @@ struct shm_ep {
 	enum shm_ep_state state;
 	bool failed; /* DOWN is due once the ring is drained */
 	/* inbound */
-	uint32_t index, gen, tail;
+	uint32_t index, gen;
+	struct shm_at tail;
 	uint32_t came; /* the clock at the last entry */
 	struct shm_ring *in;
 	/* outbound: the peer's segment */
-	uint32_t out_index, head, tail_seen;
+	uint32_t out_index, tail_seen;
+	struct shm_at head;
 	uint64_t attached; /* what out->state is while we may push */
 	struct shm_ring *out;
 	struct shm_head *peer;

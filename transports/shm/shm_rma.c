@@ -9,7 +9,7 @@
 
 #include "lib/base/proc.h"
 
-#define AHEAD 2 /* entries: the consumer looks at the next one already */
+#define AHEAD 16 /* lines: more than a core fetches at a time */
 
 /* A checked range of the peer's memory, while `busy` holds it. */
 struct span {
@@ -140,11 +140,17 @@ static int vm_copy(struct shm_ep *ep, char *local, uint64_t remote, size_t len, 
 		   : 0;
 }
 
+/* That many lines, and the first line of the entry after them. */
+static inline bool has_room(const struct shm_ep *ep, uint32_t lines)
+{
+	return ep->head.count + lines - ep->tail_seen < SHM_LINES;
+}
+
 /* -EAGAIN if the ring is full; the peer may also be dead, which is looked at now and then. */
-static int full(struct shm_ep *ep)
+static int full(struct shm_ep *ep, uint32_t lines)
 {
 	ep->tail_seen = atomic_load_explicit(&ep->out->tail, memory_order_acquire);
-	if (ep->head - ep->tail_seen < SHM_SLOTS) {
+	if (has_room(ep, lines)) {
 		ep->full = 0;
 		return 0;
 	}
@@ -153,9 +159,12 @@ static int full(struct shm_ep *ep)
 	return -EAGAIN;
 }
 
-static inline int room(struct shm_ep *ep)
+/* For an entry with this much data. */
+static inline int room(struct shm_ep *ep, size_t len)
 {
-	return ep->head - ep->tail_seen < SHM_SLOTS ? 0 : full(ep);
+	uint32_t lines = shm_entry_lines(len);
+
+	return has_room(ep, lines) ? 0 : full(ep, lines);
 }
 
 /* Fetches a line for writing: a stream of entries then does not wait for each. */
@@ -172,10 +181,19 @@ static inline void own_soon(const void *line)
  * The entry must be visible before `watched` and `sleeping` are read: the consumer changes those
  * first and then looks at the ring (Dekker).
  */
-static inline void publish(struct shm_ep *ep, struct shm_entry *e)
+static inline void publish(struct shm_ep *ep, struct shm_entry *e, size_t len)
 {
-	atomic_store(&e->seq, ++ep->head);
-	own_soon(&ep->out->entry[(ep->head + AHEAD) % SHM_SLOTS]);
+	uint32_t seq = ep->head.count + 1, lines = shm_entry_lines(len), i;
+	struct shm_at soon;
+
+	ep->head = shm_after(ep->head, lines);
+	atomic_store_explicit(&shm_entry_at(ep->out, &ep->head)->seq, ep->head.count,
+			      memory_order_relaxed);
+	atomic_store(&e->seq, seq);
+	for (i = lines > 1; i <= lines && i <= AHEAD; i++) { /* the next is perhaps as long */
+		soon = shm_after(ep->head, i);
+		own_soon(shm_entry_at(ep->out, &soon));
+	}
 	if (!atomic_load(&ep->out->watched))
 		shm_ring_bell(ep);
 	else if (atomic_load(&ep->peer->sleeping))
@@ -186,14 +204,14 @@ static inline void publish(struct shm_ep *ep, struct shm_entry *e)
 static inline void push(struct shm_ep *ep, enum shm_kind kind, uint32_t note, const void *data,
 			size_t len)
 {
-	struct shm_entry *e = &ep->out->entry[ep->head % SHM_SLOTS];
+	struct shm_entry *e = shm_entry_at(ep->out, &ep->head);
 
 	e->kind = (uint16_t)kind;
 	e->len = (uint16_t)len;
 	e->note = note;
 	if (len)
 		memcpy(e->data, data, len);
-	publish(ep, e);
+	publish(ep, e, len);
 }
 
 static int shm_put(struct tt_ep *base, const struct tt_rma *rma)
@@ -205,11 +223,11 @@ static int shm_put(struct tt_ep *base, const struct tt_rma *rma)
 
 	err = usable(ep);
 	if (!err && note)
-		err = room(ep);
+		err = room(ep, 0);
 	if (err)
 		return err;
 	if (note) /* the peer polls this line: its fetch overlaps with the copy */
-		own_soon(&ep->out->entry[ep->head % SHM_SLOTS]);
+		own_soon(shm_entry_at(ep->out, &ep->head));
 	if (rma->len) {
 		err = begin(ep, rma->remote, rma->len, rma->rkey, TT_ACCESS_WRITE,
 			    rma->flags & TT_RMA_KEPT, &span);
@@ -299,7 +317,7 @@ static int shm_msg(struct tt_ep *base, const void *data, size_t len)
 		err = tt_fail(-EMSGSIZE, "shm: message of %zu bytes is too long (at most %d)", len,
 			      TT_TP_MSG_MAX);
 	if (!err)
-		err = room(ep);
+		err = room(ep, len);
 	if (err)
 		return err;
 	push(ep, SHM_MSG, 0, data, len);
@@ -314,31 +332,36 @@ static int shm_brief(struct tt_ep *base, const void *head, size_t head_len, cons
 	int err = usable(ep);
 
 	if (!err)
-		err = room(ep);
+		err = room(ep, head_len + len);
 	if (err)
 		return err;
-	e = &ep->out->entry[ep->head % SHM_SLOTS];
+	e = shm_entry_at(ep->out, &ep->head);
 	e->kind = SHM_BRIEF;
 	e->len = (uint16_t)(head_len + len);
 	memcpy(e->data, head, head_len);
 	if (len)
 		memcpy(e->data + head_len, data, len);
-	publish(ep, e);
+	publish(ep, e, head_len + len);
 	return TT_FINISHED;
+}
+
+static size_t brief_len(const struct shm_entry *e)
+{
+	return e->len < TT_TP_BRIEF_MAX ? e->len : TT_TP_BRIEF_MAX;
 }
 
 static enum tt_peeked shm_peek(struct tt_ep *base, const void **data, size_t *len)
 {
 	struct shm_ep *ep = (struct shm_ep *)base;
-	struct shm_entry *e = &ep->in->entry[ep->tail % SHM_SLOTS];
+	struct shm_entry *e = shm_entry_at(ep->in, &ep->tail);
 
 	if (ep->state != SHM_EP_UP ||
-	    atomic_load_explicit(&e->seq, memory_order_acquire) != ep->tail + 1)
+	    atomic_load_explicit(&e->seq, memory_order_acquire) != ep->tail.count + 1)
 		return TT_PEEK_NOTHING;
 	if (e->kind != SHM_BRIEF)
 		return TT_PEEK_OTHER;
 	*data = e->data;
-	*len = e->len < TT_TP_BRIEF_MAX ? e->len : TT_TP_BRIEF_MAX;
+	*len = brief_len(e);
 	return TT_PEEK_BRIEF;
 }
 
@@ -348,7 +371,8 @@ static void shm_take(struct tt_ep *base)
 	struct shm_ep *ep = (struct shm_ep *)base;
 
 	ep->came = ((struct shm_tp *)base->tp)->clock;
-	atomic_store_explicit(&ep->in->tail, ++ep->tail, memory_order_release);
+	ep->tail = shm_after(ep->tail, shm_entry_lines(brief_len(shm_entry_at(ep->in, &ep->tail))));
+	atomic_store_explicit(&ep->in->tail, ep->tail.count, memory_order_release);
 }
 
 static int shm_map(struct tt_ep *base, uint64_t remote, size_t len, const struct tt_rkey *rkey,

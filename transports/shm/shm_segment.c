@@ -31,7 +31,7 @@ static bool ring_is_free(struct shm_tp *tp, uint32_t i)
 int shm_ring_open(struct shm_tp *tp, uint32_t *index, uint32_t *gen)
 {
 	struct shm_ring *ring;
-	uint32_t i, k;
+	uint32_t i;
 
 	for (i = 0; i < tp->neps && !ring_is_free(tp, i); i++)
 		;
@@ -39,8 +39,8 @@ int shm_ring_open(struct shm_tp *tp, uint32_t *index, uint32_t *gen)
 		return tt_fail(-EMFILE, "shm: more than %d endpoints in one process", SHM_RINGS);
 	ring = shm_ring_at(tp->seg, i);
 	*gen = (uint32_t)(atomic_load(&ring->state) >> 32) + 1;
-	for (k = 0; k < SHM_SLOTS; k++)
-		atomic_store_explicit(&ring->entry[k].seq, 0, memory_order_relaxed);
+	atomic_store_explicit(&shm_entry_at(ring, &(struct shm_at){0})->seq, 0,
+			      memory_order_relaxed);
 	atomic_store(&ring->tail, 0);
 	atomic_store(&ring->busy, 0);
 	atomic_store(&ring->sweep, 0);

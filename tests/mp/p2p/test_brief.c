@@ -37,8 +37,8 @@ static int warm_up(struct mp_job *job, struct tutti_comm *comm)
 
 static size_t length_of(int i)
 {
-	static const size_t lengths[] = {8,    0,    512, 513, 16,	4032, 1,
-					 5000, 1000, 8,	  8,   LONGEST, 511};
+	static const size_t lengths[] = {8,    0,    48, 4096, 16,	4097, 1,
+					 5000, 1000, 8,	 8,    LONGEST, 4095};
 
 	return lengths[(size_t)i % (sizeof(lengths) / sizeof(lengths[0]))];
 }

@@ -40,7 +40,7 @@ static void draw(const struct mp_job *job, unsigned *seed, struct message *m)
 {
 	static const enum tutti_datatype types[] = {TUTTI_UINT8, TUTTI_INT16, TUTTI_FLOAT64,
 						    TUTTI_OPAQUE(12)};
-	static const size_t bytes[] = {0, 24, 480, 4032, 4080, 96000, 1200000, 2400000};
+	static const size_t bytes[] = {0, 24, 480, 4096, 4080, 96000, 1200000, 2400000};
 	size_t elem, elems;
 
 	m->seed = (unsigned)rand_r(seed);

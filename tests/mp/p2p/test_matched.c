@@ -40,7 +40,7 @@ static bool check(const char *p, size_t n, unsigned seed)
 
 /* ---- synchronous sends ---- */
 
-static const size_t sizes[] = {0, 8, 4032, 4033, 3000000};
+static const size_t sizes[] = {0, 8, 4096, 4097, 3000000};
 #define NSIZES ((int)(sizeof(sizes) / sizeof(sizes[0])))
 
 /* Not complete while there is no receive, however often it is tested. */

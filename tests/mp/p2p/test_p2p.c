@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 #define MIB ((size_t)1 << 20)
-#define EAGER ((size_t)4032) /* the default of TUTTI_EAGER */
+#define EAGER ((size_t)4096) /* the default of TUTTI_EAGER */
 
 static void fill(char *p, size_t n, unsigned seed)
 {
@@ -31,7 +31,7 @@ static bool check(const char *p, size_t n, unsigned seed)
 
 /* ---- sizes, kinds of memory, expected or not, both directions, self ---- */
 
-static const size_t sizes[] = {0, 1, 7, 4032, 4033, 65536, MIB, 2 * MIB + 3, 8 * MIB};
+static const size_t sizes[] = {0, 1, 7, 4096, 4097, 65536, MIB, 2 * MIB + 3, 8 * MIB};
 #define NSIZES (sizeof(sizes) / sizeof(sizes[0]))
 
 static int exchange(struct mp_job *job, struct mp_buf *in, struct mp_buf *out, size_t n, bool late)
@@ -95,7 +95,7 @@ static int tag_of(int from, int to, int i)
 
 static size_t len_of(int from, int to, int i)
 {
-	static const size_t len[] = {0, 8, 100, 4032, 5000, 20000, MIB + 1};
+	static const size_t len[] = {0, 8, 100, 4096, 5000, 20000, MIB + 1};
 
 	return len[(size_t)(from + to * 2 + i * 5 + i / 7) % 7];
 }

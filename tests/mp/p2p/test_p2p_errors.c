@@ -13,7 +13,7 @@
 /* Short and long, expected and not; the sender and later messages do not notice. */
 static int truncate_body(struct mp_job *job)
 {
-	static const size_t len[] = {8, 4032, 5000, 3000000};
+	static const size_t len[] = {8, 4096, 5000, 3000000};
 	char *buf = malloc(3000000), *room;
 	struct tutti_status status;
 	struct tutti_request *req;
