@@ -27,8 +27,6 @@
 #define TT_NODE_RANKS 256	 /* most ranks of a communicator */
 #define TT_NODE_SLOT (32u << 10) /* bytes of a slot */
 #define TT_NODE_SMALL (3u << 10) /* bytes of the slot of a persistent operation */
-#define TT_NODE_COPIED                                                                             \
-	(8u << 10) /* most that one reader finds in a slot, if it can read directly */
 #define TT_NODE_ALL (-1)
 
 struct tt_node;

@@ -75,7 +75,6 @@ int tt_node_publish(struct tt_node_group *g, uint64_t turn, enum tt_node_which w
 {
 	struct node_buf *buf = &g->area->rank[g->rank].buf[turn % 2][which];
 	struct node_buf b = {.kind = NODE_PLAIN, .off = (uint64_t)(uintptr_t)addr, .len = len};
-	size_t most = tt_node_direct(g) && g->slot > TT_NODE_COPIED ? TT_NODE_COPIED : g->slot;
 	const struct tt_mr *mr = tt_node_mr(g, region);
 
 	*copied = 0;
@@ -83,7 +82,7 @@ int tt_node_publish(struct tt_node_group *g, uint64_t turn, enum tt_node_which w
 		b.kind = NODE_NONE;
 	else if (mr)
 		b = tt_node_pool_buf(mr, addr, len);
-	else if (which == TT_NODE_INPUT && len <= most) {
+	else if (which == TT_NODE_INPUT && len <= g->slot) {
 		memcpy(tt_node_slot(g, turn), addr, len);
 		b = (struct node_buf){.kind = NODE_SLOT, .len = len};
 		*copied = len;

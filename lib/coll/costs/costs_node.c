@@ -120,7 +120,7 @@ void tt_cost_scatter_node(struct tt_cost *c, const struct tt_plan_args *a)
 void tt_cost_scatter_slots(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	tt_cost_signals(c, 1);
-	tt_cost_pull(c, (a->nranks + 1) * tt_cost_bytes(a) * IN_CACHE, a->nranks);
+	tt_cost_pull(c, a->nranks * tt_cost_bytes(a) * IN_CACHE, a->nranks);
 }
 
 void tt_cost_alltoall_slots(struct tt_cost *c, const struct tt_plan_args *a)

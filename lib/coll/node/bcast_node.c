@@ -12,15 +12,12 @@
  *
  *	Cost: two signals; N bytes read and written by each rank but the root, which waits for them.
  *
- * With one other rank, which the root can write to, the root stores the second half of a long
- * vector there while the other rank copies the first.
+ * With one other rank, which the root can write to, the root stores the second half of a vector
+ * longer than a slot there while the other rank copies the first.
  *
  *	Cost: two waits for both; N/2 bytes read and written by each.
  */
 #include "lib/coll/node/coll_node.h"
-
-/* Up to here a copy in the slot is faster than system calls on both sides. */
-#define HALVES_MORE_THAN 8192
 
 bool tt_can_bcast_node_slots(const struct tt_plan_args *a)
 {
@@ -45,7 +42,7 @@ void tt_bcast_node_slots(struct tt_builder *b)
 
 bool tt_bcast_in_halves(const struct tt_plan_args *a)
 {
-	return a->direct && a->nranks == 2 && a->count * a->elem > HALVES_MORE_THAN;
+	return a->direct && a->nranks == 2 && a->count * a->elem > tt_slot_bytes(a);
 }
 
 static void by_halves(struct tt_builder *b)

@@ -133,19 +133,19 @@ static int exscans(struct mp_job *job)
 }
 
 /*
- * A bcast of ordinary memory to one rank is copied once, a half by each rank, as a short call and
- * as a request, from each root.
+ * A bcast of ordinary memory to one rank is copied into the slot if that has room, else once, a
+ * half by each rank; as a short call and as a request, from each root.
  */
 static int read_directly(struct mp_job *job)
 {
-	size_t sizes[] = {64 << 10, 512 << 10}, size, i, k;
+	size_t sizes[] = {32 << 10, 64 << 10, 512 << 10}, size, i, k;
 	struct tutti_stats a, b;
 	unsigned char *buf;
 	int root;
 
-	for (i = 0; i < 4; i++) {
-		size = sizes[i % 2];
-		root = (int)i / 2;
+	for (i = 0; i < 6; i++) {
+		size = sizes[i % 3];
+		root = (int)i / 3;
 		buf = malloc(size);
 		TT_EXPECT(buf);
 		for (k = 0; k < size; k++)
@@ -155,7 +155,9 @@ static int read_directly(struct mp_job *job)
 		TT_EXPECT(!stats_of(job, &b));
 		for (k = 0; k < size; k++)
 			TT_EXPECT(buf[k] == k % 251);
-		TT_EXPECT(b.copied_bytes - a.copied_bytes == size / 2);
+		TT_EXPECT(b.copied_bytes - a.copied_bytes == (i % 3		  ? size / 2
+							      : job->rank == root ? size
+										  : 0));
 		free(buf);
 	}
 	return 0;
