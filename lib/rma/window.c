@@ -41,7 +41,7 @@ int tt_win_failure(struct tutti_win *win, int rank, const char *call, int status
 	char text[96];
 
 	snprintf(text, sizeof(text), "%s on rank %d's window", call, rank);
-	if (status == -TUTTI_ETRANSPORT)
+	if (status == -TUTTI_ETRANSPORT || status == -ENOMEM)
 		why = tt_wire_why(win->comm->ctx->wire, win->comm->world[rank]);
 	if (status == -TUTTI_EPEER && atomic_load(&win->comm->failed) == status)
 		return tt_comm_check(win->comm);
