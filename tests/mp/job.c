@@ -41,12 +41,18 @@ const char *__tsan_default_suppressions(void)
 }
 #endif
 
-bool mp_limit_memory(long room)
+const char *mp_no_limit(void)
 {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-	return false; /* the sanitizers need mappings of their own */
+	return "the sanitizers need mappings of their own";
+#else
+	return NULL;
 #endif
-	FILE *f = fopen("/proc/self/statm", "r");
+}
+
+bool mp_limit_memory(long room)
+{
+	FILE *f = mp_no_limit() ? NULL : fopen("/proc/self/statm", "r");
 	struct rlimit l;
 	long pages = 0;
 

@@ -95,6 +95,7 @@ double mp_now(void); /* seconds */
 
 /* Leaves this process so many bytes for new mappings; false: it can not, as with sanitizers. */
 bool mp_limit_memory(long room);
+const char *mp_no_limit(void); /* why it can not; NULL: it can */
 void mp_sleep_ms(int ms);
 void mp_log_level(struct mp_job *job,
 		  enum tutti_log_level level); /* of job->log, warn to begin with */

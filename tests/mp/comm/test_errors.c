@@ -397,8 +397,8 @@ static int no_connection_body(struct mp_job *job)
 
 static void no_connection(void)
 {
-	if (mp_sanitized())
-		TT_SKIP("the sanitizers need mappings of their own");
+	if (mp_no_limit())
+		TT_SKIP("%s", mp_no_limit());
 	TT_CHECK(!MP_RUN(.n = 2, .fn = no_connection_body,
 			 .env = "TUTTI_NODE=off TUTTI_TRANSPORT=shm"));
 }
@@ -428,8 +428,8 @@ static int no_plan_body(struct mp_job *job)
 
 static void no_plan(void)
 {
-	if (mp_sanitized())
-		TT_SKIP("the sanitizers need mappings of their own");
+	if (mp_no_limit())
+		TT_SKIP("%s", mp_no_limit());
 	TT_CHECK(!MP_RUN(.n = 2, .fn = no_plan_body, .env = "TUTTI_NODE=off TUTTI_TRANSPORT=shm"));
 }
 
@@ -521,9 +521,8 @@ static int cannot_map_body(struct mp_job *job)
 
 static void cannot_map(void)
 {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-	TT_SKIP("the sanitizers need mappings of their own");
-#endif
+	if (mp_no_limit())
+		TT_SKIP("%s", mp_no_limit());
 	TT_CHECK(!MP_RUN(.n = 3, .fn = cannot_map_body,
 			 .env = "TUTTI_NODE=off TUTTI_TRANSPORT=shm"));
 }
