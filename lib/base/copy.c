@@ -8,7 +8,8 @@
 #endif
 
 #define LINE 64
-#define WORTH 8192 /* bytes; fewer are read again soon after, from a cache */
+#define WORTH 8192		       /* bytes; fewer are read again soon after, from a cache */
+#define NEAR_PIECE ((size_t)128 << 10) /* short enough for the C library to store it plainly */
 
 #ifdef __SSE2__
 /* Copy whole cache lines to an aligned address, around the cache. */
@@ -49,4 +50,14 @@ void tt_copy_away(void *to, const void *from, size_t len)
 	copy_lines((char *)to + before, (const char *)from + before, lines);
 	before += lines;
 	memcpy((char *)to + before, (const char *)from + before, len - before);
+}
+
+void tt_copy_near(void *to, const void *from, size_t len)
+{
+	size_t at, n;
+
+	for (at = 0; at < len; at += n) {
+		n = len - at < NEAR_PIECE ? len - at : NEAR_PIECE;
+		memmove((char *)to + at, (const char *)from + at, n);
+	}
 }

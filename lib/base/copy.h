@@ -13,4 +13,10 @@
  */
 void tt_copy_away(void *to, const void *from, size_t len);
 
+/*
+ * memmove of bytes that do not move up over a part of themselves, through the caches at any length.
+ * The C library stores long pieces around them.
+ */
+void tt_copy_near(void *to, const void *from, size_t len);
+
 #endif

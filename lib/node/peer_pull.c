@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/copy.h"
 #include "lib/node/node_internal.h"
 
 #define TMP_BYTES ((size_t)512 << 10) /* of all pieces: much of a second-level cache */
@@ -275,7 +276,7 @@ int tt_node_pull_copy(struct tt_node_group *g, uint64_t turn, int from, struct t
 	*gone = from;
 	err = look(g, turn, from, src, len, NULL, &part);
 	if (!err && part.ptr)
-		memcpy(dst, part.ptr, len);
+		tt_copy_near(dst, part.ptr, len);
 	else if (!err)
 		err = plain_copy(&part, 0, dst, len, false);
 	release(g);
@@ -291,7 +292,7 @@ static int push_one(struct tt_node_group *g, uint64_t turn, int to, struct tt_no
 	int err = look(g, turn, to, dst, len, NULL, &part);
 
 	if (!err && part.ptr)
-		memcpy(part.ptr, src, len);
+		tt_copy_near(part.ptr, src, len);
 	else if (!err)
 		err = plain_copy(&part, 0, (char *)src, len, true);
 	if (!err)

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Which calls store their results around the cache. */
+/* Which calls store their results around the cache, and copies that do or do not. */
 #include <stdlib.h>
 #include <string.h>
 
 #include <math.h>
 
+#include "lib/base/copy.h"
 #include "lib/base/env.h"
 #include "lib/node/stores.h"
 #include "lib/reduce/reduce.h"
@@ -124,11 +125,32 @@ static void test_fit(void)
 	TT_CHECK(fitted(16 * MIB, 8.0 * MIB, 1.002, 1) == 16 * MIB);
 }
 
+/* Copies in pieces, also down over a part of what is copied. */
+static void test_copies(void)
+{
+	static const size_t lens[] = {0, 1, 131071, 131072, 131073, 262144, 300001};
+	static const size_t downs[] = {1, 4096, 131072, 200000};
+	static unsigned char from[600000], to[600000];
+	size_t i, k, at;
+
+	for (i = 0; i < 7; i++)
+		for (k = 0; k < 4; k++) {
+			for (at = 0; at < sizeof(from); at++)
+				from[at] = to[at] = (unsigned char)(at * 7 % 251);
+			tt_copy_near(to, to + downs[k], lens[i]);
+			TT_CHECK(!memcmp(to, from + downs[k], lens[i]));
+			TT_CHECK(to[lens[i]] == from[lens[i]]);
+			tt_copy_near(to + 1, from, lens[i]);
+			TT_CHECK(!memcmp(to + 1, from, lens[i]));
+		}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {{"reuse", test_reuse}, {"first", test_first},
 					       {"share", test_share}, {"measured", test_measured},
-					       {"fit", test_fit},     {NULL, NULL}};
+					       {"fit", test_fit},     {"copies", test_copies},
+					       {NULL, NULL}};
 
 	return tt_test_main("stores", tests, argc, argv);
 }

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lib/base/copy.h"
 #include "lib/engine/node/node_ops.h"
 
 /* ---- turns ---- */
@@ -215,7 +216,7 @@ static bool copy_piece(struct tt_op_run *run, char *dst, const char *src, size_t
 	struct tutti_context *ctx = run->lane->req->r.comm->ctx;
 	size_t n = spend(ctx, len - run->at, 1);
 
-	memmove(dst + run->at, src + run->at, n);
+	tt_copy_near(dst + run->at, src + run->at, n);
 	tt_wire_stats(ctx->wire)->copied_bytes += n;
 	run->at += n;
 	return run->at == len;
