@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * A recursive lock that is taken and released around every message. Without contention, taking it
- * is one atomic operation, releasing it is a store, and neither is a call.
+ * is one atomic operation, releasing it is a store, and neither is a call. tt_unlock is no barrier
+ * for later loads, and looks at the lock after it has given it up: free its memory later.
  */
 #ifndef TT_LOCK_H
 #define TT_LOCK_H

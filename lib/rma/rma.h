@@ -46,7 +46,8 @@ struct tutti_win {
 	struct tt_region *region;
 	void *owned;		  /* memory of the pool, to be freed with the window; or NULL */
 	struct tt_win_map *maps;  /* by rank: the parts of a shared window; or NULL */
-	bool abandoned;		  /* other ranks may still put or store into owned memory */
+	bool abandoned;		  /* other ranks may still put or store into owned memory, which
+				     stays registered then */
 	bool kept;		  /* all ranks' parts are owned, until all have freed the window */
 	struct tt_win_part *part; /* by rank */
 	struct tt_win_bell *bell; /* by origin, then by notification id */

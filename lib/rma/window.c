@@ -313,7 +313,7 @@ void tt_win_close(struct tutti_win *win)
 	tt_win_free_reqs(win);
 	tt_win_free_bells(win);
 	tt_wire_unlock(wire);
-	if (win->region)
+	if (win->region && !(win->owned && win->abandoned))
 		tt_mem_deregister(win->region);
 	if (win->amo_word)
 		tt_mem_free(tt_wire_memory(wire), win->amo_word);
@@ -393,8 +393,11 @@ int tt_win_wait(struct tutti_win *win, int rank)
 	int err, at = rank, status, late;
 
 	/* A loop of short puts and flushes must also advance what peers wait for. */
-	if (nothing_to_flush(win, rank) && brief_flush(win))
+	if (nothing_to_flush(win, rank) && brief_flush(win)) {
+		/* what this processor has put is in place before the caller reads anything */
+		atomic_thread_fence(memory_order_seq_cst);
 		return 0;
+	}
 	err = tt_engine_wait(ctx, flushed, &f, tt_deadline_ms(ctx->env.timeout.number));
 	tt_wire_lock(ctx->wire);
 	late = first_pending(win, rank);

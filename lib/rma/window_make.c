@@ -53,18 +53,27 @@ static int check_flags(const struct tutti_win *win, const char *call)
 	return 0;
 }
 
-/* err: why this rank cannot make a window, which then fails on all ranks. */
+/*
+ * err: why this rank cannot make a window, which then fails on all ranks. owned: base is memory of
+ * the pool that is freed with the window, or here.
+ */
 static int make(struct tutti_comm *comm, struct tutti_comm *coll, const char *call, void *base,
-		size_t size, unsigned flags, int err, struct tutti_win **out)
+		size_t size, unsigned flags, bool owned, int err, struct tutti_win **out)
 {
 	struct tutti_win *win = NULL;
 	struct tt_win_part mine;
 
 	if (!err)
 		err = open_part(comm, base, size, flags, &win, &mine);
+	if (win)
+		win->owned = owned ? base : NULL;
+	else if (owned && base)
+		tt_mem_free(tt_wire_memory(comm->ctx->wire), base);
 	err = tt_agree(coll, call, err);
-	if (!err)
+	if (!err) {
 		err = tt_exchange(coll, &mine, win->part, sizeof(mine) / sizeof(uint64_t));
+		win->abandoned = err; /* other ranks may have the window */
+	}
 	if (!err)
 		err = check_flags(win, call);
 	if (err) {
@@ -87,7 +96,7 @@ int tt_win_make(struct tutti_comm *comm, struct tutti_comm *coll, void *base, si
 {
 	int err = check_create("tutti_win_create", size, base, flags, out);
 
-	return make(comm, coll, "tutti_win_create", base, size, flags, err, out);
+	return make(comm, coll, "tutti_win_create", base, size, flags, false, err, out);
 }
 
 int tt_win_allocate(struct tutti_comm *comm, size_t size, unsigned flags, bool shared, void **base,
@@ -106,16 +115,13 @@ int tt_win_allocate(struct tutti_comm *comm, size_t size, unsigned flags, bool s
 		err = tt_mem_alloc(memory, (size + page - 1) / page * page, &mem, NULL);
 	if (mem)
 		memset(mem, 0, size);
-	err = make(comm, comm, call, mem, size, flags, err, &win);
-	if (err) {
-		if (mem)
-			tt_mem_free(memory, mem);
+	err = make(comm, comm, call, mem, size, flags, true, err, &win);
+	if (err)
 		return err;
-	}
-	win->owned = mem;
 	win->kept = true;
 	err = shared ? tt_agree(comm, call, tt_win_share(win)) : 0;
 	if (err) {
+		win->abandoned = atomic_load(&comm->failed) || comm->ndead;
 		tt_win_drop(win);
 		return err;
 	}

@@ -16,7 +16,7 @@
 #define VICTIM 2
 #define SERIES 20
 #define AHEAD 36
-#define AHEAD_SHM 28 /* its rings have 32 entries, and 16 are taken at a time */
+#define AHEAD_SHM 28 /* of its ring's 252 lines, and 16 entries are taken at a time */
 #define LONG 30000   /* elements: several times the eager limit */
 
 enum tag {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The lock: one owner at a time, recursive, and sleeping waiters are woken. */
+/* The lock: one owner at a time, recursive, and waits that are bounded. */
 #include <pthread.h>
 #include <unistd.h>
 

@@ -5,6 +5,7 @@
 #include "tests/mp/job.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -101,6 +102,50 @@ static int allocate_body(struct mp_job *job)
 	TT_EXPECT(old == (uint64_t)job->n || job->rank);
 	MP_OK(tutti_win_free(win));
 	return 0;
+}
+
+#define CROSSINGS 30000
+#define LINE 8 /* words */
+
+/*
+ * Both ranks put a word at the other and flush at the same time, then look for the other's word:
+ * at least one of them finds it, as what was put is in place after a flush.
+ */
+static int crossing_body(struct mp_job *job)
+{
+	uint64_t i, one = 1, *mine, *seen = calloc(2 * CROSSINGS, sizeof(*seen));
+	atomic_ulong *words;
+	volatile unsigned d, delay = 1;
+	struct tutti_win *win;
+	int peer = !job->rank, spin;
+
+	MP_OK(tutti_win_allocate(job->world, CROSSINGS * LINE * 8, 0, (void **)&mine, &win));
+	words = (atomic_ulong *)mine;
+	MP_OK(tutti_barrier(job->world));
+	for (i = 1; i < CROSSINGS; i++) {
+		MP_OK(tutti_put(win, peer, &i, 8, 0)); /* meet */
+		for (spin = 0; atomic_load(&words[0]) < i; spin++)
+			if (spin > 1000)
+				sched_yield();
+		for (d = delay = (delay * 1103515245u + 12345u) >> 4; d % 32; d--)
+			;
+		MP_OK(tutti_put(win, peer, &one, 8, i * LINE * 8));
+		MP_OK(tutti_win_flush(win, peer));
+		seen[i + (uint64_t)job->rank * CROSSINGS] =
+			atomic_load_explicit(&words[i * LINE], memory_order_relaxed);
+	}
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, seen, 2 * CROSSINGS, TUTTI_UINT64, TUTTI_SUM,
+			      job->world));
+	for (i = 1; i < CROSSINGS; i++)
+		TT_EXPECT(seen[i] || seen[CROSSINGS + i]);
+	free(seen);
+	MP_OK(tutti_win_free(win));
+	return 0;
+}
+
+static void crossing(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = crossing_body));
 }
 
 /* ---- shared ---- */
@@ -318,7 +363,7 @@ static void verbs(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"shm", shm}, {"ofi", ofi}, {"verbs", verbs}, {NULL, NULL}};
+		{"shm", shm}, {"crossing", crossing}, {"ofi", ofi}, {"verbs", verbs}, {NULL, NULL}};
 
 	return tt_test_main("allocate", tests, argc, argv);
 }
