@@ -128,9 +128,9 @@ static void test_fit(void)
 /* Copies in pieces, also down over a part of what is copied. */
 static void test_copies(void)
 {
-	static const size_t lens[] = {0, 1, 131071, 131072, 131073, 262144, 300001};
-	static const size_t downs[] = {1, 4096, 131072, 200000};
-	static unsigned char from[600000], to[600000];
+	static const size_t lens[] = {0, 1, 131071, 131072, 262145, 524288, 700001};
+	static const size_t downs[] = {1, 4096, 131072, 700001};
+	static unsigned char from[1500000], to[1500000];
 	size_t i, k, at;
 
 	for (i = 0; i < 7; i++)

@@ -11,6 +11,8 @@
 
 #define AHEAD 16 /* lines: more than a core fetches at a time */
 
+#define LONG ((size_t)128 << 10) /* bytes from which the way to copy matters */
+
 /* A checked range of the peer's memory, while `busy` holds it. */
 struct span {
 	char *ptr; /* NULL: ordinary memory */
@@ -214,6 +216,14 @@ static inline void push(struct shm_ep *ep, enum shm_kind kind, uint32_t note, co
 	publish(ep, e, len);
 }
 
+static inline void copy(void *to, const void *from, size_t len)
+{
+	if (len < LONG)
+		memcpy(to, from, len);
+	else
+		tt_copy_near(to, from, len);
+}
+
 static int shm_put(struct tt_ep *base, const struct tt_rma *rma)
 {
 	struct shm_ep *ep = (struct shm_ep *)base;
@@ -236,7 +246,7 @@ static int shm_put(struct tt_ep *base, const struct tt_rma *rma)
 		if (span.ptr && rma->flags & TT_RMA_AWAY)
 			tt_copy_away(span.ptr, rma->local, rma->len);
 		else if (span.ptr)
-			memcpy(span.ptr, rma->local, rma->len);
+			copy(span.ptr, rma->local, rma->len);
 		else
 			err = vm_copy(ep, rma->local, rma->remote, rma->len, true);
 		done(ep);
@@ -246,6 +256,14 @@ static int shm_put(struct tt_ep *base, const struct tt_rma *rma)
 	if (note)
 		push(ep, SHM_NOTE, rma->note, NULL, 0);
 	return TT_FINISHED;
+}
+
+static void land(const struct tt_rma *get, const char *from)
+{
+	if (!get->head_len && get->len >= LONG)
+		tt_copy_near(get->local, from, get->len);
+	else
+		tt_rma_land(get, from);
 }
 
 /* A get from ordinary memory. */
@@ -271,7 +289,7 @@ static int shm_get(struct tt_ep *base, const struct tt_rma *rma)
 	if (err)
 		return err;
 	if (span.ptr)
-		tt_rma_land(rma, span.ptr);
+		land(rma, span.ptr);
 	else
 		err = vm_get(ep, rma);
 	done(ep);
