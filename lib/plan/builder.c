@@ -222,6 +222,14 @@ void tt_wait(struct tt_builder *b, int peer, unsigned step)
 	add_round(b, &(struct tt_op){.kind = TT_OP_WAIT, .peer = peer, .index = step});
 }
 
+void tt_wait_release(struct tt_builder *b, int peer, unsigned step)
+{
+	add_round(b, &(struct tt_op){.kind = TT_OP_WAIT,
+				     .flags = TT_OPF_RELEASE,
+				     .peer = peer,
+				     .index = step});
+}
+
 void tt_pull_copy(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len)
 {
 	tt_add(b, &(struct tt_op){

@@ -92,10 +92,11 @@ enum tt_op_flags {
 	 * round, and the encoding follows its head.
 	 */
 	TT_OPF_VARIES = 2,
-	TT_OPF_SUM = 4,	 /* ENCODE, DECODE: the encoding is a sum of lists, at first of one */
-	TT_OPF_MORE = 8, /* VARIES: another piece follows */
-	TT_OPF_HOST = 16 /* WEIGH: the ranks of a host, not the neighbours; PULL_REDUCE: divide
-			    by the ranks of the host */
+	TT_OPF_SUM = 4,	     /* ENCODE, DECODE: the encoding is a sum of lists, at first of one */
+	TT_OPF_MORE = 8,     /* VARIES: another piece follows */
+	TT_OPF_RELEASE = 32, /* WAIT: only until peers have read what this rank has published */
+	TT_OPF_HOST = 16     /* WEIGH: the ranks of a host, not the neighbours; PULL_REDUCE: divide
+				by the ranks of the host */
 };
 
 struct tt_op {
@@ -422,6 +423,8 @@ void tt_copy(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, size_t le
  */
 void tt_signal(struct tt_builder *b, unsigned step, struct tt_ref reads, struct tt_ref writes);
 void tt_wait(struct tt_builder *b, int peer, unsigned step);
+/* TT_OPF_RELEASE. This rank publishes no result, and needs nothing of peers any more. */
+void tt_wait_release(struct tt_builder *b, int peer, unsigned step);
 void tt_pull_copy(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len);
 /* Of a block of len bytes, which may be 0. */
 void tt_tell_length(struct tt_builder *b, struct tt_ref dst, size_t len);

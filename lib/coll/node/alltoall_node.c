@@ -66,5 +66,5 @@ void tt_alltoall_node(struct tt_builder *b)
 	tt_wait(b, TT_ALL_RANKS, 1);
 	pull_blocks(b, TT_SENDBUF(own));
 	tt_signal(b, 2, TT_NONE, TT_NONE);
-	tt_wait(b, TT_ALL_RANKS, 2);
+	tt_wait_release(b, TT_ALL_RANKS, 2);
 }

@@ -30,7 +30,8 @@ struct short_call {
 	unsigned at, step;	      /* the next op; the step that this rank has reached */
 	char *base[TT_BUF_NET];
 	uint64_t turn, fprint, seq, flight;
-	bool quiet; /* peers that sleep have been woken since the last step */
+	bool quiet;   /* peers that sleep have been woken since the last step */
+	bool in_slot; /* what peers read is a copy there, which the next turn leaves alone */
 	struct tt_region *region[TT_NODE_WHICH]; /* of published vectors */
 	struct tt_short_ring ring;
 };
@@ -52,6 +53,7 @@ static void publish(struct short_call *c, enum tt_node_which which, struct tt_re
 	else if (ref.buf)
 		tt_node_publish(c->group, c->turn, which, ptr(c, ref),
 				c->shape->extent[ref.buf] - ref.off, c->region[which], &copied);
+	c->in_slot |= copied;
 	tt_wire_stats(c->comm->ctx->wire)->copied_bytes += copied;
 }
 
@@ -233,6 +235,8 @@ static inline bool meet(struct short_call *c, const struct tt_op *op)
 	bool all = op->peer == TT_ALL_RANKS, differs = false;
 	int end = all ? c->comm->size : op->peer + 1, j;
 
+	if (c->in_slot && op->flags & TT_OPF_RELEASE)
+		return true;
 	wake(c);
 	j = tt_node_missing(c->group, all ? 0 : op->peer, end, c->turn, op->index, c->fprint,
 			    &differs);
@@ -470,6 +474,7 @@ int tt_short_run(struct tutti_comm *comm, const struct tt_call *call, struct tut
 	c.base[TT_BUF_SEND] = tt_short_sends_recvbuf(call) ? call->recvbuf : (void *)call->sendbuf;
 	c.at = c.step = 0;
 	c.quiet = true;
+	c.in_slot = false;
 	c.ring = (struct tt_short_ring){0};
 	if (!begin_soon(&c))
 		return TT_SHORT_NOT;

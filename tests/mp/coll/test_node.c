@@ -247,6 +247,39 @@ static int short_pulls(struct mp_job *job)
 	return 0;
 }
 
+/* Inputs that change as soon as the call is over: other ranks have read them, or have a copy. */
+static int changed_at_once(struct mp_job *job)
+{
+	static const size_t counts[] = {750, 4096};
+	int32_t *pool, *plain = malloc(4096 * 4), *in, *out = malloc((size_t)job->n * 4096 * 4);
+	size_t count, i;
+	int k;
+
+	MP_OK(tutti_alloc(job->ctx, 4096 * 4, (void **)&pool));
+	for (k = 0; k < 1200; k++) {
+		in = k % 2 ? pool : plain;
+		count = counts[k / 2 % 2];
+		for (i = 0; i < count; i++)
+			in[i] = (int32_t)i + k + job->rank;
+		if (k % 3)
+			MP_OK(tutti_allgather(in, out, count, TUTTI_INT32, job->world));
+		else
+			MP_OK(tutti_alltoall(in, out, count / (size_t)job->n, TUTTI_INT32,
+					     job->world));
+		memset(in, 0xff, count * 4);
+		for (i = 0; k % 3 && i < (size_t)job->n * count; i++)
+			TT_EXPECT(out[i] == (int32_t)(i % count + i / count) + k);
+		count /= (size_t)job->n;
+		for (i = 0; !(k % 3) && i < (size_t)job->n * count; i++)
+			TT_EXPECT(out[i] == (int32_t)(i % count + i / count) + k +
+						    (int32_t)((size_t)job->rank * count));
+	}
+	MP_OK(tutti_free(pool));
+	free(plain);
+	free(out);
+	return 0;
+}
+
 /*
  * All variants of such calls: vectors that peers can map or not, in place or not; empty parts, and
  * parts so long that rings are in the pool; ranks that are late, or do not wait at once.
@@ -338,6 +371,8 @@ static void quick(void)
 	TT_CHECK(!MP_RUN(.n = 2, .fn = short_pulls, .env = PULLS));
 	TT_CHECK(!MP_RUN(.n = 4, .fn = short_pulls, .env = PULLS));
 	TT_CHECK(!MP_RUN(.n = 3, .fn = short_pulls, .env = PULLS " TUTTI_WAIT=sleep"));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = changed_at_once,
+			 .env = "TUTTI_ALGO=allgather:node_pull;alltoall:node_pull"));
 	TT_CHECK(!MP_RUN(.n = 2, .fn = any_pulls, .env = PULLS));
 	TT_CHECK(!MP_RUN(.n = 3, .fn = any_pulls, .env = PULLS));
 	TT_CHECK(!MP_RUN(.n = 3, .fn = any_pulls, .env = PULLS " TUTTI_WAIT=sleep"));
