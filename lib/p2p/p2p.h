@@ -7,7 +7,8 @@
  * payload if it is short. A longer payload stays with the sender until the message is matched;
  * then it travels in pieces of PIECE bytes (or what transports carry), each into memory that the
  * receiver offers, PIECES at a time. A layout has no memory to send from or to offer: its pieces go
- * through the pool.
+ * through the pool. What goes through the pool of a receiver, from one sender of its host on one
+ * communicator, is BOUNCE bytes at a time: more would leave the caches before it is copied on.
  *
  * Credit bounds what waits at a receiver, per communicator and peer: a sender may be WINDOW
  * messages ahead of the matched ones. A receive that matches none of these may be waiting for a
@@ -28,6 +29,7 @@
 #define TT_P2P_WINDOW 128
 #define TT_P2P_PIECE ((size_t)1 << 20)
 #define TT_P2P_PIECES 2
+#define TT_P2P_BOUNCE ((size_t)4 << 20)
 
 enum tt_p2p_kind { TT_P2P_SEND, TT_P2P_RECV, TT_P2P_PROBE };
 
@@ -81,6 +83,7 @@ struct tt_p2p_req {
 	size_t next;	       /* the part of it that is not under way yet */
 	struct tt_place place; /* the same, in a layout */
 	int pieces;	       /* under way */
+	size_t bounce;	       /* its part of the peer's */
 	struct tt_p2p_piece piece[TT_P2P_PIECES];
 };
 
@@ -111,6 +114,8 @@ struct tt_p2p_peer {
 	 */
 	uint32_t expected, matched, said_limit, said_whole;
 	struct tt_list posted, ahead, arrived;
+	size_t bounce;		/* bytes of payloads under way through the pool here */
+	struct tt_list waiting; /* matched receives that will go through it */
 };
 
 /* A buffer of a short message that is in memory of tutti_alloc as a whole, or not at all. */
@@ -196,6 +201,8 @@ void tt_p2p_tell(struct tutti_status *status, int source, int tag, size_t bytes,
 
 /* piece.c: transfers the payload of a matched message, from or into req's buffer */
 void tt_p2p_payload(struct tt_p2p_req *req);
+/* The same receive has ended early. */
+void tt_p2p_no_payload(struct tt_p2p_req *req);
 /* Copies len bytes of a message into the layout of a receive. */
 void tt_p2p_unpack(struct tt_p2p_req *req, struct tt_place place, const void *data, size_t len);
 

@@ -51,6 +51,7 @@ static void p2p_ended(struct tutti_request *r)
 {
 	struct tt_p2p_req *req = p2p_req(r);
 
+	tt_p2p_no_payload(req);
 	if (!req->region || !req->region->cached)
 		return;
 	tt_mem_return(req->region);
@@ -85,6 +86,7 @@ static void layout_ended(struct tutti_request *r)
 {
 	struct tt_p2p_req *req = p2p_req(r);
 
+	tt_p2p_no_payload(req);
 	if (req->call.buf)
 		tt_mem_free(tt_wire_memory(r->comm->ctx->wire), req->call.buf);
 	req->call.buf = NULL;

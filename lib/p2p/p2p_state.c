@@ -58,6 +58,7 @@ struct tt_p2p_peer *tt_p2p_peer(struct tt_p2p *p2p, int rank)
 	tt_list_init(&peer->posted);
 	tt_list_init(&peer->ahead);
 	tt_list_init(&peer->arrived);
+	tt_list_init(&peer->waiting);
 	tt_wire_stats(p2p->comm->ctx->wire)->allocations++;
 	p2p->peer[rank] = peer;
 	return peer;

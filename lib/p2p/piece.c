@@ -5,8 +5,7 @@
  * so do layouts: a sender packs a piece when it has an offer for it, a receiver unpacks a piece
  * when it is there. Both ends cut in the same way.
  */
-#include <string.h>
-
+#include "lib/base/copy.h"
 #include "lib/p2p/p2p.h"
 
 #define PAYLOAD 0x80000000u /* in the lane of the key */
@@ -44,6 +43,20 @@ static void set_memory(struct tt_p2p_piece *piece)
 	tt_byte_blocks_skip(req->layout, &req->place, x->len);
 }
 
+/* Its payload goes through the pool here, and through caches that both ranks use. */
+static bool bounces(const struct tt_p2p_req *req)
+{
+	const struct tutti_comm *comm = req->p2p->comm;
+
+	return req->call.kind == TT_P2P_RECV && !req->region &&
+	       tt_wire_has_brief(comm->ctx->wire, comm->world[req->peer]);
+}
+
+static struct tt_p2p_peer *peer_of(const struct tt_p2p_req *req)
+{
+	return req->p2p->peer[req->peer];
+}
+
 static void start_piece(struct tt_p2p_piece *piece)
 {
 	struct tt_p2p_req *req = piece->req;
@@ -69,6 +82,12 @@ static void start_piece(struct tt_p2p_piece *piece)
 		tt_wire_recv(comm->ctx->wire, x);
 }
 
+static void over(struct tt_p2p_req *req)
+{
+	tt_list_del(&req->link);
+	tt_request_end(&req->r, 0);
+}
+
 static void piece_over(struct tt_xfer *x, const void *data, int status)
 {
 	struct tt_p2p_piece *piece = tt_container(x, struct tt_p2p_piece, x);
@@ -82,21 +101,19 @@ static void piece_over(struct tt_xfer *x, const void *data, int status)
 		if (req->layout)
 			tt_p2p_unpack(req, piece->place, data, x->len);
 		else
-			memcpy(x->buf, data, x->len);
+			tt_copy_near(x->buf, data, x->len);
 		tt_wire_stats(req->p2p->comm->ctx->wire)->copied_bytes += x->len;
 	}
 	req->r.progressed = true;
 	req->pieces--;
 	if (req->next < req->total)
 		start_piece(piece);
-	else if (!req->pieces) {
-		tt_list_del(&req->link);
-		tt_request_end(&req->r, 0);
-	}
+	else if (!req->pieces)
+		over(req);
 }
 
 /* The count starts at one too many, as pieces may end while others start. */
-void tt_p2p_payload(struct tt_p2p_req *req)
+static void start(struct tt_p2p_req *req)
 {
 	int i;
 
@@ -105,8 +122,53 @@ void tt_p2p_payload(struct tt_p2p_req *req)
 	req->pieces = 1;
 	for (i = 0; i < TT_P2P_PIECES && req->next < req->total; i++)
 		start_piece(&req->piece[i]);
-	if (--req->pieces == 0) {
+	if (--req->pieces == 0)
+		over(req);
+}
+
+static size_t most_of(const struct tt_p2p_req *req)
+{
+	size_t most = TT_P2P_PIECES * req->p2p->most;
+
+	return req->total < most ? req->total : most;
+}
+
+static void bounce_next(struct tt_p2p_peer *peer)
+{
+	const struct tutti_comm *comm = peer->p2p->comm;
+
+	if (atomic_load(&comm->failed) || (comm->ndead && tt_comm_dead(comm, peer->rank) >= 0))
+		return; /* what waits ends with an error */
+	while (!tt_list_empty(&peer->waiting) && peer->bounce < TT_P2P_BOUNCE) {
+		struct tt_p2p_req *req = tt_container(peer->waiting.next, struct tt_p2p_req, link);
+
 		tt_list_del(&req->link);
-		tt_request_end(&req->r, 0);
+		req->bounce = most_of(req);
+		peer->bounce += req->bounce;
+		start(req);
 	}
+}
+
+void tt_p2p_payload(struct tt_p2p_req *req)
+{
+	if (!bounces(req)) {
+		start(req);
+		return;
+	}
+	req->next = 0;
+	req->pieces = 0;
+	tt_list_add(&peer_of(req)->waiting, &req->link);
+	bounce_next(peer_of(req));
+}
+
+void tt_p2p_no_payload(struct tt_p2p_req *req)
+{
+	struct tt_p2p_peer *peer;
+
+	if (!req->bounce)
+		return;
+	peer = peer_of(req);
+	peer->bounce -= req->bounce;
+	req->bounce = 0;
+	bounce_next(peer);
 }

@@ -85,6 +85,62 @@ static int sizes_body(struct mp_job *job)
 	return 0;
 }
 
+/* ---- many long messages at once, of memory that is not in the pool ---- */
+
+#define MANY 24
+#define LENGTH (3 * MIB / 2)
+
+/* Kilobytes of shared memory that this process has touched. */
+static long shared_kb(void)
+{
+	FILE *f = fopen("/proc/self/status", "r");
+	char line[200];
+	long kb = -1;
+
+	while (f && kb < 0 && fgets(line, sizeof(line), f))
+		sscanf(line, "RssShmem: %ld", &kb);
+	if (f)
+		fclose(f);
+	return kb;
+}
+
+/* Their payloads go through a bounded part of the pool. */
+static int many_body(struct mp_job *job)
+{
+	struct tutti_request *req[2 * MANY];
+	int i, peer = !job->rank;
+	char *in[MANY], *out[MANY];
+	long before, after;
+
+	for (i = 0; i < MANY; i++) {
+		in[i] = malloc(LENGTH);
+		out[i] = malloc(LENGTH);
+		fill(out[i], LENGTH, (unsigned)(job->rank * 100 + i));
+	}
+	MP_OK(tutti_sendrecv(out[0], 8, TUTTI_UINT8, peer, 0, in[0], 8, TUTTI_UINT8, peer, 0,
+			     job->world, NULL));
+	before = shared_kb();
+	for (i = 0; i < MANY; i++)
+		MP_OK(tutti_irecv(in[i], LENGTH, TUTTI_UINT8, peer, i, job->world, NULL, &req[i]));
+	for (i = 0; i < MANY; i++)
+		MP_OK(tutti_isend(out[i], LENGTH, TUTTI_UINT8, peer, i, job->world,
+				  &req[MANY + i]));
+	MP_OK(tutti_waitall(2 * MANY, req));
+	after = shared_kb();
+	for (i = 0; i < MANY; i++) {
+		TT_EXPECT(check(in[i], LENGTH, (unsigned)(peer * 100 + i)));
+		free(in[i]);
+		free(out[i]);
+	}
+	TT_EXPECT(before > 0 && after - before < 24 * 1024); /* of 72 MiB both ways */
+	return 0;
+}
+
+static void many(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = many_body));
+}
+
 /* ---- matching ---- */
 
 /* The i-th message from rank from to rank to. */
@@ -561,6 +617,7 @@ int main(int argc, char **argv)
 	static const struct tt_test tests[] = {
 		{"self", self},
 		{"shm", shm},
+		{"many", many},
 		{"ofi", ofi},
 		{"fault_shm", fault_shm},
 		{"fault_ofi", fault_ofi},
