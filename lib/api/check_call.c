@@ -366,12 +366,41 @@ static inline bool is_plain(const struct tutti_comm *comm, struct tt_call *call)
 	return has_buffers(comm, b, call, bytes);
 }
 
+/* The same of counts for all ranks, blocks that follow one another, and elements on each side. */
+static inline bool has_plain_counts(const struct tutti_comm *comm, struct tt_call *call)
+{
+	uintptr_t send = (uintptr_t)call->sendbuf, recv = (uintptr_t)call->recvbuf;
+	size_t elem = tutti_datatype_size(call->datatype), own, all, elems = 0;
+	bool reduces = call->coll == TT_COLL_REDUCE_SCATTER;
+	int i;
+
+	if (!(reduces || call->coll == TT_COLL_ALLGATHERV) || !call->rcounts || !comm ||
+	    comm->magic != TT_COMM_MAGIC || comm->size > TT_NODE_RANKS || !elem ||
+	    (reduces && !tt_reduce_valid(call->datatype, call->op)))
+		return false;
+	for (i = 0; i < comm->size; i++) {
+		if (call->rcounts[i] > PLAIN_MOST / TT_NODE_RANKS / sizeof(uint64_t) ||
+		    (call->rdispls && call->rdispls[i] != elems))
+			return false;
+		elems += call->rcounts[i];
+	}
+	all = elems * elem;
+	own = call->rcounts[comm->rank] * elem;
+	if (!own || (!reduces && call->count != call->rcounts[comm->rank]) || !send ||
+	    call->sendbuf == TUTTI_IN_PLACE || !recv || call->recvbuf == TUTTI_IN_PLACE ||
+	    meet(send, reduces ? all : own, recv, reduces ? own : all))
+		return false;
+	call->scounts = call->sdispls = NULL;
+	call->count = reduces ? call->count : 0;
+	return true;
+}
+
 int tt_check_call(const struct tutti_comm *comm, struct tt_call *call)
 {
 	const char *name;
 	int err;
 
-	if (is_plain(comm, call))
+	if (is_plain(comm, call) || has_plain_counts(comm, call))
 		return 0;
 	name = tt_coll_name(call->coll);
 	err = tt_check_comm(comm);
