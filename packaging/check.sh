@@ -89,11 +89,13 @@ test_autopkgtest()
 	apart 1000 '
 		root_over "$TMP/root"
 		root_packages
+		status=0
 		in_root sh -c "cd /; autopkgtest --no-built-binaries --summary-file /tmp/summary \
-			/tmp/deb/*.deb /tmp/source -- null" || { cat "$root/tmp/summary"; exit 1; }
-		cat "$root/tmp/summary"
+			/tmp/deb/*.deb /tmp/source -- null" || status=$?
+		sed "s/^/summary: /" "$root/tmp/summary"
+		exit $status
 	'
-	[ "$(grep -c '^[a-z]* *PASS$' "$tmp/out")" = "$(grep -c '^Tests:' \
+	[ "$(grep -c '^summary: [a-z]* *PASS$' "$tmp/out")" = "$(grep -c '^Tests:' \
 		"$TT_SRC/debian/tests/control")" ] || die "$(cat "$tmp/out")"
 }
 
