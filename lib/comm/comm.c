@@ -84,9 +84,14 @@ struct tutti_error_info tt_comm_untold(const struct tutti_comm *comm)
 	return atomic_load(&comm->failed) == -TUTTI_EMISMATCH && !comm->told ? comm->failure : none;
 }
 
+static struct tutti_comm *oldest_dead(struct tutti_context *ctx)
+{
+	return tt_container(ctx->dead.next, struct tutti_comm, link);
+}
+
 static void free_oldest_dead(struct tutti_context *ctx)
 {
-	struct tutti_comm *comm = tt_container(ctx->dead.next, struct tutti_comm, link);
+	struct tutti_comm *comm = oldest_dead(ctx);
 
 	if (!ctx->untold.code)
 		ctx->untold = tt_comm_untold(comm);
@@ -105,6 +110,18 @@ static void drop_counts(struct tt_past *history)
 	}
 }
 
+uint64_t tt_comm_port(const struct tutti_comm *comm)
+{
+	return tt_hash_add(comm->uid, 0x703270);
+}
+
+/* Messages that no rank received may have come after it was freed. */
+static void forget_late(struct tutti_context *ctx, const struct tutti_comm *comm)
+{
+	tt_wire_forget_comm(ctx->wire, comm->uid);
+	tt_wire_forget_comm(ctx->wire, tt_comm_port(comm));
+}
+
 void tt_comm_bury(struct tutti_comm *comm)
 {
 	struct tutti_context *ctx = comm->ctx;
@@ -117,8 +134,10 @@ void tt_comm_bury(struct tutti_comm *comm)
 	drop_counts(comm->ended);
 	tt_list_del(&comm->link);
 	tt_list_add(&ctx->dead, &comm->link);
-	if (++ctx->ndead > TT_DEAD_MAX)
+	if (++ctx->ndead > TT_DEAD_MAX) {
+		forget_late(ctx, oldest_dead(ctx));
 		free_oldest_dead(ctx);
+	}
 	free_arrays(comm);
 	if (comm->grown)
 		explicit_bzero(comm->grown, sizeof(*comm->grown));

@@ -471,6 +471,8 @@ void tt_pair_msg(void *ctx, int from, const void *data, size_t len);
 
 /* fail.c: all under the lock */
 
+/* The port of its tagged messages, which have flow control and a key space of their own. */
+uint64_t tt_comm_port(const struct tutti_comm *comm);
 /* Fails comm on all its ranks unless it has failed already. rank (of the world) may be -1. */
 void tt_comm_fail(struct tutti_comm *comm, int code, int rank, const char *call, uint64_t seq,
 		  const char *field, const char *fmt, ...) TT_PRINTF(7, 8);

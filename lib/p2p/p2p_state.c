@@ -4,10 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/base/hash.h"
 #include "lib/p2p/p2p.h"
-
-#define PORT_SALT 0x703270ull /* messages have flow control and a key space of their own */
 
 int tt_p2p_get(struct tutti_comm *comm, struct tt_p2p **out)
 {
@@ -30,7 +27,7 @@ int tt_p2p_get(struct tutti_comm *comm, struct tt_p2p **out)
 		tt_list_init(&p2p->taken);
 		tt_list_init(&p2p->idle);
 		tt_list_init(&p2p->free_msgs);
-		p2p->port.comm = tt_hash_add(comm->uid, PORT_SALT);
+		p2p->port.comm = tt_comm_port(comm);
 		p2p->port.message = tt_p2p_message;
 		p2p->port.said = tt_p2p_said;
 		comm->p2p = p2p;
