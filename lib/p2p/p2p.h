@@ -8,7 +8,8 @@
  * then it travels in pieces of PIECE bytes (or what transports carry), each into memory that the
  * receiver offers, PIECES at a time. A layout has no memory to send from or to offer: its pieces go
  * through the pool. What goes through the pool of a receiver, from one sender of its host on one
- * communicator, is BOUNCE bytes at a time: more would leave the caches before it is copied on.
+ * communicator, is BOUNCE bytes or little more at a time, as more would leave the caches before it
+ * is copied on; shorter messages do not wait for that.
  *
  * Credit bounds what waits at a receiver, per communicator and peer: a sender may be WINDOW
  * messages ahead of the matched ones. A receive that matches none of these may be waiting for a

@@ -9,6 +9,7 @@
 #include "lib/p2p/p2p.h"
 
 #define PAYLOAD 0x80000000u /* in the lane of the key */
+#define SHORT (64u << 10)   /* bytes: such messages do not wait behind long ones */
 
 static void piece_over(struct tt_xfer *x, const void *data, int status);
 
@@ -48,7 +49,7 @@ static bool bounces(const struct tt_p2p_req *req)
 {
 	const struct tutti_comm *comm = req->p2p->comm;
 
-	return req->call.kind == TT_P2P_RECV && !req->region &&
+	return req->call.kind == TT_P2P_RECV && !req->region && req->total > SHORT &&
 	       tt_wire_has_brief(comm->ctx->wire, comm->world[req->peer]);
 }
 
@@ -101,7 +102,7 @@ static void piece_over(struct tt_xfer *x, const void *data, int status)
 		if (req->layout)
 			tt_p2p_unpack(req, piece->place, data, x->len);
 		else
-			tt_copy_near(x->buf, data, x->len);
+			tt_copy_long(x->buf, data, x->len);
 		tt_wire_stats(req->p2p->comm->ctx->wire)->copied_bytes += x->len;
 	}
 	req->r.progressed = true;

@@ -6,6 +6,7 @@
 #include "tests/mp/job.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdio.h>
 
 #define MIB ((size_t)1 << 20)
@@ -89,6 +90,7 @@ static int sizes_body(struct mp_job *job)
 
 #define MANY 24
 #define LENGTH (3 * MIB / 2)
+#define SMALL 8192
 
 /* Kilobytes of shared memory that this process has touched. */
 static long shared_kb(void)
@@ -104,12 +106,15 @@ static long shared_kb(void)
 	return kb;
 }
 
-/* Their payloads go through a bounded part of the pool. */
+/*
+ * Their payloads go through a bounded part of the pool, which a shorter message behind them does
+ * not wait for.
+ */
 static int many_body(struct mp_job *job)
 {
-	struct tutti_request *req[2 * MANY];
-	int i, peer = !job->rank;
-	char *in[MANY], *out[MANY];
+	struct tutti_request *req[2 * MANY], *small[2];
+	int i, done, peer = !job->rank;
+	char *in[MANY], *out[MANY], *brief[2] = {malloc(SMALL), malloc(SMALL)};
 	long before, after;
 
 	for (i = 0; i < MANY; i++) {
@@ -125,6 +130,14 @@ static int many_body(struct mp_job *job)
 	for (i = 0; i < MANY; i++)
 		MP_OK(tutti_isend(out[i], LENGTH, TUTTI_UINT8, peer, i, job->world,
 				  &req[MANY + i]));
+	MP_OK(tutti_irecv(brief[0], SMALL, TUTTI_UINT8, peer, MANY, job->world, NULL, &small[0]));
+	fill(brief[1], SMALL, 7);
+	MP_OK(tutti_isend(brief[1], SMALL, TUTTI_UINT8, peer, MANY, job->world, &small[1]));
+	MP_OK(tutti_wait(&small[0]));
+	TT_EXPECT(check(brief[0], SMALL, 7));
+	MP_OK(tutti_request_get_status(req[MANY - 1], &done));
+	TT_EXPECT(!done);
+	MP_OK(tutti_wait(&small[1]));
 	MP_OK(tutti_waitall(2 * MANY, req));
 	after = shared_kb();
 	for (i = 0; i < MANY; i++) {
@@ -132,6 +145,8 @@ static int many_body(struct mp_job *job)
 		free(in[i]);
 		free(out[i]);
 	}
+	free(brief[0]);
+	free(brief[1]);
 	TT_EXPECT(before > 0 && after - before < 24 * 1024); /* of 72 MiB both ways */
 	return 0;
 }
@@ -139,6 +154,35 @@ static int many_body(struct mp_job *job)
 static void many(void)
 {
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = many_body));
+}
+
+/* ---- communicators freed with messages that nobody received ---- */
+
+#define FREED 450
+
+static int unread_body(struct mp_job *job)
+{
+	struct tutti_comm *comm;
+	size_t heap[2] = {0, 0};
+	char byte = 1;
+	int i;
+
+	for (i = 0; i < FREED; i++) {
+		if (i == FREED / 3) /* more than are remembered */
+			heap[0] = mallinfo2().uordblks;
+		MP_OK(tutti_comm_dup(job->world, &comm));
+		MP_OK(tutti_send(&byte, 1, TUTTI_UINT8, !job->rank, 1, comm));
+		MP_OK(tutti_barrier(comm));
+		MP_OK(tutti_comm_free(comm));
+	}
+	heap[1] = mallinfo2().uordblks;
+	TT_EXPECT(heap[1] < heap[0] + 400000); /* 4 KiB each would be 1.2 MB */
+	return 0;
+}
+
+static void unread(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = "", .fn = unread_body));
 }
 
 /* ---- matching ---- */
@@ -618,6 +662,7 @@ int main(int argc, char **argv)
 		{"self", self},
 		{"shm", shm},
 		{"many", many},
+		{"unread", unread},
 		{"ofi", ofi},
 		{"fault_shm", fault_shm},
 		{"fault_ofi", fault_ofi},
