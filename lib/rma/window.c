@@ -392,12 +392,11 @@ int tt_win_wait(struct tutti_win *win, int rank)
 	struct flush f = {.win = win, .rank = rank};
 	int err, at = rank, status, late;
 
+	/* what this processor has put is in place before the caller reads anything */
+	atomic_thread_fence(memory_order_seq_cst);
 	/* A loop of short puts and flushes must also advance what peers wait for. */
-	if (nothing_to_flush(win, rank) && brief_flush(win)) {
-		/* what this processor has put is in place before the caller reads anything */
-		atomic_thread_fence(memory_order_seq_cst);
+	if (nothing_to_flush(win, rank) && brief_flush(win))
 		return 0;
-	}
 	err = tt_engine_wait(ctx, flushed, &f, tt_deadline_ms(ctx->env.timeout.number));
 	tt_wire_lock(ctx->wire);
 	late = first_pending(win, rank);
