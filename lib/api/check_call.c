@@ -366,7 +366,10 @@ static inline bool is_plain(const struct tutti_comm *comm, struct tt_call *call)
 	return has_buffers(comm, b, call, bytes);
 }
 
-/* The same of counts for all ranks, blocks that follow one another, and elements on each side. */
+/*
+ * Whether a call with counts passes all checks, if its blocks follow one another and no two buffers
+ * overlap; else the full checks decide.
+ */
 static inline bool has_plain_counts(const struct tutti_comm *comm, struct tt_call *call)
 {
 	uintptr_t send = (uintptr_t)call->sendbuf, recv = (uintptr_t)call->recvbuf;

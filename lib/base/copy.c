@@ -8,6 +8,13 @@
 #ifdef __SSE2__
 #include <emmintrin.h>
 #endif
+/* Sanitizers do not see what the processor copies. */
+#if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#include <cpuid.h>
+#define STRING_COPY 1
+#else
+#define STRING_COPY 0
+#endif
 
 #define LINE 64
 #define WORTH 8192 /* bytes; fewer are read again soon after, from a cache */
@@ -55,9 +62,7 @@ void tt_copy_away(void *to, const void *from, size_t len)
 	memcpy((char *)to + before, (const char *)from + before, len - before);
 }
 
-#if defined(__x86_64__)
-#include <cpuid.h>
-
+#if STRING_COPY
 #define FSRM (1u << 4) /* in edx of leaf 7: the processor's own copy is fast */
 
 /*
@@ -95,19 +100,27 @@ static bool string_copy(void *to, const void *from, size_t len)
 }
 #endif
 
-static bool overlap(const char *a, const char *b, size_t len)
+static bool long_copy(void *to, const void *from, size_t len)
 {
-	return a < b + len && b < a + len;
+	const char *a = to, *b = from;
+
+	return len >= LONG && (a >= b + len || b >= a + len) && string_copy(to, from, len);
 }
 
 void tt_copy_near(void *to, const void *from, size_t len)
 {
 	size_t at, n;
 
-	if (len >= LONG && !overlap(to, from, len) && string_copy(to, from, len))
+	if (long_copy(to, from, len))
 		return;
 	for (at = 0; at < len; at += n) {
 		n = len - at < NEAR_PIECE ? len - at : NEAR_PIECE;
 		memmove((char *)to + at, (const char *)from + at, n);
 	}
+}
+
+void tt_copy_long(void *to, const void *from, size_t len)
+{
+	if (!long_copy(to, from, len))
+		memmove(to, from, len);
 }

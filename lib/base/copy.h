@@ -15,9 +15,11 @@ void tt_copy_away(void *to, const void *from, size_t len);
 
 /*
  * memmove of bytes that do not move up over a part of themselves, through the caches at any length.
- * The C library stores long pieces around them. From 512 KiB on by the processor's own copy, where
- * that is faster.
+ * The C library stores long pieces around them. From 512 KiB on as tt_copy_long.
  */
 void tt_copy_near(void *to, const void *from, size_t len);
+
+/* memmove, from 512 KiB on by the processor's own copy where that is faster. */
+void tt_copy_long(void *to, const void *from, size_t len);
 
 #endif

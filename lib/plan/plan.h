@@ -92,11 +92,11 @@ enum tt_op_flags {
 	 * round, and the encoding follows its head.
 	 */
 	TT_OPF_VARIES = 2,
-	TT_OPF_SUM = 4,	     /* ENCODE, DECODE: the encoding is a sum of lists, at first of one */
-	TT_OPF_MORE = 8,     /* VARIES: another piece follows */
-	TT_OPF_RELEASE = 32, /* WAIT: only until peers have read what this rank has published */
-	TT_OPF_HOST = 16     /* WEIGH: the ranks of a host, not the neighbours; PULL_REDUCE: divide
-				by the ranks of the host */
+	TT_OPF_SUM = 4,	    /* ENCODE, DECODE: the encoding is a sum of lists, at first of one */
+	TT_OPF_MORE = 8,    /* VARIES: another piece follows */
+	TT_OPF_HOST = 16,   /* WEIGH: the ranks of a host, not the neighbours; PULL_REDUCE: divide
+			       by the ranks of the host */
+	TT_OPF_RELEASE = 32 /* WAIT: only until peers have read what this rank has published */
 };
 
 struct tt_op {

@@ -142,6 +142,10 @@ static void test_copies(void)
 			TT_CHECK(to[lens[i]] == from[lens[i]]);
 			tt_copy_near(to + 1, from, lens[i]);
 			TT_CHECK(!memcmp(to + 1, from, lens[i]));
+			tt_copy_long(to, from + 1, lens[i]);
+			TT_CHECK(!memcmp(to, from + 1, lens[i]));
+			tt_copy_long(to + 3, to, lens[i]);
+			TT_CHECK(!memcmp(to + 3, from + 1, lens[i]));
 		}
 }
 

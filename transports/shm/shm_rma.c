@@ -11,7 +11,7 @@
 
 #define AHEAD 16 /* lines: more than a core fetches at a time */
 
-#define LONG ((size_t)128 << 10) /* bytes from which the way to copy matters */
+#define LONG ((size_t)512 << 10) /* bytes: tt_copy_long */
 
 /* A checked range of the peer's memory, while `busy` holds it. */
 struct span {
@@ -221,7 +221,7 @@ static inline void copy(void *to, const void *from, size_t len)
 	if (len < LONG)
 		memcpy(to, from, len);
 	else
-		tt_copy_near(to, from, len);
+		tt_copy_long(to, from, len);
 }
 
 static int shm_put(struct tt_ep *base, const struct tt_rma *rma)
@@ -261,7 +261,7 @@ static int shm_put(struct tt_ep *base, const struct tt_rma *rma)
 static void land(const struct tt_rma *get, const char *from)
 {
 	if (!get->head_len && get->len >= LONG)
-		tt_copy_near(get->local, from, get->len);
+		tt_copy_long(get->local, from, get->len);
 	else
 		tt_rma_land(get, from);
 }
