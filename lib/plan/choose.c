@@ -16,10 +16,14 @@
 #include "lib/base/error.h"
 #include "lib/plan/cost.h"
 
-#define PIECE_MIN (32 << 10)  /* more lanes, or shorter pieces, cost more than models know */
-#define OWN_COUNTS_BLOCK 4096 /* what blocks whose lengths only two ranks know are taken for */
-#define WORTH 0.99	      /* of the time so far: less is not worth another choice */
-#define CODEC_WORTH 0.9	      /* nor are inexact results, by a model that may err that far */
+#define PIECE_MIN (32 << 10) /* more lanes, or shorter pieces, cost more than models know */
+/*
+ * Blocks whose lengths only two ranks know are taken for this long, a little too long for a message
+ * that takes its payload along.
+ */
+#define OWN_COUNTS_BLOCK 4097
+#define WORTH 0.99	/* of the time so far: less is not worth another choice */
+#define CODEC_WORTH 0.9 /* nor are inexact results, by a model that may err that far */
 
 struct tt_chooser {
 	size_t chunk;
