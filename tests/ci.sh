@@ -32,6 +32,7 @@ asan_tests="tests/unit/* tests/plan/test_check tests/plan/test_choose tests/plan
 	tests/diag/test_flight tests/fault/test_nth tests/fault/test_strangers
 	tests/mp/comm/test_comm tests/mp/coll/test_random tests/mp/coll/test_alltoallw
 	tests/mp/coll/test_own_counts tests/mp/coll/test_root_counts tests/mp/coll/test_node
+	tests/mp/coll/test_node_comms
 	tests/mp/coll/test_rings tests/mp/coll/test_neighbors tests/mp/coll/test_partial*
 	tests/mp/coll/test_codec_failures tests/mp/coll/test_factors
 	tests/mp/coll/test_persistent_random

@@ -96,7 +96,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/rma/test_atomics \
 	tests/mp/rma/test_notify \
 	tests/mp/coll/test_ways \
-	tests/mp/coll/test_node \
+	tests/mp/coll/test_node tests/mp/coll/test_node_comms \
 	tests/mp/coll/test_opaque \
 	tests/mp/coll/test_own_counts tests/mp/coll/test_root_counts \
 	tests/mp/coll/test_rings \
@@ -307,6 +307,8 @@ tests_mp_ps_test_ps_silent_SOURCES = tests/mp/ps/test_ps_silent.c
 tests_mp_ps_test_ps_silent_LDADD = libttmp.la
 tests_mp_coll_test_node_SOURCES = tests/mp/coll/test_node.c
 tests_mp_coll_test_node_LDADD = libttmp.la
+tests_mp_coll_test_node_comms_SOURCES = tests/mp/coll/test_node_comms.c
+tests_mp_coll_test_node_comms_LDADD = libttmp.la
 tests_mp_coll_test_own_counts_SOURCES = tests/mp/coll/test_own_counts.c
 tests_mp_coll_test_own_counts_LDADD = libttmp.la
 tests_mp_coll_test_root_counts_SOURCES = tests/mp/coll/test_root_counts.c
