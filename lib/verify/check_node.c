@@ -35,6 +35,7 @@ struct rank_state {
 	uint32_t *signal[STEPS];     /* the clocks of the lanes that made it, and of those before */
 	struct tt_ref reads, writes; /* published */
 	uint32_t *published[2];	     /* at these clocks; NULL: not */
+	int inputs;		     /* published so far */
 	/*
 	 * Of its buffers, which are divided into cells: a touch is in the lists of all cells that
 	 * it is a part of, so that one of a few bytes is compared with few.
@@ -329,6 +330,7 @@ static int signal_step(struct tt_checker *c, const struct ck_op *op)
 	join(c, self->signal[step], clock);
 	if (op->op.a.buf) {
 		self->reads = op->op.a;
+		self->inputs++;
 		self->published[0] = self->signal[step];
 	}
 	if (op->op.dst.buf) {
@@ -339,15 +341,43 @@ static int signal_step(struct tt_checker *c, const struct ck_op *op)
 	return 0;
 }
 
+/*
+ * A wait that a rank leaves out if its input is a copy in its slot, while another input or a result
+ * could still be in use. It must be the rank's last op, or the op after it would come too early.
+ */
+static int check_release(const struct tt_checker *c, const struct ck_op *op)
+{
+	const struct ck_lane *lane = ck_lane_of(c, op);
+	int who = lane->rank;
+	const struct rank_state *self = &c->node->rank[who];
+
+	if (c->rank_lanes[who + 1] - c->rank_lanes[who] > 1 ||
+	    op + 1 != c->ops + c->begin[lane->first + (uint32_t)lane->nrounds])
+		return tt_fail(-EINVAL, "%s: only the last op of a rank may be a release",
+			       tt_ck_where(c, op));
+	if (self->published[1])
+		return tt_fail(-EINVAL, "%s: peers may still store to the result of rank %d",
+			       tt_ck_where(c, op), who);
+	if (self->inputs != 1)
+		return tt_fail(-EINVAL, "%s: releases one input, but rank %d has published %d",
+			       tt_ck_where(c, op), who, self->inputs);
+	return 0;
+}
+
 static int await(struct tt_checker *c, const struct ck_op *op)
 {
 	int from = op->op.peer == TT_ALL_RANKS ? 0 : op->op.peer, r;
 	int to = op->op.peer == TT_ALL_RANKS ? c->n - 1 : op->op.peer;
-	int who = ck_lane_of(c, op)->rank;
+	int who = ck_lane_of(c, op)->rank, err;
 
 	if (!op->op.index || op->op.index >= STEPS || from < 0 || to >= c->n ||
 	    (from == to && !near(c, from, who)))
 		return tt_fail(-EINVAL, "%s: no such step", tt_ck_where(c, op));
+	if (op->op.flags & TT_OPF_RELEASE) {
+		err = check_release(c, op);
+		if (err)
+			return err;
+	}
 	for (r = from; r <= to; r++)
 		if (near(c, r, who) && c->node->rank[r].step < op->op.index)
 			return CK_BLOCKED;

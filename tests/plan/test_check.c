@@ -614,6 +614,71 @@ static void test_node(void)
 	}
 }
 
+enum release_fault {
+	RELEASES,
+	NOT_LAST,
+	MORE_LANES,
+	HAS_RESULT,
+	TWO_INPUTS,
+	NO_INPUT,
+	OF_ONE,
+	RELEASE_FAULTS
+};
+
+/*
+ * A broadcast of three: the others copy out of rank 0's buffer and signal, which rank 0 need not
+ * wait for if that is a copy.
+ */
+static void release(enum release_fault fault)
+{
+	struct tt_ref result = fault == HAS_RESULT ? TT_RECVBUF(0) : TT_NONE;
+	struct tt_plan_args a = bcast_args;
+	struct tt_builder *b;
+	int r;
+
+	a.nranks = 3;
+	a.lanes = 2;
+	b = begin(a, 0);
+	if (fault == TWO_INPUTS)
+		tt_signal(b, 1, TT_RECVBUF(0), TT_NONE);
+	tt_signal(b, 2, fault == NO_INPUT ? TT_NONE : TT_RECVBUF(0), result);
+	tt_wait_release(b, fault == OF_ONE ? 1 : TT_ALL_RANKS, 2);
+	if (fault == NOT_LAST)
+		tt_signal(b, 3, TT_NONE, TT_NONE);
+	if (fault == MORE_LANES) {
+		tt_lane(b, 1);
+		tt_wait(b, TT_ALL_RANKS, 2);
+	}
+	end(b, 0);
+	for (r = 1; r < 3; r++) {
+		b = begin(a, r);
+		tt_wait(b, 0, 2);
+		tt_pull_copy(b, 0, TT_RECVBUF(0), TT_SENDBUF(0), 6 * ELEM);
+		tt_signal(b, 2, TT_NONE, TT_NONE);
+		end(b, r);
+	}
+}
+
+static void test_release(void)
+{
+	static const char *const words[RELEASE_FAULTS] = {
+		[NOT_LAST] = "only the last op of a rank may be a release",
+		[MORE_LANES] = "only the last op of a rank may be a release",
+		[HAS_RESULT] = "peers may still store to the result of rank 0",
+		[TWO_INPUTS] = "releases one input, but rank 0 has published 2",
+		[NO_INPUT] = "releases one input, but rank 0 has published 0",
+		[OF_ONE] = "may have returned",
+	};
+	int fault;
+
+	release(RELEASES);
+	TT_CHECK(accepted(3, &unlimited));
+	for (fault = RELEASES + 1; fault < RELEASE_FAULTS; fault++) {
+		release((enum release_fault)fault);
+		TT_CHECK(refused(3, &unlimited, words[fault]));
+	}
+}
+
 /* Through the front door. */
 static void test_check_alg(void)
 {
@@ -639,6 +704,7 @@ static const struct tt_test tests[] = {{"operand_order", test_operand_order},
 				       {"counts_disagree", test_counts_disagree},
 				       {"v_args", test_v_args},
 				       {"node", test_node},
+				       {"release", test_release},
 				       {"check_alg", test_check_alg},
 				       {NULL, NULL}};
 
