@@ -76,7 +76,7 @@ void tt_bcast_node_pull(struct tt_builder *b)
 	if (a->rank == a->root) {
 		tt_signal(b, 1, TT_RECVBUF(0), TT_NONE);
 		tt_signal(b, 2, TT_NONE, TT_NONE);
-		tt_wait(b, TT_ALL_RANKS, 2);
+		tt_wait_release(b, TT_ALL_RANKS, 2);
 		return;
 	}
 	tt_wait(b, a->root, 1);

@@ -53,7 +53,7 @@ void tt_gather_node_pull(struct tt_builder *b)
 		return;
 	if (a->rank != a->root) {
 		tt_signal(b, 1, tt_input(a), TT_NONE);
-		tt_wait(b, a->root, 2);
+		tt_wait_release(b, a->root, 2);
 		return;
 	}
 	tt_signal(b, 1, TT_NONE, TT_NONE);
@@ -108,5 +108,5 @@ void tt_scatter_node_pull(struct tt_builder *b)
 	if (!a->in_place)
 		tt_copy(b, TT_RECVBUF(0), TT_SENDBUF(off), len);
 	tt_signal(b, 2, TT_NONE, TT_NONE);
-	tt_wait(b, TT_ALL_RANKS, 2);
+	tt_wait_release(b, TT_ALL_RANKS, 2);
 }
