@@ -112,6 +112,16 @@ static int bad_arrays(struct mp_job *job)
 	MP_ERR(tutti_gatherv(a, 5, b, four, NULL, N, job->rank, w), -EINVAL);
 	MP_ERR(tutti_scatterv(a, four, NULL, b, 3, N, job->rank, w), -EINVAL);
 	MP_SAID("sends 4");
+	/* counts whose blocks follow one another, of which each fault has to be seen, too */
+	MP_ERR(tutti_allgatherv(a + 4 * job->n - 1, 4, a, four, NULL, N, w), -EINVAL);
+	MP_SAID("overlap");
+	MP_ERR(tutti_allgatherv(NULL, 4, b, four, NULL, N, w), -EINVAL);
+	MP_ERR(tutti_allgatherv(a, 4, TUTTI_IN_PLACE, four, NULL, N, w), -EINVAL);
+	MP_ERR(tutti_reduce_scatter(a, a + 4 * job->n - 1, four, N, TUTTI_SUM, w), -EINVAL);
+	MP_SAID("overlap");
+	MP_ERR(tutti_reduce_scatter(a, NULL, four, N, TUTTI_SUM, w), -EINVAL);
+	MP_ERR(tutti_reduce_scatter(a, b, four, N, TUTTI_BAND, w), -EINVAL);
+	MP_SAID("band");
 	/* blocks of one buffer in the gaps of the other's are fine, if they are really in the gaps
 	 */
 	MP_ERR(tutti_alltoallv(a, four, apart, a + 3, four, apart, N, w), -EINVAL);
