@@ -218,6 +218,23 @@ long tt_resident(void)
 	return pages * sysconf(_SC_PAGESIZE);
 }
 
+long tt_proc_number(const char *file, const char *label)
+{
+	size_t len = strlen(label);
+	char path[64], line[256];
+	long n = -1;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/self/%s", file);
+	f = fopen(path, "re");
+	while (f && n < 0 && fgets(line, sizeof(line), f))
+		if (!strncmp(line, label, len))
+			sscanf(line + len, ": %ld", &n);
+	if (f)
+		fclose(f);
+	return n;
+}
+
 int tt_times(const char *name, int few)
 {
 	const char *text = getenv(name);

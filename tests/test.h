@@ -67,6 +67,8 @@ int tt_free_port(void);
 int tt_open_fds(void);
 /* Bytes of memory that this process has. */
 long tt_resident(void);
+/* The number behind LABEL: in a file of /proc/self; -1: there is none. */
+long tt_proc_number(const char *file, const char *label);
 /* Number of repetitions: from the environment variable, as in a soak, else a few. */
 int tt_times(const char *name, int few);
 

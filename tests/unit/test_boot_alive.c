@@ -5,7 +5,6 @@
  */
 #include <netinet/in.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -191,16 +190,7 @@ static void test_last_words(void)
 /* Private memory that this process writes, in bytes. */
 static rlim_t used_data(void)
 {
-	FILE *f = fopen("/proc/self/status", "r");
-	unsigned long kib = 0;
-	char line[256];
-
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "VmData: %lu kB", &kib) == 1)
-			break;
-	if (f)
-		fclose(f);
-	return (rlim_t)kib << 10;
+	return (rlim_t)tt_proc_number("status", "VmData") << 10;
 }
 
 /* Rank 1 reads nothing, and rank 0 has no memory to queue messages for it: rank 0 is out. */

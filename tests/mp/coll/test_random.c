@@ -128,16 +128,7 @@ static int program(struct mp_job *job, const struct rnd_ops *ops, unsigned seed)
  */
 static long own_kib(void)
 {
-	FILE *f = fopen("/proc/self/status", "r");
-	char line[200];
-	long kib = 0;
-
-	while (f && fgets(line, sizeof(line), f))
-		if (sscanf(line, "RssAnon: %ld", &kib) == 1)
-			break;
-	if (f)
-		fclose(f);
-	return kib;
+	return tt_proc_number("status", "RssAnon");
 }
 
 static int flat(struct sum *sum, long kib, int fds)

@@ -390,15 +390,7 @@ static void when_needed(void)
 /* Calls of read so far; -1: the kernel does not count them. */
 static long reads(void)
 {
-	FILE *f = fopen("/proc/self/io", "re");
-	char line[128];
-	long n = -1;
-
-	while (f && n < 0 && fgets(line, sizeof(line), f))
-		sscanf(line, "syscr: %ld", &n);
-	if (f)
-		fclose(f);
-	return n;
+	return tt_proc_number("io", "syscr");
 }
 
 /* libfabric's provider verbs would take 10,000 for the kernel's symbols. */
