@@ -56,7 +56,9 @@ static int map_part(struct tutti_win *win, int rank, const struct place *place)
 		return 0;
 	if (err == -ENOENT || err == -ESRCH)
 		return tt_comm_blame_rank(win->comm, -TUTTI_EPEER, rank,
-					  "rank %d has ended: its memory cannot be mapped", rank);
+					  "rank %d has ended, or is in another process "
+					  "namespace: its memory cannot be mapped",
+					  rank);
 	return tt_comm_blame_rank(
 		win->comm, err, rank,
 		"%zu bytes of rank %d's memory cannot be mapped through /proc/%d/fd: "
