@@ -114,19 +114,20 @@ static bool check_small(const struct tt_alg *alg)
 	return true;
 }
 
-/* Vectors so long that two ranks share the work of one. */
+/* Vectors and blocks around the length of a slot or a part of it, where other plans begin. */
 static bool check_long(const struct tt_alg *alg)
 {
-	struct tt_plan_args a = {.coll = alg->coll,
-				 .nranks = 2,
-				 .elem = ELEM,
-				 .count = 4099,
-				 .chunk = 1 << 20,
-				 .lanes = 1};
+	struct tt_plan_args a = {.coll = alg->coll, .elem = ELEM, .chunk = 1 << 20, .lanes = 1};
+	size_t part, more;
 
-	for (a.root = 0; a.root < 2; a.root++)
-		if (!check_kinds(alg, a))
-			return false;
+	for (a.nranks = 2; a.nranks <= 3; a.nranks++)
+		for (part = 1; part <= 3; part++)
+			for (more = 0; more < 2; more++) {
+				a.count = TT_SLOT_BYTES / ELEM / part + more;
+				a.root = (int)roll((size_t)a.nranks);
+				if (!check_kinds(alg, a))
+					return false;
+			}
 	return true;
 }
 
