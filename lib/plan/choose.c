@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/env.h"
 #include "lib/base/error.h"
 #include "lib/plan/cost.h"
 
@@ -21,7 +22,7 @@
  * Blocks whose lengths only two ranks know are taken for this long, a little too long for a message
  * that takes its payload along.
  */
-#define OWN_COUNTS_BLOCK 4097
+#define OWN_COUNTS_BLOCK (TT_EAGER_DEFAULT + 1)
 #define WORTH 0.99	/* of the time so far: less is not worth another choice */
 #define CODEC_WORTH 0.9 /* nor are inexact results, by a model that may err that far */
 

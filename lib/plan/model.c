@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "lib/base/env.h"
+
 #define SWITCH                                                                                     \
 	1500 /* ns until a rank that shares its processor has it again, for each of those it       \
 		shares it with */
@@ -88,7 +90,7 @@ void tt_model_of(struct tt_model *model, const struct tt_layout *layout,
 		 const struct tt_link_costs *host, const struct tt_link_costs *net)
 {
 	tt_model_default(model);
-	model->eager = 4096;
+	model->eager = TT_EAGER_DEFAULT;
 	model->gamma = 1 / 8.0;
 	model->copy = 1 / 10.0; /* as a put in shared memory: that is a copy too */
 	model->ranks_per_host = layout->ranks_per_host;

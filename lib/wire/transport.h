@@ -18,10 +18,11 @@
 #include "lib/base/env.h"
 #include "lib/base/error.h"
 
-#define TT_TP_MAX 8	     /* open transports of a process */
-#define TT_TP_BLOB_MAX 512   /* bytes of an endpoint's address */
-#define TT_TP_MSG_MAX 128    /* bytes of a control message */
-#define TT_TP_BRIEF_MAX 4120 /* bytes of a brief message, its head included */
+#define TT_TP_MAX 8	   /* open transports of a process */
+#define TT_TP_BLOB_MAX 512 /* bytes of an endpoint's address */
+#define TT_TP_MSG_MAX 128  /* bytes of a control message */
+/* Bytes of a brief message: its head, and as much as travels eagerly by default. */
+#define TT_TP_BRIEF_MAX (24 + TT_EAGER_DEFAULT)
 
 struct tt_tp_ops;
 struct tt_ep_ops;

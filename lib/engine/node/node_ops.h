@@ -7,6 +7,8 @@
 #include "lib/node/stores.h"
 #include "lib/node/node.h"
 
+_Static_assert(TT_SLOT_BYTES == TT_NODE_SLOT && TT_SLOT_SMALL == TT_NODE_SMALL, "slots of plans");
+
 struct tt_short_shape;
 #define TT_SHORT_BITS 4
 #define TT_SHORT_SETS (1 << TT_SHORT_BITS)
