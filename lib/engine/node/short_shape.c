@@ -56,16 +56,20 @@ struct tt_node_count tt_short_bytes(const struct tt_plan *plan, const struct tt_
 	return count;
 }
 
-/* The plan of such calls, as a request has it; NULL: not for the short path. */
-static struct tt_plan *plan_of(struct tutti_comm *comm, struct tt_plan_args *args)
+/* The plan of such calls, as a request has it, and their rings; NULL: not for the short path. */
+static struct tt_plan *plan_of(struct tutti_comm *comm, struct tt_plan_args *args,
+			       struct tt_node_ring *ring, bool *rings)
 {
 	const struct tt_alg *alg;
-	struct tt_node_ring ring;
 	struct tt_plan *plan;
+	uint32_t pieces;
 
-	if (comm->hosts || tt_send_bytes(args) > MOST || tt_recv_bytes(args) > MOST ||
-	    tt_ring_shape(args, &ring) > 1) /* parts that differ much */
+	if (comm->hosts || tt_send_bytes(args) > MOST || tt_recv_bytes(args) > MOST)
 		return NULL;
+	pieces = tt_ring_shape(args, ring);
+	if (pieces > 1) /* parts that differ much */
+		return NULL;
+	*rings = pieces == 1;
 	alg = tt_choose(comm->chooser, args);
 	if (tt_plan_build(alg, args, &plan))
 		return NULL;
@@ -140,12 +144,12 @@ static void learn(struct tutti_comm *comm, const struct tt_call *call, struct tt
 	shape->extent[TT_BUF_SEND] =
 		tt_short_sends_recvbuf(call) ? tt_recv_bytes(&args) : tt_send_bytes(&args);
 	if (!tt_coll_reduces(call->coll) || call->op < TUTTI_NUM_OPS)
-		shape->plan = plan_of(comm, &args);
+		shape->plan = plan_of(comm, &args, &shape->reduce.ring, &shape->rings);
 	if (!shape->plan)
 		return;
-	shape->reduce = (struct tt_node_reduce){
-		.datatype = call->datatype, .op = call->op, .elem = args.elem};
-	shape->rings = tt_ring_shape(&args, &shape->reduce.ring) == 1;
+	shape->reduce.datatype = call->datatype;
+	shape->reduce.op = call->op;
+	shape->reduce.elem = args.elem;
 	if (shape->rings)
 		shape->ring_bytes = tt_node_ring_bytes(comm->node->group, &shape->reduce.ring);
 	count_ops(shape);
