@@ -300,7 +300,8 @@ static int check_buffers(const struct tutti_comm *comm, struct tt_call *call)
 	return 0;
 }
 
-#define PLAIN_MOST ((size_t)1 << 40) /* bytes: sums of such sizes do not overflow */
+/* Sums of the bytes of such counts do not overflow. */
+#define PLAIN_COUNT (((size_t)1 << 40) / TT_NODE_RANKS / sizeof(uint64_t))
 
 /* The buffers of a collective without counts per rank: vectors, or n of them. */
 enum { SEND = 1, SEND_N = 2, RECV = 4, RECV_N = 8, ROOT_SENDS = 16, ROOT_RECVS = 32, REDUCES = 64 };
@@ -317,6 +318,11 @@ static const uint8_t buffers_of[TT_NUM_COLLS] = {
 	[TT_COLL_EXSCAN] = SEND | RECV | REDUCES,
 };
 
+static inline bool is_vector(const void *buf)
+{
+	return buf && buf != TUTTI_IN_PLACE;
+}
+
 /* The buffers are there, and apart. Drops those that this rank does not use. */
 static inline bool has_buffers(const struct tutti_comm *comm, unsigned b, struct tt_call *call,
 			       size_t bytes)
@@ -332,8 +338,7 @@ static inline bool has_buffers(const struct tutti_comm *comm, unsigned b, struct
 		call->recvbuf = NULL;
 		b &= ~RECV;
 	}
-	if ((b & SEND && (!send || call->sendbuf == TUTTI_IN_PLACE)) ||
-	    (b & RECV && (!recv || call->recvbuf == TUTTI_IN_PLACE)))
+	if ((b & SEND && !is_vector(call->sendbuf)) || (b & RECV && !is_vector(call->recvbuf)))
 		return false;
 	return !(b & SEND) || !(b & RECV) ||
 	       !meet(send, b & SEND_N ? n * bytes : bytes, recv, b & RECV_N ? n * bytes : bytes);
@@ -349,8 +354,8 @@ static inline bool is_plain(const struct tutti_comm *comm, struct tt_call *call)
 		return false;
 	if (call->coll == TT_COLL_BARRIER)
 		return true;
-	if (!b || !bytes || call->count > PLAIN_MOST / TT_NODE_RANKS / sizeof(uint64_t) ||
-	    comm->size > TT_NODE_RANKS || (unsigned)call->root >= (unsigned)comm->size)
+	if (!b || !bytes || call->count > PLAIN_COUNT || comm->size > TT_NODE_RANKS ||
+	    (unsigned)call->root >= (unsigned)comm->size)
 		return false;
 	if (b & REDUCES && !tt_reduce_valid(call->datatype, call->op))
 		return false;
@@ -360,10 +365,26 @@ static inline bool is_plain(const struct tutti_comm *comm, struct tt_call *call)
 		call->in_place = call->sendbuf == TUTTI_IN_PLACE || call->sendbuf == call->recvbuf;
 		if (call->in_place) {
 			call->sendbuf = NULL;
-			return call->recvbuf && call->recvbuf != TUTTI_IN_PLACE;
+			return is_vector(call->recvbuf);
 		}
 	}
 	return has_buffers(comm, b, call, bytes);
+}
+
+/* Whether rcounts are small and the blocks follow one another; their sum. */
+static inline bool adds_up(const struct tt_call *call, int nranks, size_t *sum)
+{
+	int i;
+
+	*sum = 0;
+	for (i = 0; i < nranks; i++) {
+		if (call->rcounts[i] > PLAIN_COUNT)
+			return false;
+		if (call->rdispls && call->rdispls[i] != *sum)
+			return false;
+		*sum += call->rcounts[i];
+	}
+	return true;
 }
 
 /*
@@ -373,25 +394,24 @@ static inline bool is_plain(const struct tutti_comm *comm, struct tt_call *call)
 static inline bool has_plain_counts(const struct tutti_comm *comm, struct tt_call *call)
 {
 	uintptr_t send = (uintptr_t)call->sendbuf, recv = (uintptr_t)call->recvbuf;
-	size_t elem = tutti_datatype_size(call->datatype), own, all, elems = 0;
+	size_t elem = tutti_datatype_size(call->datatype), own, all;
 	bool reduces = call->coll == TT_COLL_REDUCE_SCATTER;
-	int i;
 
-	if (!(reduces || call->coll == TT_COLL_ALLGATHERV) || !call->rcounts || !comm ||
-	    comm->magic != TT_COMM_MAGIC || comm->size > TT_NODE_RANKS || !elem ||
-	    (reduces && !tt_reduce_valid(call->datatype, call->op)))
+	if (!reduces && call->coll != TT_COLL_ALLGATHERV)
 		return false;
-	for (i = 0; i < comm->size; i++) {
-		if (call->rcounts[i] > PLAIN_MOST / TT_NODE_RANKS / sizeof(uint64_t) ||
-		    (call->rdispls && call->rdispls[i] != elems))
-			return false;
-		elems += call->rcounts[i];
-	}
-	all = elems * elem;
-	own = call->rcounts[comm->rank] * elem;
-	if (!own || (!reduces && call->count != call->rcounts[comm->rank]) || !send ||
-	    call->sendbuf == TUTTI_IN_PLACE || !recv || call->recvbuf == TUTTI_IN_PLACE ||
-	    meet(send, reduces ? all : own, recv, reduces ? own : all))
+	if (!comm || comm->magic != TT_COMM_MAGIC || comm->size > TT_NODE_RANKS)
+		return false;
+	if (!elem || (reduces && !tt_reduce_valid(call->datatype, call->op)))
+		return false;
+	if (!call->rcounts || !adds_up(call, comm->size, &all))
+		return false;
+	own = call->rcounts[comm->rank];
+	if (!own || (!reduces && call->count != own))
+		return false;
+	if (!is_vector(call->sendbuf) || !is_vector(call->recvbuf))
+		return false;
+	if (reduces ? meet(send, all * elem, recv, own * elem)
+		    : meet(send, own * elem, recv, all * elem))
 		return false;
 	call->scounts = call->sdispls = NULL;
 	call->count = reduces ? call->count : 0;

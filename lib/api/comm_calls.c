@@ -276,18 +276,23 @@ static int read_config(const char *call, const struct tutti_comm_config *config,
 /* The fields that say which ranks of a group are left at 0: else the caller wants such a group. */
 static int check_no_group(const struct tutti_comm_config *c)
 {
-	const char *field = c->nranks	? "nranks"
-			    : c->ranks	? "ranks"
-			    : c->first	? "first"
-			    : c->stride ? "stride"
-			    : c->tag	? "tag"
-					: NULL;
+	const struct {
+		const char *name;
+		bool set;
+	} field[] = {{"nranks", c->nranks},
+		     {"ranks", c->ranks},
+		     {"first", c->first},
+		     {"stride", c->stride},
+		     {"tag", c->tag}};
+	size_t i;
 
-	return field ? tt_fail(-EINVAL,
-			       "tutti_comm_create: %s is set, but only tutti_comm_create_group "
-			       "takes it; call that, or leave it 0",
-			       field)
-		     : 0;
+	for (i = 0; i < sizeof(field) / sizeof(field[0]); i++)
+		if (field[i].set)
+			return tt_fail(-EINVAL,
+				       "tutti_comm_create: %s is set, but only "
+				       "tutti_comm_create_group takes it; call that, or leave it 0",
+				       field[i].name);
+	return 0;
 }
 
 int tutti_comm_create(struct tutti_comm *comm, const struct tutti_comm_config *config,
