@@ -192,7 +192,7 @@ void tt_wire_forget_comm(struct tt_wire *wire, uint64_t comm)
 	struct tt_list *l, *tmp;
 	int i;
 
-	for (i = 0; i < TT_BUCKETS; i++) {
+	for (i = 0; wire->nearly && i < TT_BUCKETS; i++) {
 		tt_list_each(l, tmp, &wire->early.bucket[i])
 		{
 			struct tt_early *e = tt_container(l, struct tt_early, link);
