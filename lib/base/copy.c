@@ -17,8 +17,7 @@
 #endif
 
 #define LINE 64
-#define WORTH 8192 /* bytes; fewer are read again soon after, from a cache */
-#define LONG ((size_t)512 << 10)
+#define WORTH 8192		       /* bytes; fewer are read again soon after, from a cache */
 #define NEAR_PIECE ((size_t)128 << 10) /* short enough for the C library to store it plainly */
 
 #ifdef __SSE2__
@@ -104,7 +103,7 @@ static bool long_copy(void *to, const void *from, size_t len)
 {
 	const char *a = to, *b = from;
 
-	return len >= LONG && (a >= b + len || b >= a + len) && string_copy(to, from, len);
+	return len >= TT_COPY_LONG && (a >= b + len || b >= a + len) && string_copy(to, from, len);
 }
 
 void tt_copy_near(void *to, const void *from, size_t len)
@@ -119,7 +118,7 @@ void tt_copy_near(void *to, const void *from, size_t len)
 	}
 }
 
-void tt_copy_long(void *to, const void *from, size_t len)
+void tt_copy_by_string(void *to, const void *from, size_t len)
 {
 	if (!long_copy(to, from, len))
 		memmove(to, from, len);

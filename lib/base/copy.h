@@ -4,6 +4,7 @@
 #define TT_COPY_H
 
 #include <stddef.h>
+#include <string.h>
 
 /*
  * memcpy of what another processor reads next, and has read there before: stored around the
@@ -14,12 +15,23 @@
 void tt_copy_away(void *to, const void *from, size_t len);
 
 /*
- * memmove of bytes that do not move up over a part of themselves, through the caches at any length.
- * The C library stores long pieces around them. From 512 KiB on as tt_copy_long.
+ * memcpy, or memmove to a lower address, through the caches at any length.
+ * The C library stores long pieces around them. TT_COPY_LONG and more go as by tt_copy_long.
  */
 void tt_copy_near(void *to, const void *from, size_t len);
 
-/* memmove, from 512 KiB on by the processor's own copy where that is faster. */
-void tt_copy_long(void *to, const void *from, size_t len);
+#define TT_COPY_LONG ((size_t)512 << 10) /* bytes from which the way to copy matters */
+
+/* memmove of TT_COPY_LONG and more, by the processor's own copy where that is faster. */
+void tt_copy_by_string(void *to, const void *from, size_t len);
+
+/* memmove; a short one is inline, so that the compiler knows what it is. */
+static inline void tt_copy_long(void *to, const void *from, size_t len)
+{
+	if (len < TT_COPY_LONG)
+		memmove(to, from, len);
+	else
+		tt_copy_by_string(to, from, len);
+}
 
 #endif

@@ -11,7 +11,7 @@
 /*
  * tt_unlock has no barrier between its store and its look at `wanted`, so it can miss a thread that
  * is just going to sleep. The kernel compares the word before that thread sleeps, long after the
- * store has left the other core. Should it not have, or did a waker clear what another thread has
+ * store has left the other core. If it has not, or if a waker has cleared what another thread had
  * just set, the sleep is short.
  */
 #define SLEEP_NS TT_MS

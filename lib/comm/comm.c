@@ -8,6 +8,8 @@
 
 #include "lib/base/hash.h"
 
+#define PORT_SALT 0x703270ull
+
 static void record(struct tutti_comm *comm)
 {
 	comm->flight = comm->ctx->flight ? tt_flight_comm(comm->ctx->flight, comm->uid, comm->id,
@@ -112,7 +114,7 @@ static void drop_counts(struct tt_past *history)
 
 uint64_t tt_comm_port(const struct tutti_comm *comm)
 {
-	return tt_hash_add(comm->uid, 0x703270);
+	return tt_hash_add(comm->uid, PORT_SALT);
 }
 
 /* Messages that no rank received may have come after it was freed. */

@@ -469,10 +469,11 @@ uint64_t tt_pair_fprint(uint64_t fprint, const struct tt_counts *counts, int pee
 void tt_pair_ask(struct tutti_comm *comm, const struct tt_past *past, int peer);
 void tt_pair_msg(void *ctx, int from, const void *data, size_t len);
 
+/* comm.c: the port of its tagged messages, which have flow control and a key space of their own */
+uint64_t tt_comm_port(const struct tutti_comm *comm);
+
 /* fail.c: all under the lock */
 
-/* The port of its tagged messages, which have flow control and a key space of their own. */
-uint64_t tt_comm_port(const struct tutti_comm *comm);
 /* Fails comm on all its ranks unless it has failed already. rank (of the world) may be -1. */
 void tt_comm_fail(struct tutti_comm *comm, int code, int rank, const char *call, uint64_t seq,
 		  const char *field, const char *fmt, ...) TT_PRINTF(7, 8);
@@ -591,7 +592,8 @@ void tt_late_remind(struct tutti_comm *comm, uint64_t seq, const struct tt_field
 void tt_comm_refused(struct tutti_comm *comm, uint32_t coll, enum tt_forms forms, int code);
 /*
  * This rank leaves, and cannot meet the other ranks before: communicators in which they may wait
- * for a call that was refused here fail with the code of the refusal.
+ * for a call that was refused here fail, for lack of memory if that was why, otherwise as a
+ * mismatch.
  */
 void tt_comm_tell_refused(struct tutti_context *ctx);
 /* " (its allreduce failed: Invalid argument)", or why else the rank is late; or "". */

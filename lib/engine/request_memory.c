@@ -2,7 +2,7 @@
 /*
  * Memory of requests. The context keeps it for later requests until it ends, so a call with a copy
  * of the pointer to a freed request finds TT_REQ_FREED there, unless the memory is that of a new
- * request. Sizes are powers of two; of each, the context has as many as ever existed at once.
+ * request. Sizes are powers of two; of each size the context has as many as ever existed at once.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -202,8 +202,8 @@ void tt_p2p_tell(struct tutti_status *status, int source, int tag, size_t bytes,
 
 /* piece.c: transfers the payload of a matched message, from or into req's buffer */
 void tt_p2p_payload(struct tt_p2p_req *req);
-/* The same receive has ended early. */
-void tt_p2p_no_payload(struct tt_p2p_req *req);
+/* The request has ended: what waits for the part of the pool that its payload had can start. */
+void tt_p2p_end_payload(struct tt_p2p_req *req);
 /* Copies len bytes of a message into the layout of a receive. */
 void tt_p2p_unpack(struct tt_p2p_req *req, struct tt_place place, const void *data, size_t len);
 

@@ -51,7 +51,7 @@ static void p2p_ended(struct tutti_request *r)
 {
 	struct tt_p2p_req *req = p2p_req(r);
 
-	tt_p2p_no_payload(req);
+	tt_p2p_end_payload(req);
 	if (!req->region || !req->region->cached)
 		return;
 	tt_mem_return(req->region);
@@ -86,7 +86,7 @@ static void layout_ended(struct tutti_request *r)
 {
 	struct tt_p2p_req *req = p2p_req(r);
 
-	tt_p2p_no_payload(req);
+	tt_p2p_end_payload(req);
 	if (req->call.buf)
 		tt_mem_free(tt_wire_memory(r->comm->ctx->wire), req->call.buf);
 	req->call.buf = NULL;
@@ -337,7 +337,7 @@ static int find_region(struct tutti_comm *comm, const struct tt_p2p_call *call, 
 	static const char *const name[] = {"send", "recv", "probe"};
 
 	*region = NULL;
-	if (bytes <= NEED_NONE && call->rank >= 0 &&
+	if (bytes <= NEED_NONE && bytes <= tt_wire_eager_max(&comm->ctx->env) && call->rank >= 0 &&
 	    tt_wire_has_brief(comm->ctx->wire, comm->world[call->rank]) &&
 	    tt_p2p_is_whole(comm->p2p, call->buf, bytes))
 		return 0;

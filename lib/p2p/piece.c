@@ -162,7 +162,7 @@ void tt_p2p_payload(struct tt_p2p_req *req)
 	bounce_next(peer_of(req));
 }
 
-void tt_p2p_no_payload(struct tt_p2p_req *req)
+void tt_p2p_end_payload(struct tt_p2p_req *req)
 {
 	struct tt_p2p_peer *peer;
 

@@ -48,22 +48,26 @@ static int find_place(const struct tutti_win *win, struct place *place)
 
 static int map_part(struct tutti_win *win, int rank, const struct place *place)
 {
+	int world = win->comm->world[rank];
 	struct tt_win_map *map = &win->maps[rank];
 	int err = tt_shm_map((pid_t)place->pid, &place->at, &map->part);
 
 	map->base = map->part.ptr;
 	if (!err)
 		return 0;
+	err = tt_shm_refusal((pid_t)place->pid, err, "pool memory");
+	if (err == -EPERM)
+		return err;
 	if (err == -ENOENT || err == -ESRCH)
 		return tt_comm_blame_rank(win->comm, -TUTTI_EPEER, rank,
 					  "rank %d has ended, or is in another process "
 					  "namespace: its memory cannot be mapped",
-					  rank);
+					  world);
 	return tt_comm_blame_rank(
 		win->comm, err, rank,
 		"%zu bytes of rank %d's memory cannot be mapped through /proc/%d/fd: "
 		"%s; run the ranks as one user in one process namespace",
-		(size_t)place->at.len, rank, (int)place->pid, strerror(-err));
+		(size_t)place->at.len, world, (int)place->pid, strerror(-err));
 }
 
 static int check_host(const struct tutti_win *win)

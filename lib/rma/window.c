@@ -377,8 +377,8 @@ static int too_late(const struct tutti_win *win, int rank)
 				  world, tt_boot_host(win->comm->ctx->boot, world), limit);
 }
 
-/* Not every 16th flush that finds nothing; the count need not be exact. */
-static bool brief_flush(struct tutti_win *win)
+/* All but every 16th flush that finds nothing; the count need not be exact. */
+static bool may_skip_progress(struct tutti_win *win)
 {
 	unsigned n = atomic_load_explicit(&win->idle_flushes, memory_order_relaxed);
 
@@ -395,7 +395,7 @@ int tt_win_wait(struct tutti_win *win, int rank)
 	/* what this processor has put is in place before the caller reads anything */
 	atomic_thread_fence(memory_order_seq_cst);
 	/* A loop of short puts and flushes must also advance what peers wait for. */
-	if (nothing_to_flush(win, rank) && brief_flush(win))
+	if (nothing_to_flush(win, rank) && may_skip_progress(win))
 		return 0;
 	err = tt_engine_wait(ctx, flushed, &f, tt_deadline_ms(ctx->env.timeout.number));
 	tt_wire_lock(ctx->wire);

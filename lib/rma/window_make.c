@@ -53,29 +53,35 @@ static int check_flags(const struct tutti_win *win, const char *call)
 	return 0;
 }
 
-/*
- * err: why this rank cannot make a window, which then fails on all ranks. owned: base is memory of
- * the pool that is freed with the window, or here.
- */
-static int make(struct tutti_comm *comm, struct tutti_comm *coll, const char *call, void *base,
-		size_t size, unsigned flags, bool owned, int err, struct tutti_win **out)
+/* The wishes of a call. */
+struct wish {
+	const char *call;
+	void *base;
+	size_t size;
+	unsigned flags;
+	bool owned; /* base is memory of the pool that is freed with the window */
+};
+
+/* err: why this rank cannot make a window, which then fails on all ranks, and owned memory goes. */
+static int make(struct tutti_comm *comm, struct tutti_comm *coll, const struct wish *wish, int err,
+		struct tutti_win **out)
 {
 	struct tutti_win *win = NULL;
 	struct tt_win_part mine;
 
 	if (!err)
-		err = open_part(comm, base, size, flags, &win, &mine);
+		err = open_part(comm, wish->base, wish->size, wish->flags, &win, &mine);
 	if (win)
-		win->owned = owned ? base : NULL;
-	else if (owned && base)
-		tt_mem_free(tt_wire_memory(comm->ctx->wire), base);
-	err = tt_agree(coll, call, err);
+		win->owned = wish->owned ? wish->base : NULL;
+	else if (wish->owned && wish->base)
+		tt_mem_free(tt_wire_memory(comm->ctx->wire), wish->base);
+	err = tt_agree(coll, wish->call, err);
 	if (!err) {
 		err = tt_exchange(coll, &mine, win->part, sizeof(mine) / sizeof(uint64_t));
 		win->abandoned = err; /* other ranks may have the window */
 	}
 	if (!err)
-		err = check_flags(win, call);
+		err = check_flags(win, wish->call);
 	if (err) {
 		if (win)
 			tt_win_close(win);
@@ -94,28 +100,30 @@ static int make(struct tutti_comm *comm, struct tutti_comm *coll, const char *ca
 int tt_win_make(struct tutti_comm *comm, struct tutti_comm *coll, void *base, size_t size,
 		unsigned flags, struct tutti_win **out)
 {
-	int err = check_create("tutti_win_create", size, base, flags, out);
+	const struct wish wish = {
+		.call = "tutti_win_create", .base = base, .size = size, .flags = flags};
+	int err = check_create(wish.call, size, base, flags, out);
 
-	return make(comm, coll, "tutti_win_create", base, size, flags, false, err, out);
+	return make(comm, coll, &wish, err, out);
 }
 
 int tt_win_allocate(struct tutti_comm *comm, size_t size, unsigned flags, bool shared, void **base,
 		    struct tutti_win **out)
 {
 	const char *call = shared ? "tutti_win_allocate_shared" : "tutti_win_allocate";
+	struct wish wish = {.call = call, .size = size, .flags = flags, .owned = true};
 	struct tt_memory *memory = tt_wire_memory(comm->ctx->wire);
 	size_t page = shared ? 4096 : 1; /* peers map whole pages */
 	struct tutti_win *win;
-	void *mem = NULL;
 	int err = check_create(call, 1, base, flags, out);
 
 	if (!err && size > SIZE_MAX - page)
 		err = tt_fail(-ENOMEM, "%s: no memory for %zu bytes", call, size);
 	if (!err && size)
-		err = tt_mem_alloc(memory, (size + page - 1) / page * page, &mem, NULL);
-	if (mem)
-		memset(mem, 0, size);
-	err = make(comm, comm, call, mem, size, flags, true, err, &win);
+		err = tt_mem_alloc(memory, (size + page - 1) / page * page, &wish.base, NULL);
+	if (wish.base)
+		memset(wish.base, 0, size);
+	err = make(comm, comm, &wish, err, &win);
 	if (err)
 		return err;
 	win->kept = true;
@@ -125,7 +133,7 @@ int tt_win_allocate(struct tutti_comm *comm, size_t size, unsigned flags, bool s
 		tt_win_drop(win);
 		return err;
 	}
-	*base = mem;
+	*base = wish.base;
 	*out = win;
 	return 0;
 }

@@ -33,7 +33,7 @@ struct conn_msg {
 	int32_t status; /* reply: 0, or the error code */
 	uint32_t pad;
 	char transport[16];
-	char text[400]; /* reply with an error: its text */
+	char text[TT_REASON_MAX]; /* reply with an error: its text */
 	uint64_t slots_addr;
 	struct tt_rkey slots_rkey;
 	uint32_t nslots, slot_size;
@@ -175,7 +175,7 @@ static void add_reason(struct tt_chan *chan, const char *transport, int status, 
 static void request(struct tt_chan *chan)
 {
 	struct tt_wire *wire = chan->wire;
-	char why[400];
+	char why[TT_REASON_MAX];
 	int places[TT_TP_MAX], n, tp, err = 0, status;
 	struct conn_msg msg;
 

@@ -15,6 +15,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "lib/base/copy.h"
 #include "lib/base/env.h"
 #include "lib/base/error.h"
 
@@ -162,7 +163,7 @@ static inline void tt_rma_land(const struct tt_rma *get, const void *from)
 {
 	if (get->head_len)
 		memcpy(get->head, from, get->head_len);
-	memmove(get->local, (const char *)from + get->head_len, get->len - get->head_len);
+	tt_copy_long(get->local, (const char *)from + get->head_len, get->len - get->head_len);
 }
 
 enum tt_amo_op { TT_AMO_ADD, TT_AMO_CAS };

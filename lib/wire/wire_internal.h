@@ -107,6 +107,8 @@ struct tt_flow {
 	enum { TT_FLOW_OPEN, TT_FLOW_STOPPING, TT_FLOW_STOPPED } state;
 };
 
+#define TT_REASON_MAX 400 /* why a connection failed, in words */
+
 enum tt_chan_state {
 	TT_CHAN_CLOSED,
 	TT_CHAN_REQUESTED, /* the peer was asked and has not answered */
@@ -123,7 +125,7 @@ struct tt_chan {
 	uint32_t generation;   /* connections closed while both ends lived */
 	struct conn_msg *said; /* the last request or answer; NULL: none */
 	bool gone;	       /* the peer has failed: never reconnect */
-	char reason[400];
+	char reason[TT_REASON_MAX];
 	bool active;		   /* this end asked */
 	bool agreed;		   /* the peer has agreed to an attempt that this end made */
 	bool no_memory;		   /* an attempt failed for lack of memory, here or at the peer */

@@ -280,16 +280,14 @@ static uint32_t next_ready(const struct shm_tp *tp, uint32_t from)
 	return w * 64 + (uint32_t)__builtin_ctzll(bits);
 }
 
-/* Copies an entry's message, so that its lines are free again at once. Returns its length. */
-static size_t copy(struct shm_ep *ep, const struct shm_entry *e, uint8_t *msg, struct tt_event *ev)
+/* Copies an entry's message, so that its lines are free again at once. */
+static void copy(struct shm_ep *ep, const struct shm_entry *e, size_t len, uint8_t *msg,
+		 struct tt_event *ev)
 {
-	size_t most = e->kind == SHM_MSG ? TT_TP_MSG_MAX : TT_TP_BRIEF_MAX;
-
 	ev->kind = e->kind == SHM_MSG ? TT_EV_MSG : TT_EV_BRIEF;
 	ev->ep = &ep->ep;
-	ev->len = e->len < most ? e->len : most;
-	ev->data = memcpy(msg, e->data, ev->len);
-	return ev->len;
+	ev->len = (uint32_t)len;
+	ev->data = memcpy(msg, e->data, len);
 }
 
 /* Take entries; *more is set if some may be left. msgs has room for max messages. */
@@ -308,7 +306,9 @@ static int drain(struct shm_ep *ep, uint8_t (*msgs)[TT_TP_BRIEF_MAX], struct tt_
 			break;
 		}
 		ev[n] = (struct tt_event){.kind = TT_EV_NOTE, .note = e->note};
-		len = e->kind == SHM_MSG || e->kind == SHM_BRIEF ? copy(ep, e, msgs[n], &ev[n]) : 0;
+		len = shm_entry_len(e);
+		if (e->kind == SHM_MSG || e->kind == SHM_BRIEF)
+			copy(ep, e, len, msgs[n], &ev[n]);
 		ep->tail = shm_after(ep->tail, shm_entry_lines(len));
 	}
 	if (!n)

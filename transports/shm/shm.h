@@ -84,6 +84,16 @@ static inline uint32_t shm_entry_lines(size_t len)
 	return (uint32_t)((SHM_ENTRY_HEAD + len + SHM_LINE - 1) / SHM_LINE);
 }
 
+/* Its data's length, at most what this kind may have. */
+static inline size_t shm_entry_len(const struct shm_entry *e)
+{
+	size_t most = e->kind == SHM_BRIEF ? TT_TP_BRIEF_MAX
+		      : e->kind == SHM_MSG ? TT_TP_MSG_MAX
+					   : 0;
+
+	return e->len < most ? e->len : most;
+}
+
 enum shm_ring_state { SHM_FREE, SHM_OPEN, SHM_ATTACHED, SHM_LEFT, SHM_CLOSED };
 
 struct shm_ring {

@@ -11,8 +11,6 @@
 
 #define AHEAD 16 /* lines: more than a core fetches at a time */
 
-#define LONG ((size_t)512 << 10) /* bytes: tt_copy_long */
-
 /* A checked range of the peer's memory, while `busy` holds it. */
 struct span {
 	char *ptr; /* NULL: ordinary memory */
@@ -91,8 +89,8 @@ static int bad_range(int code, struct shm_ep *ep, uint64_t remote, size_t len)
 }
 
 /*
- * The checks of every access; on success `busy` is held and done() must follow. Memory that the
- * target keeps needs no `busy` once it is mapped, as pointers from map().
+ * The checks of every access; on success done() must follow. `busy` is held until then, unless
+ * the target keeps the memory and it is mapped here: that stays as safe as a pointer from map().
  */
 static int begin(struct shm_ep *ep, uint64_t remote, size_t len, const struct tt_rkey *rkey,
 		 unsigned access, bool kept, struct span *span)
@@ -192,7 +190,9 @@ static inline void publish(struct shm_ep *ep, struct shm_entry *e, size_t len)
 	atomic_store_explicit(&shm_entry_at(ep->out, &ep->head)->seq, ep->head.count,
 			      memory_order_relaxed);
 	atomic_store(&e->seq, seq);
-	for (i = lines > 1; i <= lines && i <= AHEAD; i++) { /* the next is perhaps as long */
+	/* The next is perhaps as long. The first line of a long entry is fetched with its number.
+	 */
+	for (i = lines > 1; i <= lines && i <= AHEAD; i++) {
 		soon = shm_after(ep->head, i);
 		own_soon(shm_entry_at(ep->out, &soon));
 	}
@@ -214,14 +214,6 @@ static inline void push(struct shm_ep *ep, enum shm_kind kind, uint32_t note, co
 	if (len)
 		memcpy(e->data, data, len);
 	publish(ep, e, len);
-}
-
-static inline void copy(void *to, const void *from, size_t len)
-{
-	if (len < LONG)
-		memcpy(to, from, len);
-	else
-		tt_copy_long(to, from, len);
 }
 
 static int shm_put(struct tt_ep *base, const struct tt_rma *rma)
@@ -246,7 +238,7 @@ static int shm_put(struct tt_ep *base, const struct tt_rma *rma)
 		if (span.ptr && rma->flags & TT_RMA_AWAY)
 			tt_copy_away(span.ptr, rma->local, rma->len);
 		else if (span.ptr)
-			copy(span.ptr, rma->local, rma->len);
+			tt_copy_long(span.ptr, rma->local, rma->len);
 		else
 			err = vm_copy(ep, rma->local, rma->remote, rma->len, true);
 		done(ep);
@@ -256,14 +248,6 @@ static int shm_put(struct tt_ep *base, const struct tt_rma *rma)
 	if (note)
 		push(ep, SHM_NOTE, rma->note, NULL, 0);
 	return TT_FINISHED;
-}
-
-static void land(const struct tt_rma *get, const char *from)
-{
-	if (!get->head_len && get->len >= LONG)
-		tt_copy_long(get->local, from, get->len);
-	else
-		tt_rma_land(get, from);
 }
 
 /* A get from ordinary memory. */
@@ -289,7 +273,7 @@ static int shm_get(struct tt_ep *base, const struct tt_rma *rma)
 	if (err)
 		return err;
 	if (span.ptr)
-		land(rma, span.ptr);
+		tt_rma_land(rma, span.ptr);
 	else
 		err = vm_get(ep, rma);
 	done(ep);
@@ -363,11 +347,6 @@ static int shm_brief(struct tt_ep *base, const void *head, size_t head_len, cons
 	return TT_FINISHED;
 }
 
-static size_t brief_len(const struct shm_entry *e)
-{
-	return e->len < TT_TP_BRIEF_MAX ? e->len : TT_TP_BRIEF_MAX;
-}
-
 static enum tt_peeked shm_peek(struct tt_ep *base, const void **data, size_t *len)
 {
 	struct shm_ep *ep = (struct shm_ep *)base;
@@ -379,7 +358,7 @@ static enum tt_peeked shm_peek(struct tt_ep *base, const void **data, size_t *le
 	if (e->kind != SHM_BRIEF)
 		return TT_PEEK_OTHER;
 	*data = e->data;
-	*len = brief_len(e);
+	*len = shm_entry_len(e);
 	return TT_PEEK_BRIEF;
 }
 
@@ -389,7 +368,8 @@ static void shm_take(struct tt_ep *base)
 	struct shm_ep *ep = (struct shm_ep *)base;
 
 	ep->came = ((struct shm_tp *)base->tp)->clock;
-	ep->tail = shm_after(ep->tail, shm_entry_lines(brief_len(shm_entry_at(ep->in, &ep->tail))));
+	ep->tail = shm_after(ep->tail,
+			     shm_entry_lines(shm_entry_len(shm_entry_at(ep->in, &ep->tail))));
 	atomic_store_explicit(&ep->in->tail, ep->tail.count, memory_order_release);
 }
 

@@ -19,6 +19,7 @@
  * to all neighbours.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,7 +28,7 @@
 #include "lib/boot/rendezvous/pack.h"
 #include "lib/boot/control/control_tree.h"
 
-#define HELD_MAX (4u << 20) /* with headers, all of it has to fit a link's queue of 16 MiB */
+#define HELD_MAX (TT_LINK_QUEUE / 4) /* with headers, all of it has to fit a link's queue */
 #define SETTLE_MS 3000 /* plus twice the heartbeat limit: by then all ranks have a place again */
 
 /* A frame of type MSG. */
@@ -339,12 +340,15 @@ bool tt_tree_dial_failed(struct tt_boot *b, int err, const char *why)
 /* Ranks may miss what is not held. Most of it is repeated by its senders, but not all. */
 static void say_not_held(struct tt_boot *b, bool full)
 {
+	char kept[32];
+
 	if (b->hold_failed)
 		return;
 	b->hold_failed = true;
+	snprintf(kept, sizeof(kept), "%u MiB are kept", HELD_MAX >> 20);
 	tt_err("control messages cannot be kept for ranks that have lost their place in the "
 	       "control tree: %s; such a rank may wait until TUTTI_TIMEOUT",
-	       full ? "4 MiB are kept" : "no memory");
+	       full ? kept : "no memory");
 }
 
 void tt_tree_hold(struct tt_boot *b, const void *frame, size_t len)

@@ -36,7 +36,6 @@
 #include "lib/boot/control/fork.h"
 
 #define RX_SIZE 16384
-#define TX_MAX (16u << 20)
 #define READ_BURST 8 /* reads per event, so that one busy peer does not starve the other links */
 
 void tt_link_kill(struct tt_link *link, int err, const char *fmt, ...)
@@ -147,9 +146,9 @@ static unsigned char *tx_room(struct tt_link *link, size_t n)
 	size_t cap = link->tx_cap ? link->tx_cap : 256;
 	unsigned char *p;
 
-	if (link->tx_len + n > TX_MAX) {
+	if (link->tx_len + n > TT_LINK_QUEUE) {
 		tt_link_kill(link, -ENOBUFS, "it does not read, and %u MiB are queued for it",
-			     TX_MAX >> 20);
+			     TT_LINK_QUEUE >> 20);
 		return NULL;
 	}
 	if (link->tx_head && link->tx_head + link->tx_len + n > link->tx_cap) {

@@ -36,6 +36,8 @@ struct tt_link_ops {
 	void (*frame)(struct tt_link *link, int type, const unsigned char *data, size_t len);
 };
 
+#define TT_LINK_QUEUE (16u << 20) /* bytes that may wait to be sent */
+
 struct tt_link {
 	struct tt_list node; /* the owner's */
 	const struct tt_link_ops *ops;

@@ -22,6 +22,7 @@
 #define TT_PS_LEFT UINT64_MAX		/* as a batch number: the feed has ended */
 #define TT_PS_LOST UINT64_C(0xff)	/* as a word: the sender does not get the block any more */
 #define TT_PS_UNSENT 0xff		/* as a block's sender: it has failed, and none followed */
+_Static_assert(TT_PS_PARENTS + 1 < TT_PS_UNSENT, "a parent's place is no special value");
 
 /*
  * The last part of a batch. The sender then waits for the receiver to say that the batch is in
