@@ -454,7 +454,7 @@ int tutti_stats_get(struct tutti_context *ctx, struct tutti_stats *stats)
 	if (err)
 		return err;
 	tt_wire_lock(ctx->wire);
-	now = *tt_wire_stats(ctx->wire);
+	now = tt_wire_stats_now(ctx->wire);
 	tt_wire_unlock(ctx->wire);
 	tt_memory_stats(tt_wire_memory(ctx->wire), &mem);
 	now.registrations = mem.registrations;

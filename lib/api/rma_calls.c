@@ -119,10 +119,10 @@ int tutti_win_shared_query(struct tutti_win *win, int rank, void **base, size_t 
 		return err;
 	if (!base || !size)
 		return tt_fail(-EINVAL, "%s: %s is NULL", call, base ? "size" : "base");
-	if (!win->maps)
+	if (!win->shared)
 		return tt_fail(-EINVAL, "%s: the window was not made by tutti_win_allocate_shared",
 			       call);
-	*base = tt_win_shared_base(win, rank);
+	*base = win->maps[rank].ptr;
 	*size = win->part[rank].size;
 	return 0;
 }

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/copy.h"
 #include "lib/rma/rma.h"
 
 struct tt_win_op {
@@ -390,20 +391,59 @@ static inline bool move_at_once(struct tutti_win *win, const struct tt_win_acces
 			      .rkey = &part->rkey[way->place],
 			      .local = a->local,
 			      .len = a->len,
-			      .flags = (a->away ? TT_RMA_AWAY : 0) | (win->kept ? TT_RMA_KEPT : 0)};
+			      .flags = a->away ? TT_RMA_AWAY : 0};
 	if (tt_wire_move(wire, peer, &rma, a->get))
 		return false;
 	win->comm->ctx->moves++;
 	return true;
 }
 
+/* Where the bytes are in memory that is mapped here; NULL: it is not, or a transport has to act. */
+static inline char *mapped(const struct tutti_win *win, const struct tt_win_access *a)
+{
+	const struct tutti_comm *comm = win->comm;
+	char *base = win->maps[a->rank].ptr;
+
+	if (!base || !win->kept || a->note || a->head_len ||
+	    atomic_load_explicit(&comm->failed, memory_order_relaxed) ||
+	    atomic_load_explicit(&comm->ndead, memory_order_relaxed))
+		return NULL;
+	return base + a->offset;
+}
+
+static inline void count(_Atomic uint64_t *n, size_t len)
+{
+	atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + len,
+			      memory_order_relaxed);
+}
+
+static inline void move_mapped(struct tutti_win *win, const struct tt_win_access *a, char *there)
+{
+	if (!a->len)
+		return;
+	if (a->get)
+		tt_copy_long(a->local, there, a->len);
+	else if (a->away)
+		tt_copy_away(there, a->local, a->len);
+	else
+		tt_copy_long(there, a->local, a->len);
+	count(a->get ? &win->moved.got : &win->moved.put, a->len);
+}
+
 int tt_win_op(struct tutti_win *win, const struct tt_win_access *access)
 {
 	struct tt_wire *wire = win->comm->ctx->wire;
+	char *there = mapped(win, access);
 	struct tt_win_op *op;
 	int err;
 
+	if (there) {
+		move_mapped(win, access, there);
+		return 0;
+	}
 	tt_wire_lock(wire);
+	if (win->kept)
+		tt_win_map(win, access->rank); /* for the next access */
 	if (move_at_once(win, access)) {
 		tt_wire_unlock(wire);
 		return 0;

@@ -7,6 +7,7 @@
 
 #include "lib/base/byte_blocks.h"
 #include "lib/engine/engine.h"
+#include "lib/shm/segment.h"
 
 #define TT_WIN_AMOS 64		  /* a device's atomics of a window under way */
 #define TT_WIN_IDS (1u << 31)	  /* with the flags: the window has notification ids */
@@ -23,6 +24,8 @@ struct tt_win_part {
 	uint64_t device;  /* place + 1 of the transport whose device atomics this rank could use; 0:
 			     none */
 	struct tt_rkey rkey[TT_WIN_TPS];
+	uint64_t pid; /* its process; 0: the memory has no place that others can map */
+	struct tt_shm_place place;
 };
 
 struct tt_win_bell {
@@ -34,7 +37,6 @@ struct tt_win_bell {
 
 struct tt_win_op;
 struct tt_win_req;
-struct tt_win_map;
 struct tt_accs;
 
 struct tutti_win {
@@ -45,10 +47,13 @@ struct tutti_win {
 	unsigned flags;
 	struct tt_region *region;
 	void *owned;		  /* memory of the pool, to be freed with the window; or NULL */
-	struct tt_win_map *maps;  /* by rank: the parts of a shared window; or NULL */
+	bool shared;		  /* of tutti_win_allocate_shared */
+	struct tt_shm_map *maps;  /* by rank: a part of a window that is kept, if mapped (ptr);
+				     kept here: do not try again */
 	bool abandoned;		  /* other ranks may still put or store into owned memory, which
 				     stays registered then */
 	bool kept;		  /* all ranks' parts are owned, until all have freed the window */
+	struct tt_moved moved;	  /* through maps */
 	struct tt_win_part *part; /* by rank */
 	struct tt_win_bell *bell; /* by origin, then by notification id */
 	int nbells;
@@ -326,9 +331,15 @@ int tt_win_allocate(struct tutti_comm *comm, size_t size, unsigned flags, bool s
 		    struct tutti_win **out);
 void tt_win_drop(struct tutti_win *win);
 
-/* shared_window.c: collective; maps the other ranks' parts. */
+/* window_maps.c */
+void tt_win_place(const struct tutti_win *win, struct tt_win_part *mine);
+/* Collective; maps the other ranks' parts. */
 int tt_win_share(struct tutti_win *win);
-void tt_win_unshare(struct tutti_win *win);
-void *tt_win_shared_base(const struct tutti_win *win, int rank);
+/*
+ * Maps rank's part of a window that is kept, if it is reached over shared memory; true: it is
+ * mapped. Under the lock.
+ */
+bool tt_win_map(struct tutti_win *win, int rank);
+void tt_win_unmap(struct tutti_win *win);
 
 #endif

@@ -165,6 +165,7 @@ static void free_win(struct tutti_win *win)
 	free(win->bell);
 	free(win->pending);
 	free(win->status);
+	free(win->maps);
 	bury(win);
 }
 
@@ -187,6 +188,7 @@ static void fill_part(struct tutti_win *win, void *base, size_t size, struct tt_
 		mine->rkey[i] = win->region->mr[local]->rkey;
 		mine->has_key |= 1ull << i;
 	}
+	tt_win_place(win, mine);
 }
 
 /*
@@ -239,12 +241,14 @@ int tt_win_open(struct tutti_comm *comm, void *base, size_t size, unsigned flags
 	tt_list_init(&win->flushing);
 	tt_list_init(&win->strides);
 	tt_list_init(&win->free_strides);
+	tt_list_init(&win->moved.link);
 	win->part = calloc(n, sizeof(*win->part));
 	win->bell = calloc(nbells, sizeof(*win->bell));
 	win->nbells = (int)nbells;
 	win->pending = calloc(n, sizeof(*win->pending));
 	win->status = calloc(n, sizeof(*win->status));
-	if (!win->part || !win->bell || !win->pending || !win->status) {
+	win->maps = calloc(n, sizeof(*win->maps));
+	if (!win->part || !win->bell || !win->pending || !win->status || !win->maps) {
 		free_win(win);
 		return tt_fail(-ENOMEM, "no memory for a window of %d ranks", comm->size);
 	}
@@ -310,6 +314,7 @@ void tt_win_close(struct tutti_win *win)
 	tt_wire_lock(wire);
 	tt_win_take_back(win, -1); /* operations never flushed */
 	tt_accs_free(win);
+	tt_wire_moved_close(wire, &win->moved);
 	tt_win_free_reqs(win);
 	tt_win_free_bells(win);
 	tt_wire_unlock(wire);
@@ -317,7 +322,7 @@ void tt_win_close(struct tutti_win *win)
 		tt_mem_deregister(win->region);
 	if (win->amo_word)
 		tt_mem_free(tt_wire_memory(wire), win->amo_word);
-	tt_win_unshare(win);
+	tt_win_unmap(win);
 	if (win->owned && !win->abandoned)
 		tt_mem_free(tt_wire_memory(wire), win->owned);
 	free_win(win);

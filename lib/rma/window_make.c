@@ -126,6 +126,9 @@ int tt_win_allocate(struct tutti_comm *comm, size_t size, unsigned flags, bool s
 	err = make(comm, comm, &wish, err, &win);
 	if (err)
 		return err;
+	tt_wire_lock(comm->ctx->wire);
+	tt_wire_moved_open(comm->ctx->wire, &win->moved);
+	tt_wire_unlock(comm->ctx->wire);
 	win->kept = true;
 	err = shared ? tt_agree(comm, call, tt_win_share(win)) : 0;
 	if (err) {

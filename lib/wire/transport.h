@@ -134,9 +134,7 @@ enum tt_rma_flags {
 	 * put: done means that the bytes have left this host: they wait in none of its queues,
 	 * where later operations would wait behind them.
 	 */
-	TT_RMA_SENT = 8,
-	/* The target keeps this memory until this process has finished with it or has ended. */
-	TT_RMA_KEPT = 16
+	TT_RMA_SENT = 8
 };
 
 /*

@@ -46,6 +46,33 @@ struct tutti_stats *tt_wire_stats(struct tt_wire *wire)
 	return &wire->stats;
 }
 
+static void add_moved(struct tutti_stats *stats, const struct tt_moved *moved)
+{
+	stats->put_bytes += atomic_load_explicit(&moved->put, memory_order_relaxed);
+	stats->got_bytes += atomic_load_explicit(&moved->got, memory_order_relaxed);
+}
+
+void tt_wire_moved_open(struct tt_wire *wire, struct tt_moved *moved)
+{
+	tt_list_add(&wire->moved, &moved->link);
+}
+
+void tt_wire_moved_close(struct tt_wire *wire, struct tt_moved *moved)
+{
+	add_moved(&wire->stats, moved);
+	tt_list_del(&moved->link);
+}
+
+struct tutti_stats tt_wire_stats_now(const struct tt_wire *wire)
+{
+	struct tutti_stats stats = wire->stats;
+	const struct tt_list *l;
+
+	for (l = wire->moved.next; l != &wire->moved; l = l->next)
+		add_moved(&stats, tt_container(l, struct tt_moved, link));
+	return stats;
+}
+
 size_t tt_wire_eager_max(const struct tt_env *env)
 {
 	return ((size_t)env->eager.number + 63) / 64 * 64;
@@ -54,6 +81,7 @@ size_t tt_wire_eager_max(const struct tt_env *env)
 static void init_lists(struct tt_wire *wire)
 {
 	tt_list_init(&wire->busy);
+	tt_list_init(&wire->moved);
 	tt_list_init(&wire->sleeping);
 	tt_list_init(&wire->requests);
 	tt_list_init(&wire->free_ctrl);

@@ -273,6 +273,19 @@ bool tt_wire_lock_within(struct tt_wire *wire, int ms); /* false: not acquired i
 void tt_wire_unlock(struct tt_wire *wire);
 struct tt_memory *tt_wire_memory(struct tt_wire *wire);
 struct tutti_stats *tt_wire_stats(struct tt_wire *wire);
+
+/*
+ * Bytes that one thread at a time moves without the lock, through memory that it has mapped. While
+ * open, they are a part of tt_wire_stats_now; afterwards, of tt_wire_stats. Under the lock.
+ */
+struct tt_moved {
+	struct tt_list link;
+	_Atomic uint64_t put, got;
+};
+void tt_wire_moved_open(struct tt_wire *wire, struct tt_moved *moved);
+void tt_wire_moved_close(struct tt_wire *wire, struct tt_moved *moved);
+struct tutti_stats tt_wire_stats_now(const struct tt_wire *wire);
+
 /* The longest eager message: TUTTI_EAGER, rounded up to whole cache lines. */
 size_t tt_wire_eager_max(const struct tt_env *env);
 /* Whether all transports carry one-sided operations to a target that makes no calls. */

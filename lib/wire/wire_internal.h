@@ -207,6 +207,7 @@ struct tt_wire {
 	size_t longest;		       /* longest put on the transports of all ranks */
 	struct tt_memory *memory;
 	struct tutti_stats stats;
+	struct tt_list moved; /* struct tt_moved */
 
 	struct tt_chan **chan; /* by rank; made on first use */
 	struct tt_loop *loop;  /* to this process through a device; loopback.c */

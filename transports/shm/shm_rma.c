@@ -88,12 +88,9 @@ static int bad_range(int code, struct shm_ep *ep, uint64_t remote, size_t len)
 		       (unsigned long long)remote, len);
 }
 
-/*
- * The checks of every access; on success done() must follow. `busy` is held until then, unless
- * the target keeps the memory and it is mapped here: that stays as safe as a pointer from map().
- */
+/* The checks of every access; on success `busy` is held and done() must follow. */
 static int begin(struct shm_ep *ep, uint64_t remote, size_t len, const struct tt_rkey *rkey,
-		 unsigned access, bool kept, struct span *span)
+		 unsigned access, struct span *span)
 {
 	uint64_t id = rkey->word[0], slot = rkey->word[1];
 	const struct tt_shm_entry *r;
@@ -102,8 +99,7 @@ static int begin(struct shm_ep *ep, uint64_t remote, size_t len, const struct tt
 	if (!id || slot >= SHM_REGS)
 		return bad_range(-ESTALE, ep, remote, len);
 	r = &ep->regs[slot];
-	if (!kept || !tt_shm_maps_has(&ep->maps, slot, id))
-		atomic_store(&ep->out->busy, id);
+	atomic_store(&ep->out->busy, id);
 	if (atomic_load(&ep->out->state) != ep->attached)
 		err = broken(ep);
 	else if (atomic_load(&r->id) != id)
@@ -231,8 +227,7 @@ static int shm_put(struct tt_ep *base, const struct tt_rma *rma)
 	if (note) /* the peer polls this line: its fetch overlaps with the copy */
 		own_soon(shm_entry_at(ep->out, &ep->head));
 	if (rma->len) {
-		err = begin(ep, rma->remote, rma->len, rma->rkey, TT_ACCESS_WRITE,
-			    rma->flags & TT_RMA_KEPT, &span);
+		err = begin(ep, rma->remote, rma->len, rma->rkey, TT_ACCESS_WRITE, &span);
 		if (err)
 			return err;
 		if (span.ptr && rma->flags & TT_RMA_AWAY)
@@ -268,8 +263,7 @@ static int shm_get(struct tt_ep *base, const struct tt_rma *rma)
 
 	if (err || !rma->len)
 		return err ? err : TT_FINISHED;
-	err = begin(ep, rma->remote, rma->len, rma->rkey, TT_ACCESS_READ, rma->flags & TT_RMA_KEPT,
-		    &span);
+	err = begin(ep, rma->remote, rma->len, rma->rkey, TT_ACCESS_READ, &span);
 	if (err)
 		return err;
 	if (span.ptr)
@@ -292,7 +286,7 @@ static int shm_amo(struct tt_ep *base, const struct tt_amo *amo)
 		return err;
 	if (amo->remote % sizeof(uint64_t))
 		return tt_fail(-EINVAL, "shm: an atomic needs an address that is a multiple of 8");
-	err = begin(ep, amo->remote, sizeof(uint64_t), amo->rkey, TT_ACCESS_WRITE, false, &span);
+	err = begin(ep, amo->remote, sizeof(uint64_t), amo->rkey, TT_ACCESS_WRITE, &span);
 	if (err)
 		return err;
 	word = (_Atomic uint64_t *)span.ptr;
@@ -381,7 +375,7 @@ static int shm_map(struct tt_ep *base, uint64_t remote, size_t len, const struct
 	int err = usable(ep);
 
 	if (!err)
-		err = begin(ep, remote, len, rkey, TT_ACCESS_READ | TT_ACCESS_WRITE, false, &span);
+		err = begin(ep, remote, len, rkey, TT_ACCESS_READ | TT_ACCESS_WRITE, &span);
 	if (err)
 		return err;
 	if (span.ptr) {

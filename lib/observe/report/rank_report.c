@@ -113,6 +113,7 @@ static size_t describe(struct tutti_context *ctx, char *buf, size_t size)
 {
 	struct tt_dump_clock clock = tt_dump_clock(ctx->flight);
 	const struct tt_flight_head *head = ctx->flight->head;
+	struct tutti_stats stats = tt_wire_stats_now(ctx->wire);
 	struct tt_list *l, *tmp;
 	struct tt_json j;
 	int n = 0;
@@ -123,7 +124,7 @@ static size_t describe(struct tutti_context *ctx, char *buf, size_t size)
 	tt_json_i64(&j, "pid", getpid());
 	tt_json_time(&j, "time", tt_dump_real(&clock, tt_ticks()));
 	tt_json_u64(&j, "operations", atomic_load(&head->last));
-	put_counters(&j, tt_wire_stats(ctx->wire));
+	put_counters(&j, &stats);
 	tt_json_open(&j, "communicators", '[');
 	tt_list_each(l, tmp, &ctx->comms) if (n++ < COMMS && j.len < size / 2)
 		put_comm(&j, tt_container(l, struct tutti_comm, link), &clock);

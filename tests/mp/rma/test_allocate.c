@@ -304,11 +304,13 @@ static int dead_body(struct mp_job *job)
 	struct tutti_win *win, *plain;
 	char *mine, *its, *own;
 	size_t size;
-	int err;
+	int err = 0;
 
 	MP_OK(tutti_win_allocate_shared(job->world, 100, 0, (void **)&mine, &win));
 	MP_OK(tutti_win_shared_query(win, 0, (void **)&its, &size));
 	MP_OK(tutti_win_allocate(job->world, 100, 0, (void **)&own, &plain));
+	MP_OK(tutti_put(plain, 0, &err, sizeof(err), 8 * (uint64_t)job->rank));
+	MP_OK(tutti_win_flush(plain, 0));
 	mp_meet(job);
 	if (job->rank == 0)
 		kill(getpid(), SIGKILL);
@@ -316,11 +318,83 @@ static int dead_body(struct mp_job *job)
 		err = tutti_barrier(job->world);
 	while (!err);
 	TT_EXPECT(err == -TUTTI_EPEER || err == -TUTTI_EABORTED);
+	MP_ERR(tutti_put(plain, 0, mine, 1, 0), err);
+	MP_ERR(tutti_get(plain, 1, mine, 1, 0), err);
 	its[99] = 1;
 	TT_EXPECT(its[99] == 1);
 	TT_EXPECT(tutti_win_free(win) < 0 && tutti_win_free(plain) < 0);
 	TT_EXPECT(!kept(job, mine, 100) && !kept(job, own, 100));
 	mp_leave(job);
+	return 0;
+}
+
+/* A tolerant communicator: after a death, puts to that rank fail, and others work. */
+static int tolerant_body(struct mp_job *job)
+{
+	struct tutti_comm_config how = {.size = sizeof(how), .flags = TUTTI_COMM_TOLERANT};
+	int err, to, other = job->rank == 1 ? 2 : 1;
+	char *mine, word[8] = "a word", got[8];
+	struct tutti_comm *comm;
+	struct tutti_win *win;
+
+	MP_OK(tutti_comm_create(job->world, &how, &comm));
+	MP_OK(tutti_win_allocate(comm, 100, 0, (void **)&mine, &win));
+	for (to = 0; to < job->n; to++)
+		MP_OK(tutti_put(win, to, word, 8, 8 * (uint64_t)job->rank));
+	MP_OK(tutti_win_flush_all(win));
+	mp_meet(job);
+	if (job->rank == 0)
+		kill(getpid(), SIGKILL);
+	do {
+		err = tutti_put(win, 0, word, 8, 0);
+		if (!err)
+			err = tutti_win_flush(win, 0);
+	} while (!err);
+	TT_EXPECT(err == -TUTTI_EPEER);
+	MP_ERR(tutti_put(win, 0, word, 8, 0), -TUTTI_EPEER);
+	MP_ERR(tutti_get(win, 0, got, 8, 0), -TUTTI_EPEER);
+	MP_OK(tutti_put(win, other, "further", 8, 40 + 8 * (uint64_t)job->rank));
+	MP_OK(tutti_win_flush(win, other));
+	MP_OK(tutti_get(win, other, got, 8, 40 + 8 * (uint64_t)job->rank));
+	MP_OK(tutti_win_flush(win, other));
+	TT_EXPECT(!strcmp(got, "further"));
+	MP_OK(tutti_sendrecv(word, 8, TUTTI_UINT8, other, 0, got, 8, TUTTI_UINT8, other, 0, comm,
+			     NULL)); /* both have put */
+	mp_leave(job);
+	return 0;
+}
+
+/* Statistics count the bytes of puts and gets exactly, while a window is open and after that. */
+static int counted_body(struct mp_job *job)
+{
+	struct tutti_stats a = {.size = sizeof(a)}, b = {.size = sizeof(b)};
+	struct tutti_win *win[2];
+	char *mine[2], buf[300];
+	int i, w, to, exact = 0;
+
+	for (w = 0; w < 2; w++)
+		MP_OK(tutti_win_allocate(job->world, 300, 0, (void **)&mine[w], &win[w]));
+	memset(buf, 1, sizeof(buf));
+	for (i = 0; i < 5; i++) {
+		MP_OK(tutti_stats_get(job->ctx, &a));
+		for (w = 0; w < 2; w++)
+			for (to = 0; to < job->n; to++) {
+				MP_OK(tutti_put(win[w], to, buf, 200, 0));
+				MP_OK(tutti_put(win[w], to, buf, 100, 200));
+				MP_OK(tutti_get(win[w], to, buf, 70, 30));
+			}
+		MP_OK(tutti_stats_get(job->ctx, &b));
+		/* a thread of the library may send something else in between */
+		TT_EXPECT(b.put_bytes - a.put_bytes >= 600u * (unsigned)job->n);
+		exact += b.put_bytes - a.put_bytes == 600u * (unsigned)job->n;
+		TT_EXPECT(b.got_bytes - a.got_bytes == 140u * (unsigned)job->n);
+	}
+	TT_EXPECT(exact);
+	MP_OK(tutti_win_free(win[0]));
+	MP_OK(tutti_win_free(win[1]));
+	MP_OK(tutti_stats_get(job->ctx, &b));
+	TT_EXPECT(b.put_bytes - a.put_bytes >= 600u * (unsigned)job->n);
+	TT_EXPECT(b.got_bytes - a.got_bytes == 140u * (unsigned)job->n);
 	return 0;
 }
 
@@ -337,11 +411,13 @@ static void run(const char *env)
 		TT_CHECK(!failed);
 	}
 	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = dead_body, .killed = 1));
+	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = tolerant_body, .killed = 1));
 }
 
 static void shm(void)
 {
 	run("TUTTI_TRANSPORT=shm");
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = counted_body));
 }
 
 static void ofi(void)

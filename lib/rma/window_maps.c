@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Windows in memory of the pool, which is a part of a memfd of its owner: ranks of its host map it.
+ * Of a shared window each rank maps all parts when it is made; of other windows that the library
+ * allocated, a part when it is first accessed over shared memory. The mappings stay until the
+ * window is freed.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "lib/engine/vote.h"
+#include "lib/rma/rma.h"
+#include "lib/shm/segment.h"
+
+/* Tells the other ranks where the pool memory of this rank's part is; nowhere if it has none. */
+void tt_win_place(const struct tutti_win *win, struct tt_win_part *mine)
+{
+	unsigned access = win->flags & TUTTI_WIN_READ_ONLY ? TT_ACCESS_READ
+							   : TT_ACCESS_READ | TT_ACCESS_WRITE;
+	struct tt_mem mem;
+
+	if (!win->region || win->region->mem.memfd < 0)
+		return;
+	mem = win->region->mem;
+	mem.memfd_off += (uint64_t)(win->base - (char *)mem.addr);
+	mem.len = win->size;
+	if (!tt_shm_place(&mem, access, &mine->place))
+		mine->pid = (uint64_t)getpid();
+}
+
+static int map_part(struct tutti_win *win, int rank)
+{
+	const struct tt_win_part *part = &win->part[rank];
+	struct tt_shm_map *map = &win->maps[rank];
+
+	if (rank == win->comm->rank) {
+		map->ptr = win->base;
+		return 0;
+	}
+	return part->pid ? tt_shm_map((pid_t)part->pid, &part->place, map) : -EOPNOTSUPP;
+}
+
+static int share_part(struct tutti_win *win, int rank)
+{
+	const struct tt_win_part *part = &win->part[rank];
+	int world = win->comm->world[rank];
+	int err = part->size ? map_part(win, rank) : 0;
+
+	if (!err)
+		return 0;
+	err = tt_shm_refusal((pid_t)part->pid, err, "pool memory");
+	if (err == -EPERM)
+		return err;
+	if (err == -ENOENT || err == -ESRCH)
+		return tt_comm_blame_rank(win->comm, -TUTTI_EPEER, rank,
+					  "rank %d has ended, or is in another process "
+					  "namespace: its memory cannot be mapped",
+					  world);
+	return tt_comm_blame_rank(
+		win->comm, err, rank,
+		"%zu bytes of rank %d's memory cannot be mapped through /proc/%d/fd: "
+		"%s; run the ranks as one user in one process namespace",
+		(size_t)part->size, world, (int)part->pid, strerror(-err));
+}
+
+static int check_host(const struct tutti_win *win)
+{
+	const struct tutti_comm *comm = win->comm;
+	char why[160];
+	int i;
+
+	for (i = 0; i < comm->size; i++)
+		if (i != comm->rank &&
+		    !tt_wire_same_host(comm->ctx->wire, comm->world[i], why, sizeof(why)))
+			return tt_comm_blame_rank(
+				comm, -EINVAL, i,
+				"rank %d is not on the host of rank %d: %s; use a "
+				"communicator of tutti_comm_split_host",
+				comm->world[i], comm->world[comm->rank], why);
+	return 0;
+}
+
+static int check_mine(const struct tutti_win *win)
+{
+	if (!win->size || win->part[win->comm->rank].pid)
+		return 0;
+	return tt_fail(-EOPNOTSUPP, "the pool's memory cannot be mapped by other processes");
+}
+
+int tt_win_share(struct tutti_win *win)
+{
+	int err = check_host(win), i;
+
+	if (!err)
+		err = check_mine(win);
+	/* a rank that cannot take part says so before the others map its part */
+	err = tt_agree(win->comm, "tutti_win_allocate_shared", err);
+	for (i = 0; !err && i < win->comm->size; i++)
+		err = share_part(win, i);
+	win->shared = !err;
+	return err;
+}
+
+bool tt_win_map(struct tutti_win *win, int rank)
+{
+	struct tt_shm_map *map = &win->maps[rank];
+	const struct tt_way *way;
+
+	if (map->ptr || map->kept || !win->part[rank].size)
+		return map->ptr;
+	if (tt_wire_reach(win->comm->ctx->wire, win->comm->world[rank], &way) || !way->at_once)
+		return false;
+	if (map_part(win, rank))
+		map->kept = true;
+	return map->ptr;
+}
+
+void tt_win_unmap(struct tutti_win *win)
+{
+	int i;
+
+	for (i = 0; win->maps && i < win->comm->size; i++)
+		if (win->maps[i].addr)
+			munmap(win->maps[i].addr, win->maps[i].len);
+	free(win->maps);
+	win->maps = NULL;
+}
