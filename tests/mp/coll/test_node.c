@@ -246,6 +246,41 @@ static int short_pulls(struct mp_job *job)
 	return 0;
 }
 
+/* Element i of rank r's input is i + r + k. */
+static int call_and_change(struct mp_job *job, int k, int32_t *in, int32_t *out, size_t count)
+{
+	size_t n = (size_t)job->n, part = count / n, own = (size_t)job->rank * part, i;
+	/* what comes: so many elements of each rank, or of the root, from off on */
+	size_t of_each = 0, of_root = 0, off = 0;
+	struct tutti_comm *w = job->world;
+	int root = k / 16 % job->n;
+
+	if (k % 5 == 0) {
+		MP_OK(tutti_alltoall(in, out, part, TUTTI_INT32, w));
+		of_each = part;
+		off = own;
+	} else if (k % 5 == 1) {
+		MP_OK(tutti_allgather(in, out, count, TUTTI_INT32, w));
+		of_each = count;
+	} else if (k % 5 == 2) {
+		MP_OK(tutti_gather(in, out, count, TUTTI_INT32, root, w));
+		of_each = job->rank == root ? count : 0;
+	} else if (k % 5 == 3) {
+		MP_OK(tutti_scatter(in, out, part, TUTTI_INT32, root, w));
+		of_root = part;
+		off = own;
+	} else {
+		MP_OK(tutti_bcast(job->rank == root ? in : out, count, TUTTI_INT32, root, w));
+		of_root = job->rank == root ? 0 : count;
+	}
+	memset(in, 0xff, count * 4);
+	for (i = 0; i < n * of_each; i++)
+		TT_EXPECT(out[i] == (int32_t)(i % of_each + off + i / of_each) + k);
+	for (i = 0; i < of_root; i++)
+		TT_EXPECT(out[i] == (int32_t)(i + off) + root + k);
+	return 0;
+}
+
 /* Inputs that change as soon as the call is over: other ranks have read them, or have a copy. */
 static int changed_at_once(struct mp_job *job)
 {
@@ -255,23 +290,12 @@ static int changed_at_once(struct mp_job *job)
 	int k;
 
 	MP_OK(tutti_alloc(job->ctx, 4096 * 4, (void **)&pool));
-	for (k = 0; k < 1200; k++) {
+	for (k = 0; k < 2000; k++) {
 		in = k % 2 ? pool : plain;
 		count = counts[k / 2 % 2];
 		for (i = 0; i < count; i++)
 			in[i] = (int32_t)i + k + job->rank;
-		if (k % 3)
-			MP_OK(tutti_allgather(in, out, count, TUTTI_INT32, job->world));
-		else
-			MP_OK(tutti_alltoall(in, out, count / (size_t)job->n, TUTTI_INT32,
-					     job->world));
-		memset(in, 0xff, count * 4);
-		for (i = 0; k % 3 && i < (size_t)job->n * count; i++)
-			TT_EXPECT(out[i] == (int32_t)(i % count + i / count) + k);
-		count /= (size_t)job->n;
-		for (i = 0; !(k % 3) && i < (size_t)job->n * count; i++)
-			TT_EXPECT(out[i] == (int32_t)(i % count + i / count) + k +
-						    (int32_t)((size_t)job->rank * count));
+		TT_EXPECT(!call_and_change(job, k, in, out, count));
 	}
 	MP_OK(tutti_free(pool));
 	free(plain);
@@ -371,7 +395,8 @@ static void quick(void)
 	TT_CHECK(!MP_RUN(.n = 4, .fn = short_pulls, .env = PULLS));
 	TT_CHECK(!MP_RUN(.n = 3, .fn = short_pulls, .env = PULLS " TUTTI_WAIT=sleep"));
 	TT_CHECK(!MP_RUN(.n = 2, .fn = changed_at_once,
-			 .env = "TUTTI_ALGO=allgather:node_pull;alltoall:node_pull"));
+			 .env = "TUTTI_ALGO=allgather:node_pull;alltoall:node_pull;"
+				"gather:node_pull;scatter:node_pull;bcast:node_pull"));
 	TT_CHECK(!MP_RUN(.n = 2, .fn = any_pulls, .env = PULLS));
 	TT_CHECK(!MP_RUN(.n = 3, .fn = any_pulls, .env = PULLS));
 	TT_CHECK(!MP_RUN(.n = 3, .fn = any_pulls, .env = PULLS " TUTTI_WAIT=sleep"));

@@ -159,6 +159,8 @@ static void gated(void)
 	TT_CHECK(!MP_RUN(.n = 3, .fn = one_way,
 			 .env = "TUTTI_WAIT=sleep TUTTI_ALGO=bcast:node_slots;gather:node_slots;"
 				"reduce:node_slots"));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = one_way,
+			 .env = "TUTTI_WAIT=sleep TUTTI_ALGO=bcast:node_pull;gather:node_pull"));
 }
 
 /* This rank's split and, if that worked, the first call on the new communicator. */
