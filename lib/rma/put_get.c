@@ -3,7 +3,8 @@
  * Puts and gets. If the transport limits the length or the place of its operations, an operation
  * is split into pieces. Each piece starts when the previous piece is in place, so the
  * notification, which goes with the last piece, comes after all bytes. With checksums the
- * notification is a message after the last piece, and the target compares before it counts.
+ * notification is a message after the last piece: the target compares before it counts, and the
+ * operation ends with its reply.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -26,6 +27,7 @@ struct tt_win_op {
 	uint32_t token;
 	bool summed; /* with a notification: the target compares this first */
 	uint64_t sum;
+	struct tt_atomic ring; /* that asks it to */
 };
 
 static void op_free(struct tt_win_op *op)
@@ -201,15 +203,34 @@ static void op_again(struct tt_stalled *stalled)
 	go_on(op);
 }
 
+static void op_rung(struct tt_atomic *at, int status)
+{
+	op_over(tt_container(at, struct tt_win_op, ring), tt_win_lost_status(status));
+}
+
+static int ask_to_ring(struct tt_win_op *op)
+{
+	struct tutti_win *win = op->win;
+	int rank = op->access.rank;
+
+	tt_win_wake_target(win, rank);
+	op->ring =
+		(struct tt_atomic){.bell = op->token, .offset = op->access.offset, .done = op_rung};
+	return tt_wire_ring(win->comm->ctx->wire, win->comm->world[rank], &op->ring, op->access.len,
+			    op->sum);
+}
+
 static void op_done(struct tt_wr *wr, int status)
 {
 	struct tt_win_op *op = tt_container(wr, struct tt_win_op, wr);
 	const struct tt_win_access *a = &op->access;
 
 	op->sent += op->piece;
-	if (op->summed && !status && op->sent == a->len)
-		status = tt_wire_ring(op->win->comm->ctx->wire, op->win->comm->world[a->rank],
-				      op->token, a->offset, a->len, op->sum);
+	if (op->summed && !status && op->sent == a->len) {
+		status = ask_to_ring(op);
+		if (!status)
+			return;
+	}
 	if (status || op->sent == op->access.len)
 		op_over(op, tt_win_lost_status(status));
 	else /* not started here: a transport may have finished this piece within the call */

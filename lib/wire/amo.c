@@ -48,9 +48,9 @@ static int execute(struct tt_chan *chan, struct tt_atomic *at)
 	return rc;
 }
 
-static int ask(struct tt_chan *chan, struct tt_atomic *at)
+int tt_amo_ask(struct tt_chan *chan, struct tt_atomic *at, enum tt_ctrl_kind kind)
 {
-	struct tt_ctrl ctrl = {.kind = TT_CTRL_AMO,
+	struct tt_ctrl ctrl = {.kind = kind,
 			       .token = at->bell,
 			       .fprint = at->compare,
 			       .addr = at->offset,
@@ -90,21 +90,26 @@ static int by_device(struct tt_chan *chan, struct tt_atomic *at)
 	return execute(chan, at);
 }
 
-int tt_wire_atomic(struct tt_wire *wire, int peer, struct tt_atomic *at)
+void tt_amo_init(struct tt_chan *chan, struct tt_atomic *at)
 {
-	at->chan = wire->chan[peer];
+	at->chan = chan;
 	at->wr.done = atomic_done;
 	at->wr.lands[0] = at->device ? at->result : NULL;
 	at->wr.lands[1] = NULL;
 	at->asked = false;
 	tt_list_init(&at->wr.link);
+}
+
+int tt_wire_atomic(struct tt_wire *wire, int peer, struct tt_atomic *at)
+{
+	tt_amo_init(wire->chan[peer], at);
 	if (at->device) {
 		at->chan = peer == wire->params.rank ? tt_loop_chan(wire) : at->chan;
 		return by_device(at->chan, at);
 	}
 	if (at->rkey && (wire->tp[at->chan->tp].tp->caps & BY_CPU) == BY_CPU)
 		return execute(at->chan, at);
-	return ask(at->chan, at);
+	return tt_amo_ask(at->chan, at, TT_CTRL_AMO);
 }
 
 void tt_amo_request(struct tt_chan *chan, const struct tt_ctrl *ctrl)

@@ -7,11 +7,13 @@
  * before either is used. The checksum of a payload put into an offer follows in a control message,
  * in any order with the note: the receive ends when both have come. A mismatch ends the channel,
  * as no data of it can be trusted, and with it the call. A notifying put into a window rings no
- * note: when the put is in place, a control message asks the target to compare and to ring. Not
- * covered: control messages, which the transport carries; other one-sided operations, whose target
- * takes no part; and memory shared by ranks of a host.
+ * note: when the put is in place, a control message asks the target to compare and to ring, and the
+ * put ends with the target's reply: later puts may change the bytes. Not covered: control messages,
+ * which the transport carries; other one-sided operations, whose target takes no part; and memory
+ * shared by ranks of a host.
  */
 #include <errno.h>
+#include <inttypes.h>
 #include <stdio.h>
 
 #define XXH_INLINE_ALL
@@ -30,15 +32,21 @@ void tt_sum_head(struct tt_eager_head *head)
 	head->sum = tt_sum(head, sizeof(*head) + head->len);
 }
 
-static void damaged(struct tt_chan *chan, const char *what, size_t len)
+static void damaged(struct tt_chan *chan, const char *why)
 {
 	const struct tt_wire_params *p = &chan->wire->params;
+
+	p->damaged(p->arg, chan->peer, why);
+	tt_chan_fail(chan, -EBADMSG, "%s", why);
+}
+
+static void bad_message(struct tt_chan *chan, const char *what, size_t len)
+{
 	char why[160];
 
 	snprintf(why, sizeof(why), "%s of up to %zu bytes arrived damaged: checksum mismatch", what,
 		 len);
-	p->damaged(p->arg, chan->peer, why);
-	tt_chan_fail(chan, -EBADMSG, "%s", why);
+	damaged(chan, why);
 }
 
 bool tt_sum_check(struct tt_chan *chan, struct tt_eager_head *head)
@@ -50,7 +58,7 @@ bool tt_sum_check(struct tt_chan *chan, struct tt_eager_head *head)
 		if (tt_sum(head, sizeof(*head) + head->len) == sum)
 			return true;
 	}
-	damaged(chan, "a message", chan->slot_size);
+	bad_message(chan, "a message", chan->slot_size);
 	return false;
 }
 
@@ -63,7 +71,7 @@ static void compare(struct tt_xfer *x)
 	if (tt_sum(data, x->len) == x->sum)
 		tt_xfer_complete(chan->wire, x);
 	else
-		damaged(chan, "a payload", x->len);
+		bad_message(chan, "a payload", x->len);
 }
 
 void tt_sum_landed(struct tt_xfer *x)
@@ -93,34 +101,52 @@ void tt_sum_send(struct tt_chan *chan, const struct tt_key *key, uint64_t sum, u
 	tt_chan_send_ctrl(chan, &ctrl);
 }
 
-int tt_wire_ring(struct tt_wire *wire, int peer, uint32_t token, uint64_t offset, uint64_t len,
-		 uint64_t sum)
+int tt_wire_ring(struct tt_wire *wire, int peer, struct tt_atomic *at, uint64_t len, uint64_t sum)
 {
-	struct tt_ctrl ctrl = {
-		.kind = TT_CTRL_RING, .token = token, .fprint = sum, .addr = offset, .len = len};
 	struct tt_chan *chan = wire->chan[peer];
 
 	if (!chan || chan->state != TT_CHAN_OPEN)
 		return -ENOTCONN;
-	tt_chan_send_ctrl(chan, &ctrl);
-	return 0;
+	at->device = false;
+	at->operand = len;
+	at->compare = sum;
+	tt_amo_init(chan, at);
+	return tt_amo_ask(chan, at, TT_CTRL_RING);
+}
+
+static void bad_put(struct tt_chan *chan, const struct tt_ctrl *ctrl)
+{
+	char what[160];
+
+	snprintf(what, sizeof(what),
+		 "a notified put of %" PRIu64 " bytes to offset %" PRIu64
+		 " of a window arrived damaged, or another rank has put to the same bytes "
+		 "meanwhile: "
+		 "checksum mismatch",
+		 ctrl->len, ctrl->addr);
+	damaged(chan, what);
 }
 
 void tt_sum_ring(struct tt_chan *chan, const struct tt_ctrl *ctrl)
 {
 	struct tt_token *t = tt_token_find(chan->wire, ctrl->token);
 	struct tt_bell *bell = t && t->kind == TT_TOKEN_BELL ? t->target : NULL;
-	const void *data;
+	struct tt_ctrl reply = {.kind = TT_CTRL_AMO_REPLY, .token = (uint32_t)ctrl->rkey.word[1]};
+	const void *data =
+		bell && bell->put ? bell->put(bell, chan->peer, ctrl->addr, ctrl->len) : NULL;
 
-	if (!bell)
-		return; /* the window was freed in the meantime */
-	data = bell->put ? bell->put(bell, chan->peer, ctrl->addr, ctrl->len) : NULL;
-	if (!data)
+	if (!bell) { /* the window was freed in the meantime */
+		reply.len = (uint64_t)(int64_t)-EACCES;
+	} else if (!data) {
 		tt_chan_fail(chan, -EPROTO, "a notification without a matching put");
-	else if (tt_sum(data, ctrl->len) == ctrl->fprint)
+		return;
+	} else if (tt_sum(data, ctrl->len) != ctrl->fprint) {
+		bad_put(chan, ctrl);
+		return;
+	} else {
 		bell->ring(bell);
-	else
-		damaged(chan, "a put", ctrl->len);
+	}
+	tt_chan_send_ctrl(chan, &reply);
 }
 
 bool tt_wire_has_checksums(const struct tt_wire *wire)

@@ -251,11 +251,10 @@ void tt_wire_checksums(struct tt_wire *wire, bool on);
 bool tt_wire_has_checksums(const struct tt_wire *wire);
 uint64_t tt_sum(const void *data, size_t len);
 /*
- * In place of a put's note: peer rings the bell of this token if the bytes at this offset have the
- * checksum. Under the lock, after the put is complete.
+ * In place of a put's note: peer rings at->bell if the len bytes at at->offset have the checksum,
+ * and replies; at->done follows after 0. Under the lock, after the put is complete.
  */
-int tt_wire_ring(struct tt_wire *wire, int peer, uint32_t token, uint64_t offset, uint64_t len,
-		 uint64_t sum);
+int tt_wire_ring(struct tt_wire *wire, int peer, struct tt_atomic *at, uint64_t len, uint64_t sum);
 /* Lists channels to ranks from `from` on, at most max; returns their number. Under the lock. */
 struct tt_wire_link {
 	int peer;

@@ -430,6 +430,10 @@ void tt_port_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl);
 void tt_port_brief(struct tt_chan *chan, const void *data, size_t len);
 
 /* amo.c */
+/* Before any other call on at. */
+void tt_amo_init(struct tt_chan *chan, struct tt_atomic *at);
+/* Sends the request, an AMO or RING, whose reply ends at. */
+int tt_amo_ask(struct tt_chan *chan, struct tt_atomic *at, enum tt_ctrl_kind kind);
 void tt_amo_request(struct tt_chan *chan, const struct tt_ctrl *ctrl);
 void tt_amo_reply(struct tt_chan *chan, const struct tt_ctrl *ctrl);
 
