@@ -10,15 +10,18 @@
 #include <stdio.h>
 #include <string.h>
 
-static int open_one(const char *path, void **file)
+static int cannot_write(const char *option, const char *path, int err)
+{
+	fprintf(stderr, "tutti_perf: %s: cannot write '%s': %s\n", option, path, strerror(err));
+	return -err;
+}
+
+static int open_one(const char *option, const char *path, void **file)
 {
 	if (!path)
 		return 0;
 	*file = fopen(path, "we");
-	if (*file)
-		return 0;
-	fprintf(stderr, "tutti_perf: cannot write %s: %s\n", path, strerror(errno));
-	return -errno;
+	return *file ? 0 : cannot_write(option, path, errno);
 }
 
 /* Before anything is measured for it. */
@@ -34,10 +37,7 @@ static int check_plot(const char *path)
 		return -ENOENT;
 	}
 	f = fopen(path, "ae");
-	if (f)
-		return fclose(f);
-	fprintf(stderr, "tutti_perf: cannot write %s: %s\n", path, strerror(errno));
-	return -errno;
+	return f ? fclose(f) : cannot_write("--plot", path, errno);
 }
 
 int perf_files_open(struct perf *perf)
@@ -46,8 +46,8 @@ int perf_files_open(struct perf *perf)
 	double failed = 0;
 	int err;
 
-	if (perf->rank == 0 && (check_plot(opt->plot) || open_one(opt->csv, &perf->csv) ||
-				open_one(opt->json, &perf->json)))
+	if (perf->rank == 0 && (check_plot(opt->plot) || open_one("--csv", opt->csv, &perf->csv) ||
+				open_one("--json", opt->json, &perf->json)))
 		failed = 1;
 	err = perf_agree(perf, &failed, TUTTI_MAX);
 	if (err)
@@ -164,7 +164,7 @@ static int write_json(const struct perf *perf, FILE *f)
 	return err;
 }
 
-static int close_one(const char *path, void **file, int err)
+static int close_one(const char *option, const char *path, void **file, int err)
 {
 	FILE *f = *file;
 
@@ -175,9 +175,7 @@ static int close_one(const char *path, void **file, int err)
 		err = -EIO;
 	if (fclose(f))
 		err = -errno;
-	if (err)
-		fprintf(stderr, "tutti_perf: cannot write %s: %s\n", path, strerror(-err));
-	return err;
+	return err ? cannot_write(option, path, -err) : 0;
 }
 
 int perf_files_write(struct perf *perf)
@@ -186,9 +184,9 @@ int perf_files_write(struct perf *perf)
 
 	if (perf->csv)
 		write_csv(&perf->table, perf->csv);
-	csv_err = close_one(perf->opt.csv, &perf->csv, 0);
+	csv_err = close_one("--csv", perf->opt.csv, &perf->csv, 0);
 	if (perf->json)
 		err = write_json(perf, perf->json);
-	err = close_one(perf->opt.json, &perf->json, err);
+	err = close_one("--json", perf->opt.json, &perf->json, err);
 	return csv_err ? csv_err : err;
 }

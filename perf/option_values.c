@@ -29,7 +29,8 @@ static int take_range(const char *option, const char *text, int least, int most,
 
 	errno = 0;
 	value = strtol(text, &end, 10);
-	if (errno || end == text || *end || value < least || value > INT_MAX)
+	if (errno || isspace((unsigned char)*text) || *text == '+' || end == text || *end ||
+	    value < least || value > INT_MAX)
 		return perf_bad("%s '%s' is not a number from %d up", option, text, least);
 	if (value > most)
 		return perf_bad("%s '%s' is more than %d", option, text, most);

@@ -59,6 +59,8 @@ size_t perf_size_count(const struct perf_options *opt)
 {
 	size_t size = opt->minbytes, n = 1;
 
+	if (!opt->stepfactor)
+		return 1 + (opt->maxbytes - opt->minbytes) / opt->stepbytes;
 	while ((size = perf_next_size(opt, size, size + 1)))
 		n++;
 	return n;

@@ -2,6 +2,7 @@
 /* Parses values on command lines; see values.h. */
 #include "tools/values.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -31,7 +32,8 @@ int cli_integer(const char *what, const char *text, long lo, long hi, int *value
 
 	errno = 0;
 	v = strtol(text, &end, 10);
-	if (end == text || *end || errno || v < lo || v > hi)
+	if (isspace((unsigned char)*text) || *text == '+' || end == text || *end || errno ||
+	    v < lo || v > hi)
 		return cli_fail("%s: a whole number from %ld to %ld, not '%s'", what, lo, hi, text);
 	*value = (int)v;
 	return 0;
@@ -44,8 +46,9 @@ int cli_number(const char *what, const char *text, double lo, double hi, double 
 
 	errno = 0;
 	v = strtod(text, &end);
-	if (end == text || *end || errno || !(v >= lo && v <= hi))
-		return cli_fail("%s: a number from %g to %g, not '%s'", what, lo, hi, text);
+	if (isspace((unsigned char)*text) || *text == '+' || end == text || *end || errno ||
+	    !(v >= lo && v <= hi))
+		return cli_fail("%s: a number from %.10g to %.10g, not '%s'", what, lo, hi, text);
 	*value = v;
 	return 0;
 }
@@ -53,9 +56,14 @@ int cli_number(const char *what, const char *text, double lo, double hi, double 
 int cli_bytes(const char *what, const char *text, size_t lo, size_t hi, size_t *value)
 {
 	const struct tt_env_desc desc = {.kind = TT_ENV_size, .lo = (int64_t)lo, .hi = (int64_t)hi};
+	size_t len = strlen(text);
+	char plain[32] = "";
 	int64_t v;
 
-	if (tt_env_parse(&desc, text, &v))
+	/* "64KB" is what tutti_perf takes, too */
+	if (len > 1 && len < sizeof(plain) && toupper((unsigned char)text[len - 1]) == 'B')
+		snprintf(plain, sizeof(plain), "%.*s", (int)len - 1, text);
+	if (tt_env_parse(&desc, *plain ? plain : text, &v))
 		return cli_fail("%s: a size from %zu to %zu bytes such as 64K or 1M, not '%s'",
 				what, lo, hi, text);
 	*value = (size_t)v;

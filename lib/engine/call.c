@@ -217,20 +217,39 @@ static const struct tt_request_ops persistent_ops = PLAN_OPS(TT_ACTIVE_PERSISTEN
 static const struct tt_request_ops neighbor_ops =
 	PLAN_OPS(TT_ACTIVE_NEIGHBORS, .outlive = plan_outlive, );
 
+/* Of a collective with displacements: the block that ends the buffer. */
+static void say_last_block(const struct tt_plan_args *a, enum tt_buf which, char *text, size_t size)
+{
+	const size_t *counts = which == TT_BUF_SEND ? a->scounts : a->rcounts;
+	const size_t *displs = which == TT_BUF_SEND ? a->sdispls : a->rdispls;
+	int i, last = -1;
+
+	text[0] = 0;
+	for (i = 0; counts && displs && i < a->nranks; i++)
+		if (counts[i] && (last < 0 || displs[i] + counts[i] > displs[last] + counts[last]))
+			last = i;
+	if (last >= 0)
+		snprintf(text, size,
+			 "; the last of them are those of rank %d: %zu elements at displacement "
+			 "%zu from there",
+			 last, counts[last], displs[last]);
+}
+
 static int bind_buffer(struct tt_plan_req *req, enum tt_buf which, const void *buf, size_t len)
 {
 	struct tt_memory *memory = tt_wire_memory(req->r.comm->ctx->wire);
+	char last[160];
 
 	len = buf ? len : 0;
 	req->base[which] = (char *)buf;
 	req->extent[which] = len;
 	req->region[which] = len ? tt_mem_find(memory, buf, len) : NULL;
-	if (len && !req->region[which] && tt_mem_partial(memory, buf, len))
-		return tt_fail(
-			-EINVAL,
-			"%s: the buffer is only partly in memory of tutti_alloc: %zu bytes at %p",
-			tt_coll_name((enum tt_coll)req->fields.coll), len, buf);
-	return 0;
+	if (!len || req->region[which] || !tt_mem_partial(memory, buf, len))
+		return 0;
+	say_last_block(&req->plan->args, which, last, sizeof(last));
+	return tt_fail(-EINVAL,
+		       "%s: the buffer is only partly in memory of tutti_alloc: %zu bytes at %p%s",
+		       tt_coll_name((enum tt_coll)req->fields.coll), len, buf, last);
 }
 
 /* Whether recvbuf can hold the scaled input of a premultiplied sum. */

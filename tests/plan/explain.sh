@@ -376,10 +376,14 @@ run codec_list ./tutti_explain codec -b 1M topk:1% dgc randomk:1%
 run codec_name says "did you mean 'int8'?" ./tutti_explain codec int9
 run codec_rate says "--coding: a number from" ./tutti_explain codec --coding slow
 run codec_hosts says "not equally many on each" ./tutti_explain codec -n 4 -H 3
-run codec_json says "cannot write /nowhere/t.json" ./tutti_explain codec --coding 1 --json \
-	/nowhere/t.json
+run codec_json says "tutti_explain: --json: cannot write '/nowhere/t.json'" \
+	./tutti_explain codec --coding 1 --json /nowhere/t.json
+run codec_table says "'table' or rates such as" ./tutti_explain codec --coding tabel
+run sizes_kb ./tutti_explain codec -b 64KB --coding 1
 run hosts_comma says "-H: a value is missing" ./tutti_explain -n 2 -H 2,
 run hosts_none says "a number from 1 to" ./tutti_explain -H 1,0
+run hosts_text says "a number from 1 to 1048576, not 'x'" ./tutti_explain -H 3,x
+run hosts_space says "a whole number from 1 to" ./tutti_explain -H ' 3'
 run hosts_half says "whole numbers of ranks" ./tutti_explain -H 1.5,2.5
 run hosts_sum says "-H: 3 ranks on its hosts, but -n 4" ./tutti_explain -H 1,2 -n 4
 run columns test_columns

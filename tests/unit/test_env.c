@@ -68,6 +68,7 @@ static void test_nearest(void)
 
 	TT_CHECK(!strcmp(tt_nearest("TUTTI_CHUNKS", names, 3), "TUTTI_CHUNK"));
 	TT_CHECK(!strcmp(tt_nearest("TUTTI_TIMEOT", names, 3), "TUTTI_TIMEOUT"));
+	TT_CHECK(!strcmp(tt_nearest("tutti_chunk", names, 3), "TUTTI_CHUNK"));
 	TT_CHECK(tt_nearest("COMPLETELY_OTHER", names, 3) == NULL);
 }
 

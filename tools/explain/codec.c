@@ -269,6 +269,16 @@ static int add_codec(const struct asked *a, const char *name, struct rows *rows)
 	return find_rate(a, &r->codec);
 }
 
+/* Before anything is measured for it. */
+static int check_json(const char *path)
+{
+	FILE *f = path ? fopen(path, "ae") : NULL;
+
+	if (f || !path)
+		return f ? fclose(f) : 0;
+	return cli_fail("--json: cannot write '%s': %s", path, strerror(errno));
+}
+
 static int add_codecs(const struct asked *a, char **names, int n, struct rows *rows)
 {
 	int i, err = 0;
@@ -340,7 +350,7 @@ static int run(struct asked *a, const struct tt_tune *tune, char **names, int n)
 	struct place p = {0};
 	static struct rows rows;
 
-	err = here && none ? 0 : cli_fail("no memory for the costs");
+	err = here && none ? check_json(a->json) : cli_fail("no memory for the costs");
 	if (!err)
 		err = make_chooser(a, given || !tune ? here : tune, &p.chooser);
 	if (!err)
@@ -418,6 +428,8 @@ static int parse_coding(struct asked *a, char *text)
 	a->stated = !strcmp(text, "table");
 	if (a->stated)
 		return 0;
+	if (tt_nearest(text, (const char *const[]){"table"}, 1))
+		return cli_fail("--coding: 'table' or rates such as 10,20, not '%s'", text);
 	if (cli_numbers("--coding", text, ",", 1e-6, 1e6, v, 2, &n))
 		return -1;
 	a->encode = 1 / v[0];

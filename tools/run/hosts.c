@@ -132,10 +132,13 @@ int hosts_parse_file(struct hosts *hosts, const char *path)
 
 	if (!f)
 		return fail("hostfile %s: %s", path, strerror(errno));
+	errno = 0;
 	while (!err && getline(&line, &cap, f) >= 0) {
 		w.line++;
 		err = parse_line(hosts, &w, line);
 	}
+	if (!err && ferror(f)) /* as of a directory */
+		err = fail("hostfile %s: %s", path, strerror(errno));
 	free(line);
 	fclose(f);
 	if (!err && !hosts->n)

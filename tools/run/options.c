@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The command line of tutti_run. */
+#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,8 +73,9 @@ static int parse_number(const char *what, const char *text, long lo, long hi, lo
 
 	errno = 0;
 	*value = strtol(text, &end, 10);
-	if (end == text || *end || errno || *value < lo || *value > hi)
-		return fail("%s: a number from %ld to %ld, not '%s'", what, lo, hi, text);
+	if (!isdigit((unsigned char)*text) || *end || errno || *value < lo || *value > hi)
+		return fail("%s: a number from %ld to %ld, not '%s'%s", what, lo, hi, text,
+			    strcmp(text, "p") ? "" : "; write -n N or --np N, not -np N");
 	return 0;
 }
 
@@ -87,7 +89,8 @@ static int parse_time(const char *text, int64_t *ms)
 		      : !strcmp(end, "h")	   ? 3600000
 						   : 0;
 
-	if (end == text || !unit || !(v * unit >= 1) || v * unit > 1e12)
+	if (end == text || strspn(text, "0123456789.") != (size_t)(end - text) || !unit ||
+	    !(v * unit >= 1) || v * unit > 1e12)
 		return fail("--timeout: a time such as 30, 30s, 500ms or 5m, not '%s'", text);
 	*ms = (int64_t)(v * unit);
 	return 0;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "tools/run/run.h"
@@ -28,10 +29,20 @@ const char *spawn_own_dir(void)
 	return dir;
 }
 
+/* 0 or an errno; directories may be executable, too. */
+static int cannot_run(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) || access(path, X_OK))
+		return errno;
+	return S_ISDIR(st.st_mode) ? EISDIR : 0;
+}
+
 static bool runnable(const char *dir, size_t len, const char *program, char *path)
 {
 	snprintf(path, PATH_MAX, "%.*s/%s", len ? (int)len : 1, len ? dir : ".", program);
-	return !access(path, X_OK);
+	return !cannot_run(path);
 }
 
 char *spawn_lookup(const char *program)
@@ -39,11 +50,17 @@ char *spawn_lookup(const char *program)
 	const char *dir = getenv("PATH"), *own = spawn_own_dir();
 	char path[PATH_MAX];
 	size_t len;
+	int err;
 
+	if (!*program) {
+		fail("the name of the program is empty");
+		return NULL;
+	}
 	if (strchr(program, '/')) {
-		if (!access(program, X_OK))
+		err = cannot_run(program);
+		if (!err)
 			return must_strdup(program);
-		fail("cannot run %s: %s", program, strerror(errno));
+		fail("cannot run %s: %s", program, strerror(err));
 		return NULL;
 	}
 	while (dir) {

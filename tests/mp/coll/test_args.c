@@ -81,6 +81,19 @@ static int bad_buffers(struct mp_job *job)
 	return 0;
 }
 
+/* A displacement that leads far out of the pool's memory; the error says whose. */
+static int far_block(struct mp_job *job)
+{
+	size_t four[8] = {4, 4, 4, 4, 4, 4, 4, 4}, far[8] = {0, (size_t)1 << 60, 8, 12, 16, 20};
+	float a[64] = {0}, *b;
+
+	MP_OK(tutti_alloc(job->ctx, 4096, (void **)&b));
+	MP_ERR(tutti_allgatherv(a, 4, b, four, far, N, job->world), -EINVAL);
+	MP_SAID("rank 1: 4 elements at displacement 1152921504606846976");
+	MP_OK(tutti_free(b));
+	return 0;
+}
+
 static int bad_arrays(struct mp_job *job)
 {
 	struct tutti_comm *w = job->world;
@@ -183,6 +196,7 @@ static int bad_body(struct mp_job *job)
 	TT_EXPECT(!bad_roots(job));
 	TT_EXPECT(!bad_buffers(job));
 	TT_EXPECT(!bad_arrays(job));
+	TT_EXPECT(!far_block(job));
 	TT_EXPECT(!bad_ops(job));
 	/* The calls that were refused do not count. */
 	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &i, 1, TUTTI_INT32, TUTTI_SUM, job->world));

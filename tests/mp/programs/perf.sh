@@ -346,6 +346,7 @@ run version sh -c '$tutti_perf --version | grep -q "[0-9]\.[0-9]"'
 run unknown_option says "did you mean '--minbytes'" perf 2 allreduce --minbyts 8
 run unknown_command says "did you mean 'allreduce'" perf 2 alreduce
 run unknown_type says "did you mean 'float'" perf 2 allreduce -d flaot
+run upper_case says "did you mean 'sum'" perf 2 allreduce -o SUM
 run unknown_op says "did you mean 'sum'" perf 2 allreduce -o sun
 run unknown_atomic says "did you mean 'fetch_add'" perf 2 amo_lat -A fetch_ad
 run op_of_type says "is for integers" perf 2 allreduce -d float -o bxor
@@ -415,6 +416,7 @@ run unknown_level says "did you mean 'avx512'" perf 1 kernel --level avx51
 run many_sources says "more than 16" perf 1 kernel --sources 17
 run near_command says "did you mean 'alltoall'" perf 2 altoall
 run bad_size says "is not a size" perf 2 allreduce -b 12Q
+run bad_number says "'+5' is not a number from 1 up" perf 2 allreduce -n +5
 run bad_order says "less than" perf 2 allreduce -b 64 -e 8
 run bad_root says "not a rank" perf 2 bcast -r 2 -b 8 -e 8
 run one_rank says "needs 2 ranks" perf 1 put
@@ -494,6 +496,8 @@ run plot_files plot_files
 run groups groups
 run bad_plot says ".png, .svg or .pdf" perf 2 barrier --plot "$tmp/x.gif"
 run no_plot_folder says "cannot write" perf 2 barrier -n 1 --plot "$tmp/none/x.svg"
+run empty_file says "tutti_perf: --json: cannot write ''" perf 2 barrier -n 1 --json ""
+run too_large says "has no memory for 2 buffers" perf 2 allreduce -e 99999999G
 run no_file says "cannot write" perf 2 allreduce -b 8 -e 8 --csv "$tmp/none/x"
 run no_memory says "no memory" perf 2 allreduce -b 1000000G -e 1000000G
 run no_memory_malloc says "no memory" perf 2 allreduce -b 1000000G -e 1000000G --malloc

@@ -408,7 +408,7 @@ test_options()
 	launch --tag-outptu true 2>"$tmp/err"
 	expect 1 $?
 	expect_text 'did you mean --tag-output' "$tmp/err"
-	for bad in '-n 0' '-n x' '--timeout soon' '--bind socket' '-x TUTTI_TEST_NOT_THERE' \
+	for bad in '-n 0' '-n x' '-n +2' '--timeout soon' '--timeout 0x10' '--timeout 1e3' '--bind socket' '-x TUTTI_TEST_NOT_THERE' \
 		'-H a:0' \
 		'-H a,a' '-H -oProxy' '-n 3 -H localhost:2' '--wdir /nowhere/at/all' ''; do
 		launch $bad $([ -z "$bad" ] || echo true) 2>"$tmp/err"
@@ -418,6 +418,15 @@ test_options()
 	launch -n 2 tutti_no_such_program 2>"$tmp/err"
 	expect 1 $?
 	expect_text 'cannot find program tutti_no_such_program' "$tmp/err"
+	launch -np 2 true 2>"$tmp/err"
+	expect 1 $?
+	expect_text 'write -n N or --np N' "$tmp/err"
+	launch "" 2>"$tmp/err"
+	expect 1 $?
+	expect_text 'name of the program is empty' "$tmp/err"
+	launch "$tmp" 2>"$tmp/err"
+	expect 1 $?
+	expect_text 'Is a directory' "$tmp/err"
 	launch --help | grep -q -- '--hostfile' || die "no help"
 	launch --version | grep -q '^tutti_run [0-9]' || die "no version"
 }
@@ -484,6 +493,9 @@ test_hostfile()
 	printf '# none\n' >"$tmp/bad"
 	launch --hostfile "$tmp/bad" true 2>"$tmp/err"
 	expect_text 'names no host' "$tmp/err"
+	launch --hostfile "$tmp" true 2>"$tmp/err"
+	expect 1 $?
+	expect_text 'Is a directory' "$tmp/err"
 	launch --hostfile "$tmp/none" true 2>"$tmp/err"
 	expect_text 'No such file' "$tmp/err"
 }
