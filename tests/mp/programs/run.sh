@@ -408,7 +408,8 @@ test_options()
 	launch --tag-outptu true 2>"$tmp/err"
 	expect 1 $?
 	expect_text 'did you mean --tag-output' "$tmp/err"
-	for bad in '-n 0' '-n x' '-n +2' '--timeout soon' '--timeout 0x10' '--timeout 1e3' '--bind socket' '-x TUTTI_TEST_NOT_THERE' \
+	for bad in '-n 0' '-n x' '-n +2' '--timeout soon' '--timeout 0x10' '--timeout 1e3' \
+		'--bind socket' '-x TUTTI_TEST_NOT_THERE' \
 		'-H a:0' \
 		'-H a,a' '-H -oProxy' '-n 3 -H localhost:2' '--wdir /nowhere/at/all' ''; do
 		launch $bad $([ -z "$bad" ] || echo true) 2>"$tmp/err"
