@@ -520,7 +520,12 @@ static int check_waits(struct tutti_comm *comm, const char *call)
 {
 	int err = tt_check_comm(comm);
 
-	return err ? err : tt_group_refuse(call);
+	if (err)
+		return err;
+	err = tt_group_refuse(call);
+	if (err)
+		tt_vote_refused(comm, err);
+	return err;
 }
 
 int tutti_comm_agree(struct tutti_comm *comm, enum tutti_op op, uint64_t *value)
@@ -529,9 +534,11 @@ int tutti_comm_agree(struct tutti_comm *comm, enum tutti_op op, uint64_t *value)
 
 	if (err)
 		return err;
-	if (!value || (op != TUTTI_BAND && op != TUTTI_BOR))
+	if (!value || (op != TUTTI_BAND && op != TUTTI_BOR)) {
+		tt_vote_refused(comm, -EINVAL);
 		return tt_fail(-EINVAL, "tutti_comm_agree: %s",
 			       value ? "op must be TUTTI_BAND or TUTTI_BOR" : "value is NULL");
+	}
 	return tt_comm_agree(comm, "tutti_comm_agree", op, value);
 }
 
@@ -541,7 +548,9 @@ int tutti_comm_shrink(struct tutti_comm *comm, struct tutti_comm **newcomm)
 
 	if (err)
 		return err;
-	if (!newcomm)
+	if (!newcomm) {
+		tt_vote_refused(comm, -EINVAL);
 		return tt_fail(-EINVAL, "tutti_comm_shrink: newcomm is NULL");
+	}
 	return tt_comm_shrink(comm, newcomm);
 }

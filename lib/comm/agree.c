@@ -13,7 +13,9 @@
  * never both find that all live ranks agree with them.
  *
  * Messages may be lost with a rank that dies: waiting ranks repeat them ten times a second. A rank
- * whose call is over answers from ctx->decided.
+ * whose call is over answers from ctx->decided. A rank whose call was refused answers REFUSED,
+ * which the coordinator passes on: the other ranks wait, and say why if that rank does not call
+ * again.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -27,14 +29,14 @@
 #define AGAIN (100 * TT_MS)
 #define DECIDED_MAX 64
 
-enum step { ASK = 1, STATE, PROPOSE, ACK, DECIDE };
+enum step { ASK = 1, STATE, PROPOSE, ACK, DECIDE, REFUSED };
 
 /* Followed by a bit for each rank that is left out. */
 struct vote_msg {
 	uint64_t comm;
 	uint32_t number, step;
-	int32_t by; /* rank that proposed; STATE: -1: none */
-	uint32_t pad;
+	int32_t by;   /* rank that proposed; STATE: -1: none; REFUSED: rank whose call was */
+	int32_t code; /* REFUSED: why */
 	struct tt_ballot ballot; /* STATE: the sender's own */
 	struct tt_ballot decision;
 };
@@ -49,6 +51,7 @@ struct tt_vote {
 	uint64_t again_at;
 	int by; /* the coordinator of the kept proposal; -1: none */
 	bool decided;
+	int refused, why; /* a rank whose call was refused, and the code; -1: none */
 	struct tt_ballot mine, decision;
 	unsigned char *left_out;      /* of the decision: a bit each, like the next two */
 	unsigned char *state, *acked; /* as coordinator: the ranks that have answered */
@@ -103,7 +106,7 @@ static struct tt_vote *new_vote(int size)
 		return NULL;
 	tt_list_init(&v->link);
 	v->size = size;
-	v->by = -1;
+	v->by = v->refused = -1;
 	v->left_out = calloc(1, bits_of(size));
 	v->state = calloc(1, bits_of(size));
 	v->acked = calloc(1, bits_of(size));
@@ -127,6 +130,17 @@ static void say(struct tutti_context *ctx, const struct tt_vote *v, enum step st
 	memcpy(buf, &msg, sizeof(msg));
 	memcpy(buf + sizeof(msg), v->left_out, bits_of(v->size));
 	tt_ctl_send(ctx->boot, world, TT_CTL_AGREE, buf, sizeof(msg) + bits_of(v->size));
+}
+
+/* The call of rank `by` was refused, so it does not take part yet. */
+static void say_refused(struct tutti_comm *comm, uint32_t number, int by, int code, int world)
+{
+	unsigned char buf[TT_CTL_MSG_MAX] = {0};
+	struct vote_msg msg = {
+		.comm = comm->uid, .number = number, .step = REFUSED, .by = by, .code = code};
+
+	memcpy(buf, &msg, sizeof(msg));
+	tt_ctl_send(comm->ctx->boot, world, TT_CTL_AGREE, buf, sizeof(msg) + bits_of(comm->size));
 }
 
 /* To every other live rank whose bit is not set in but. */
@@ -216,6 +230,14 @@ static void report(struct tutti_comm *comm)
 	else
 		say_all(comm, ASK, v->state);
 	drive(comm);
+}
+
+void tt_vote_refused(struct tutti_comm *comm, int code)
+{
+	tt_wire_lock(comm->ctx->wire);
+	comm->refused_vote = comm->votes + 1;
+	comm->refused_why = code;
+	tt_wire_unlock(comm->ctx->wire);
 }
 
 bool tt_vote_fits(const struct tutti_comm *comm)
@@ -334,9 +356,15 @@ void tt_vote_missing(const struct tutti_comm *comm, char *text, size_t size)
 {
 	const struct tt_vote *v = comm->vote;
 	int i, to = coordinator(comm);
+	bool more = false;
 	size_t len = 0;
 
 	text[0] = 0;
+	if (v->refused >= 0)
+		len = (size_t)snprintf(text, size, "; the call of rank %d was refused: %s",
+				       comm->world[v->refused], tutti_strerror(v->why));
+	if (to != comm->rank && len)
+		return;
 	if (to != comm->rank) {
 		snprintf(text, size,
 			 "; rank %d, which collects, waits for others or has not come itself",
@@ -344,9 +372,11 @@ void tt_vote_missing(const struct tutti_comm *comm, char *text, size_t size)
 		return;
 	}
 	for (i = 0; i < comm->size && len + 32 < size; i++)
-		if (!bit(v->by == comm->rank ? v->acked : v->state, i) && lives(comm, i))
+		if (!bit(v->by == comm->rank ? v->acked : v->state, i) && lives(comm, i)) {
 			len += (size_t)snprintf(text + len, size - len, "%s %d",
-						len ? "," : "; it waits for rank", comm->world[i]);
+						more ? "," : "; it waits for rank", comm->world[i]);
+			more = true;
+		}
 }
 
 /* ---- messages ---- */
@@ -365,6 +395,10 @@ static void take_state(struct tutti_comm *comm, int from, const struct vote_msg 
 	}
 	if (v->by == comm->rank && !bit(v->acked, from))
 		say(comm->ctx, v, PROPOSE, comm->world[from]);
+	if (v->refused == from)
+		v->refused = -1;
+	if (v->refused >= 0)
+		say_refused(comm, v->number, v->refused, v->why, comm->world[from]);
 }
 
 static void take_proposal(struct tutti_comm *comm, int from, const struct vote_msg *msg,
@@ -411,6 +445,10 @@ static void take(struct tutti_comm *comm, int from, const struct vote_msg *msg,
 		if (v->by == comm->rank)
 			set_bit(v->acked, from);
 		break;
+	case REFUSED:
+		v->refused = msg->by;
+		v->why = msg->code;
+		return;
 	case DECIDE:
 		v->by = from;
 		v->decision = msg->decision;
@@ -444,6 +482,7 @@ void tt_vote_msg(void *arg, int from, const void *data, size_t len)
 	struct tutti_context *ctx = arg;
 	struct tutti_comm *comm;
 	struct vote_msg msg;
+	bool valid;
 	int rank;
 
 	if (len < sizeof(msg))
@@ -453,10 +492,13 @@ void tt_vote_msg(void *arg, int from, const void *data, size_t len)
 	comm = ctx->boot && !tt_boot_gone(ctx->boot, from, NULL, 0) ? tt_comm_find(ctx, msg.comm)
 								    : NULL;
 	rank = comm ? tt_comm_rank_of(comm, from) : -1;
-	if (comm && comm->vote && comm->vote->number == msg.number && rank >= 0 &&
-	    rank != comm->rank && len == sizeof(msg) + bits_of(comm->size) && msg.by >= -1 &&
-	    msg.by < comm->size)
+	valid = comm && rank >= 0 && rank != comm->rank && msg.by >= -1 && msg.by < comm->size &&
+		len == sizeof(msg) + bits_of(comm->size);
+	if (valid && comm->vote && comm->vote->number == msg.number)
 		take(comm, rank, &msg, (const unsigned char *)data + sizeof(msg));
+	else if (valid && !comm->vote && msg.number == comm->votes + 1 &&
+		 comm->refused_vote == msg.number && msg.step != REFUSED)
+		say_refused(comm, msg.number, comm->rank, comm->refused_why, from);
 	else if (ctx->boot)
 		answer(ctx, from, &msg);
 	tt_ctx_unlock(ctx);

@@ -264,6 +264,8 @@ struct tutti_comm {
 	uint32_t votes;		       /* agreements reached so far */
 	struct tt_vote *vote;	       /* agree.c: under way; NULL: none */
 	struct tt_list spare_votes;    /* for agreements that find no memory */
+	uint32_t refused_vote;	       /* number of the last agreement refused here; 0: none */
+	int refused_why;	       /* and the code */
 	struct tt_grown *grown;	       /* lib/job/grow.c: reported by another rank; NULL: none */
 	struct tt_growth *growing;     /* the call that has reported; NULL: none */
 	struct tt_subset_use *subsets; /* lib/job/comm_subset.c */
@@ -557,6 +559,8 @@ enum tt_vote_kind { TT_VOTE_AND = 1, TT_VOTE_OR, TT_VOTE_SHRINK, TT_VOTE_GROW };
 int tt_vote_reserve(struct tutti_comm *comm, int n);
 /* Begins. -EBUSY: another agreement of comm is under way. */
 int tt_vote_begin(struct tutti_comm *comm, const struct tt_ballot *mine);
+/* The call was refused here: the texts of other ranks that wait for it say so. */
+void tt_vote_refused(struct tutti_comm *comm, int code);
 bool tt_vote_over(const struct tutti_comm *comm);
 /* During an agreement: whether this rank collects, and whether a rank of comm has come. */
 bool tt_vote_collects(const struct tutti_comm *comm);

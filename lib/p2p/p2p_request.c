@@ -185,7 +185,10 @@ static int p2p_waits(const struct tutti_request *r, char *buf, size_t size)
 			 "; it came from rank %d on host %s, but not all of its %zu bytes", world,
 			 host, req->total);
 	else
-		snprintf(buf, size, "; rank %d on host %s has not received it", world, host);
+		snprintf(buf, size,
+			 "; rank %d on host %s has not received it; the errors there say whether a "
+			 "receive was refused",
+			 world, host);
 	return world;
 }
 

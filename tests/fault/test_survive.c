@@ -273,6 +273,54 @@ static void disagrees(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TIMEOUT=1s", .fn = disagree_body));
 }
 
+/* ---- a rank whose call is refused, and that then calls as the others do ---- */
+
+/* In the first turn that is the rank that collects. */
+static int refuses_body(struct mp_job *job)
+{
+	int64_t *timeout = &job->ctx->env.timeout.number, ms = *timeout;
+	uint64_t value = 4 + (uint64_t)job->rank;
+	struct tutti_comm *next;
+	char text[64];
+	int turn, i;
+
+	for (turn = 0; turn < 2; turn++) {
+		snprintf(text, sizeof(text), "the call of rank %d was refused", 2 * turn);
+		if (job->rank == 2 * turn) {
+			if (turn)
+				MP_ERR(tutti_comm_shrink(job->world, NULL), -EINVAL);
+			else
+				MP_ERR(tutti_comm_agree(job->world, TUTTI_SUM, &value), -EINVAL);
+			TT_EXPECT(mp_await(&job->shared->word[turn], 2, MP_HANG_MS));
+		} else {
+			*timeout = 200;
+			for (i = 0; i < 200; i++) {
+				MP_ERR(turn ? tutti_comm_shrink(job->world, &next)
+					    : tutti_comm_agree(job->world, TUTTI_BAND, &value),
+				       -ETIMEDOUT);
+				if (mp_said(text))
+					break;
+			}
+			TT_EXPECT(mp_said(text) && mp_said(tutti_strerror(-EINVAL)));
+			*timeout = ms;
+			atomic_fetch_add(&job->shared->word[turn], 1);
+		}
+		if (turn) {
+			MP_OK(tutti_comm_shrink(job->world, &next));
+			MP_OK(tutti_comm_free(next));
+		} else {
+			MP_OK(tutti_comm_agree(job->world, TUTTI_BAND, &value));
+			TT_EXPECT(value == 4);
+		}
+	}
+	return 0;
+}
+
+static void refuses(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .fn = refuses_body));
+}
+
 /* ---- a decision after the deadline of the rank that collects, and the word of it is lost ---- */
 
 static tt_ctl_fn *agree_msg;
@@ -456,19 +504,13 @@ static void revokes(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"shrink_node", shrink_node},
-		{"shrink_shm", shrink_shm},
-		{"shrink_ofi", shrink_ofi},
-		{"shrink_verbs", shrink_verbs},
-		{"cycles_node", cycles_node},
-		{"cycles_shm", cycles_shm},
-		{"cycles_ofi", cycles_ofi},
-		{"agrees", agrees},
-		{"disagrees", disagrees},
-		{"uncollected", uncollected},
-		{"revokes", revokes},
-		{"bereft", bereft},
-		{NULL, NULL},
+		{"shrink_node", shrink_node}, {"shrink_shm", shrink_shm},
+		{"shrink_ofi", shrink_ofi},   {"shrink_verbs", shrink_verbs},
+		{"cycles_node", cycles_node}, {"cycles_shm", cycles_shm},
+		{"cycles_ofi", cycles_ofi},   {"agrees", agrees},
+		{"disagrees", disagrees},     {"refuses", refuses},
+		{"uncollected", uncollected}, {"revokes", revokes},
+		{"bereft", bereft},	      {NULL, NULL},
 	};
 
 	return tt_test_main("survive", tests, argc, argv);

@@ -164,7 +164,7 @@ static int sync_vain_body(struct mp_job *job)
 		MP_OK(tutti_comm_set_timeout(dup, 300));
 		MP_ERR(tutti_ssend(&v, 1, TUTTI_INT32, 1, 4, dup), -ETIMEDOUT);
 		MP_SAID("ssend to rank 1 (tag 4");
-		MP_SAID("has not received it");
+		MP_SAID("has not received it; the errors there say whether a receive was refused");
 	}
 	mp_meet(job);
 	MP_OK(tutti_barrier(job->world));
