@@ -419,17 +419,21 @@ static inline bool move_at_once(struct tutti_win *win, const struct tt_win_acces
 	return true;
 }
 
-/* Where the bytes are in memory that is mapped here; NULL: it is not, or a transport has to act. */
-static inline char *mapped(const struct tutti_win *win, const struct tt_win_access *a)
+/* Whether no transport has to act, if the memory is mapped here. */
+static inline bool may_copy(const struct tutti_win *win, const struct tt_win_access *a)
 {
 	const struct tutti_comm *comm = win->comm;
+
+	return win->kept && !a->note && !a->head_len &&
+	       !atomic_load_explicit(&comm->failed, memory_order_relaxed) &&
+	       !atomic_load_explicit(&comm->ndead, memory_order_relaxed);
+}
+
+static inline char *mapped(const struct tutti_win *win, const struct tt_win_access *a)
+{
 	char *base = win->maps[a->rank].ptr;
 
-	if (!base || !win->kept || a->note || a->head_len ||
-	    atomic_load_explicit(&comm->failed, memory_order_relaxed) ||
-	    atomic_load_explicit(&comm->ndead, memory_order_relaxed))
-		return NULL;
-	return base + a->offset;
+	return base && may_copy(win, a) ? base + a->offset : NULL;
 }
 
 static inline void count(_Atomic uint64_t *n, size_t len)
@@ -463,10 +467,12 @@ int tt_win_op(struct tutti_win *win, const struct tt_win_access *access)
 		return 0;
 	}
 	tt_wire_lock(wire);
-	if (win->kept)
-		tt_win_map(win, access->rank); /* for the next access */
-	if (move_at_once(win, access)) {
+	if (may_copy(win, access) && tt_win_map(win, access->rank))
+		there = mapped(win, access);
+	if (there || move_at_once(win, access)) {
 		tt_wire_unlock(wire);
+		if (there)
+			move_mapped(win, access, there);
 		return 0;
 	}
 	op = op_new(win, access, NULL);

@@ -188,7 +188,6 @@ static void fill_part(struct tutti_win *win, void *base, size_t size, struct tt_
 		mine->rkey[i] = win->region->mr[local]->rkey;
 		mine->has_key |= 1ull << i;
 	}
-	tt_win_place(win, mine);
 }
 
 /*

@@ -71,10 +71,12 @@ static int make(struct tutti_comm *comm, struct tutti_comm *coll, const struct w
 
 	if (!err)
 		err = open_part(comm, wish->base, wish->size, wish->flags, &win, &mine);
-	if (win)
-		win->owned = wish->owned ? wish->base : NULL;
-	else if (wish->owned && wish->base)
+	if (win && wish->owned) {
+		win->owned = wish->base;
+		tt_win_place(win, &mine);
+	} else if (wish->owned && wish->base) {
 		tt_mem_free(tt_wire_memory(comm->ctx->wire), wish->base);
+	}
 	err = tt_agree(coll, wish->call, err);
 	if (!err) {
 		err = tt_exchange(coll, &mine, win->part, sizeof(mine) / sizeof(uint64_t));

@@ -398,6 +398,46 @@ static int counted_body(struct mp_job *job)
 	return 0;
 }
 
+#define SMALL 32 /* windows */
+
+static int mappings(void)
+{
+	FILE *f = fopen("/proc/self/maps", "r");
+	int n = 0, c;
+
+	while (f && (c = getc(f)) != EOF)
+		n += c == '\n';
+	if (f)
+		fclose(f);
+	return n;
+}
+
+/* The memory of another rank is mapped once, by copies or by the transport, until it is freed. */
+static int mapped_body(struct mp_job *job)
+{
+	int before = mappings(), other = !job->rank, notify, i, k;
+	struct tutti_win *win[SMALL];
+	void *mine;
+
+	TT_EXPECT(before > 0);
+	for (notify = 0; notify < 2; notify++) {
+		for (i = 0; i < SMALL; i++) {
+			MP_OK(tutti_win_allocate(job->world, 8, 0, &mine, &win[i]));
+			for (k = 0; k < 3; k++)
+				MP_OK((notify ? tutti_put_notify : tutti_put)(win[i], other, "word",
+									      5, 0));
+			MP_OK(tutti_win_flush(win[i], other));
+		}
+		TT_EXPECT(mappings() < before + SMALL + SMALL / 2);
+		MP_OK(tutti_barrier(job->world));
+		for (i = 0; i < SMALL; i++)
+			MP_OK(tutti_win_free(win[i]));
+		if (!notify)
+			TT_EXPECT(mappings() < before + SMALL / 2);
+	}
+	return 0;
+}
+
 static void run(const char *env)
 {
 	int n;
@@ -418,6 +458,7 @@ static void shm(void)
 {
 	run("TUTTI_TRANSPORT=shm");
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = counted_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = mapped_body));
 }
 
 static void ofi(void)
