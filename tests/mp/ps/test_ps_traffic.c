@@ -253,16 +253,19 @@ static int check_order(const struct ordered *o, int first)
 static int push_ordered(struct mp_job *job, struct ordered *o, float *u, float *x)
 {
 	uint64_t key[UNITS];
+	struct tutti_request *req = NULL;
 	size_t each = unit_elems(o), n = (size_t)o->units * each, i;
 
 	for (i = 0; i < (size_t)o->units; i++)
 		key[i] = i;
 	for (i = 0; i < n; i++)
 		u[i] = update_of((int)(i / each));
+	/* one by a wait for itself, one by a wait for all */
 	if (o->pulled && o->rows)
 		MP_OK(tutti_ps_pull_rows(o->t, key, (size_t)o->units, x, TUTTI_FLOAT32));
 	else if (o->pulled)
-		MP_OK(tutti_ps_pull(o->t, x, 0, n, TUTTI_FLOAT32));
+		MP_OK(tutti_ps_ipull(o->t, x, 0, n, TUTTI_FLOAT32, &req));
+	MP_OK(tutti_waitall(1, &req));
 	if (o->rows)
 		MP_OK(tutti_ps_push_rows(o->t, key, (size_t)o->units, u, TUTTI_FLOAT32));
 	else
