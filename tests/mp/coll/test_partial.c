@@ -13,8 +13,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 /* ---- a rank that comes late ---- */
 
@@ -475,21 +473,14 @@ static int no_memory_body(struct mp_job *job)
 	static void *taken[BLOCKS];
 	const size_t n = 4 << 20;
 	struct tutti_partial *p = NULL;
-	struct rlimit limit = {0};
-	unsigned long long pages = 0;
 	int32_t *v = calloc(n, sizeof(*v));
 	int i, err = 0;
-	FILE *f;
 
 	TT_EXPECT(v);
 	MP_OK(tutti_partial_create(job->world, n, TUTTI_INT32, TUTTI_SUM, NULL, &p));
 	TT_EXPECT(!leave_arena());
 	if (job->rank == 1) {
-		f = fopen("/proc/self/statm", "r");
-		TT_EXPECT(f && fscanf(f, "%llu", &pages) == 1 && !fclose(f));
-		limit.rlim_cur = pages * (uint64_t)sysconf(_SC_PAGESIZE) + (4 << 20);
-		limit.rlim_max = RLIM_INFINITY;
-		TT_EXPECT(!setrlimit(RLIMIT_AS, &limit));
+		TT_EXPECT(mp_limit_memory(4 << 20));
 		for (i = 0; i < BLOCKS && (taken[i] = malloc(BLOCK)); i++)
 			;
 		TT_EXPECT(i < BLOCKS);
@@ -510,8 +501,8 @@ static int no_memory_body(struct mp_job *job)
 
 static void no_memory(void)
 {
-	if (mp_sanitized())
-		TT_SKIP("a limit of memory does not suit AddressSanitizer");
+	if (mp_no_limit())
+		TT_SKIP("%s", mp_no_limit());
 	if (mp_no_ofi()) /* over shm it could not map the memory of peers either */
 		TT_SKIP("%s", mp_no_ofi());
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=ofi", .fn = no_memory_body));

@@ -381,6 +381,14 @@ static int no_memory_body(struct mp_job *job)
 	return 0;
 }
 
+/* A job of which a rank limits its memory. */
+static void limited(int n, mp_fn *fn)
+{
+	if (mp_no_limit())
+		TT_SKIP("%s", mp_no_limit());
+	TT_CHECK(!MP_RUN(.n = n, .fn = fn, .env = "TUTTI_NODE=off TUTTI_TRANSPORT=shm"));
+}
+
 /* The kernel refuses rank 1 the memory of its first connection. */
 static int no_connection_body(struct mp_job *job)
 {
@@ -397,10 +405,7 @@ static int no_connection_body(struct mp_job *job)
 
 static void no_connection(void)
 {
-	if (mp_no_limit())
-		TT_SKIP("%s", mp_no_limit());
-	TT_CHECK(!MP_RUN(.n = 2, .fn = no_connection_body,
-			 .env = "TUTTI_NODE=off TUTTI_TRANSPORT=shm"));
+	limited(2, no_connection_body);
 }
 
 /* Rank 1 has no memory for the plan of a call, nor of a barrier, and leaves the job at once. */
@@ -428,9 +433,7 @@ static int no_plan_body(struct mp_job *job)
 
 static void no_plan(void)
 {
-	if (mp_no_limit())
-		TT_SKIP("%s", mp_no_limit());
-	TT_CHECK(!MP_RUN(.n = 2, .fn = no_plan_body, .env = "TUTTI_NODE=off TUTTI_TRANSPORT=shm"));
+	limited(2, no_plan_body);
 }
 
 static void no_memory(void)
@@ -521,10 +524,7 @@ static int cannot_map_body(struct mp_job *job)
 
 static void cannot_map(void)
 {
-	if (mp_no_limit())
-		TT_SKIP("%s", mp_no_limit());
-	TT_CHECK(!MP_RUN(.n = 3, .fn = cannot_map_body,
-			 .env = "TUTTI_NODE=off TUTTI_TRANSPORT=shm"));
+	limited(3, cannot_map_body);
 }
 
 /* ---- refused calls ---- */
