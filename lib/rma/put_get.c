@@ -448,8 +448,6 @@ static inline void move_mapped(struct tutti_win *win, const struct tt_win_access
 		return;
 	if (a->get)
 		tt_copy_long(a->local, there, a->len);
-	else if (a->away)
-		tt_copy_away(there, a->local, a->len);
 	else
 		tt_copy_long(there, a->local, a->len);
 	count(a->get ? &win->moved.got : &win->moved.put, a->len);

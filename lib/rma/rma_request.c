@@ -355,6 +355,7 @@ int tt_win_iflush(struct tutti_win *win, int rank, const char *call, struct tutt
 	struct tt_win_req *req;
 	int err, i;
 
+	atomic_thread_fence(memory_order_seq_cst); /* as in tt_win_wait: copies took no lock */
 	tt_wire_lock(ctx->wire);
 	tt_engine_progress(ctx); /* sends held operations, ends complete ones */
 	req = req_new(win, rank, call, &err);
