@@ -69,8 +69,9 @@ int tutti_win_free(struct tutti_win *win)
 			      : tutti_barrier(comm);
 		tt_tell_unable(comm, "tutti_win_free", err);
 	}
-	if (!err)
-		tt_accs_finish(win);
+	tt_accs_finish(win);
+	if (err)
+		tt_accs_tell_closed(win);
 	win->abandoned = err;
 	tt_win_drop(win);
 	return err;

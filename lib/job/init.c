@@ -216,6 +216,7 @@ static int join(struct tutti_context *ctx, int tune, struct tt_boot *boot)
 	handlers.fn[TT_CTL_SLOWER] = on_slower;
 	handlers.fn[TT_CTL_ASK] = tt_look_msg;
 	handlers.fn[TT_CTL_DOING] = tt_doing_msg;
+	handlers.fn[TT_CTL_CLOSED] = tt_accs_closed_msg;
 	snprintf(agreed.algo, sizeof(agreed.algo), "%s", ctx->env.algo.text);
 	if (ctx->node)
 		tt_node_card(ctx->node, &node_card);

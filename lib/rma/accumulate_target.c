@@ -145,7 +145,8 @@ void tt_acc_message(struct tt_port *port, int peer, const struct tt_key *key, ui
 	if (key->index >= (uint32_t)comm->size || comm->world[key->index] != peer ||
 	    key->lane != TT_ACC_REQUEST || (len && len != total) ||
 	    total < sizeof(struct tt_acc_head) || total > sizeof(struct tt_acc_head) + accs->most ||
-	    atomic_load(&comm->failed) || accs->peer[key->index].served >= TT_ACC_SERVED)
+	    atomic_load(&comm->failed) || accs->closing ||
+	    accs->peer[key->index].served >= TT_ACC_SERVED)
 		return;
 	piece = tt_acc_piece_new(accs);
 	if (!piece) {

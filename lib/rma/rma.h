@@ -269,6 +269,11 @@ void tt_accs_drop(struct tutti_win *win, int rank, int status);
  * lock.
  */
 void tt_accs_finish(struct tutti_win *win);
+/* This rank closes the window, and cannot meet the other ranks before: tells them. */
+void tt_accs_tell_closed(struct tutti_win *win);
+void tt_accs_closed_msg(void *ctx, int from, const void *data, size_t len);
+/* Whether rank has told that. Under the lock. */
+bool tt_accs_closed(const struct tutti_win *win, int rank);
 void tt_accs_free(struct tutti_win *win);
 
 /* rma_request.c: operations as requests. Without the lock. */

@@ -226,6 +226,7 @@ static void start_pieces(struct tt_accs *accs, struct tt_acc_peer *peer)
 		peer->under_way++;
 		if (op->next == op->acc.count)
 			tt_list_del(&op->link);
+		tt_list_add(&peer->going, &piece->link);
 		send_piece(piece);
 	}
 	peer->starting = false;
@@ -256,7 +257,9 @@ int tt_win_acc_start(struct tutti_win *win, const void *what, struct tt_win_end 
 	if (acc->rank == win->comm->rank)
 		tt_acc_apply(win->base + acc->offset, acc->local, acc->result, acc->count,
 			     acc->datatype, acc->op);
-	if (!acc->count || acc->rank == win->comm->rank) {
+	if (accs->peer[acc->rank].closed)
+		op->status = -EACCES;
+	if (!acc->count || acc->rank == win->comm->rank || op->status) {
 		op_over(accs, op);
 		return 0;
 	}
@@ -307,8 +310,10 @@ int tt_accs_new(struct tutti_win *win)
 	tt_list_init(&accs->free);
 	tt_list_init(&accs->served);
 	tt_list_init(&accs->free_ops);
-	for (i = 0; i < n; i++)
+	for (i = 0; i < n; i++) {
 		tt_list_init(&accs->peer[i].queue);
+		tt_list_init(&accs->peer[i].going);
+	}
 	win->accs = accs;
 	return 0;
 }
@@ -322,6 +327,64 @@ void tt_accs_open(struct tutti_win *win)
 	accs->port.said = NULL;
 	tt_wire_port_open(win->comm->ctx->wire, &accs->port);
 	accs->open = true;
+}
+
+/*
+ * The window of a dead rank cannot be freed together: live ranks close it at different times. One
+ * that has closed it does not know the port any more, so it answers no request.
+ */
+void tt_accs_tell_closed(struct tutti_win *win)
+{
+	if (win->accs && !atomic_load(&win->comm->failed))
+		tt_ctl_send(win->comm->ctx->boot, TT_CTL_ALL, TT_CTL_CLOSED, &win->accs->port.comm,
+			    sizeof(win->accs->port.comm));
+}
+
+static void refuse_going(struct tt_acc_peer *peer)
+{
+	while (!tt_list_empty(&peer->going)) {
+		struct tt_acc_piece *piece =
+			tt_container(peer->going.next, struct tt_acc_piece, link);
+		struct tt_wire *wire = piece->accs->win->comm->ctx->wire;
+
+		if (piece->sending)
+			tt_wire_cancel(wire, &piece->send);
+		if (piece->receiving)
+			tt_wire_cancel(wire, &piece->recv);
+		piece->sending = piece->receiving = false;
+		piece->status = -EACCES;
+		piece_step(piece);
+	}
+}
+
+void tt_accs_closed_msg(void *arg, int from, const void *data, size_t len)
+{
+	struct tutti_context *ctx = arg;
+	struct tt_port *port;
+	struct tt_accs *accs;
+	uint64_t id;
+	int rank;
+
+	if (len != sizeof(id))
+		return;
+	memcpy(&id, data, sizeof(id));
+	tt_ctx_lock(ctx);
+	port = tt_wire_port_find(ctx->wire, id);
+	accs = port && port->message == tt_acc_message ? tt_container(port, struct tt_accs, port)
+						       : NULL;
+	rank = accs ? tt_comm_rank_of(accs->win->comm, from) : -1;
+	if (rank >= 0) {
+		accs->peer[rank].closed = true;
+		tt_accs_drop(accs->win, rank, -EACCES);
+		refuse_going(&accs->peer[rank]);
+		ctx->moves++;
+	}
+	tt_ctx_unlock(ctx);
+}
+
+bool tt_accs_closed(const struct tutti_win *win, int rank)
+{
+	return win->accs && win->accs->peer[rank].closed;
 }
 
 static void free_pieces(struct tt_accs *accs)
@@ -347,8 +410,12 @@ void tt_accs_finish(struct tutti_win *win)
 {
 	struct tutti_context *ctx = win->comm->ctx;
 
-	if (win->accs)
-		tt_engine_wait(ctx, all_sent, win, tt_deadline_ms(ctx->env.timeout.number));
+	if (!win->accs)
+		return;
+	tt_wire_lock(ctx->wire);
+	win->accs->closing = true;
+	tt_wire_unlock(ctx->wire);
+	tt_engine_wait(ctx, all_sent, win, tt_deadline_ms(ctx->env.timeout.number));
 }
 
 void tt_accs_free(struct tutti_win *win)

@@ -47,7 +47,7 @@ struct tt_acc_op {
 
 /* A piece, at either end. */
 struct tt_acc_piece {
-	struct tt_list link; /* free or served */
+	struct tt_list link; /* free, going or served */
 	struct tt_accs *accs;
 	struct tt_acc_op *op; /* NULL: at the target */
 	struct tt_xfer send, recv;
@@ -62,6 +62,8 @@ struct tt_acc_piece {
 
 struct tt_acc_peer {
 	struct tt_list queue;
+	struct tt_list going; /* pieces under way to it */
+	bool closed;	      /* it does not answer any more */
 	uint32_t seq;
 	int under_way, served;
 	bool starting;
@@ -71,8 +73,8 @@ struct tt_acc_peer {
 struct tt_accs {
 	struct tutti_win *win;
 	struct tt_port port;
-	bool open;
-	size_t most; /* bytes of data in a piece */
+	bool open, closing; /* closing: new requests are dropped */
+	size_t most;	    /* bytes of data in a piece */
 	struct tt_list free, served, free_ops;
 	struct tt_acc_peer *peer; /* by rank */
 };

@@ -19,7 +19,7 @@ void tt_port_init(struct tt_wire *wire)
 		tt_list_init(&wire->ports[i]);
 }
 
-struct tt_port *tt_port_find(struct tt_wire *wire, uint64_t comm)
+struct tt_port *tt_wire_port_find(struct tt_wire *wire, uint64_t comm)
 {
 	struct tt_list *head = bucket(wire, comm), *l, *tmp;
 
@@ -86,7 +86,7 @@ void tt_wire_port_say(struct tt_wire *wire, int peer, uint32_t what, const struc
 
 void tt_port_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl)
 {
-	struct tt_port *port = tt_port_find(chan->wire, ctrl->key.comm);
+	struct tt_port *port = tt_wire_port_find(chan->wire, ctrl->key.comm);
 
 	if (port)
 		port->said(port, chan->peer, ctrl->token, &ctrl->key, ctrl->addr, ctrl->len);
@@ -170,7 +170,7 @@ void tt_port_brief(struct tt_chan *chan, const void *data, size_t len)
 	if (!chan->heard)
 		tt_chan_heard(chan);
 	memcpy(&head, data, sizeof(head));
-	port = tt_port_find(chan->wire, head.comm);
+	port = tt_wire_port_find(chan->wire, head.comm);
 	if (!port) /* closed since its owner said that it is open */
 		return;
 	key = (struct tt_key){.comm = head.comm,

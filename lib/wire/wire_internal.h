@@ -424,7 +424,6 @@ void tt_sum_send(struct tt_chan *chan, const struct tt_key *key, uint64_t sum, u
 
 /* port.c */
 void tt_port_init(struct tt_wire *wire);
-struct tt_port *tt_port_find(struct tt_wire *wire, uint64_t comm);
 void tt_port_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl);
 /* A brief message of len bytes, its head included. */
 void tt_port_brief(struct tt_chan *chan, const void *data, size_t len);

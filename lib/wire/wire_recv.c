@@ -247,7 +247,7 @@ void tt_chan_slot_note(struct tt_chan *chan, int slot)
 		return;
 	}
 	ported = tt_key_ported(&head->key);
-	port = ported ? tt_port_find(chan->wire, head->key.comm) : NULL;
+	port = ported ? tt_wire_port_find(chan->wire, head->key.comm) : NULL;
 	x = ported ? NULL : posted_find(chan, &head->key);
 	if (port) {
 		port->message(port, chan->peer, &head->key, head->fprint, head + 1, head->len);

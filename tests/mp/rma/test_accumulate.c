@@ -382,6 +382,50 @@ static int stopped_body(struct mp_job *job)
 	return 0;
 }
 
+/*
+ * After a death in a tolerant communicator, rank 1 closes the window alone. Accumulates on it end
+ * with an error, whether they came before that (arg NULL) or after.
+ */
+static int closed_body(struct mp_job *job)
+{
+	struct tutti_comm_config how = {.size = sizeof(how), .flags = TUTTI_COMM_TOLERANT};
+	double *mine, local[1000] = {0}, old[1000];
+	struct tutti_failed failed[3];
+	struct tutti_comm *comm, *left;
+	struct tutti_win *win;
+	int err, n;
+
+	MP_OK(tutti_comm_create(job->world, &how, &comm));
+	MP_OK(tutti_win_allocate(comm, sizeof(local), TUTTI_WIN_ACCUMULATE, (void **)&mine, &win));
+	mp_meet(job);
+	if (job->rank == 2)
+		kill(getpid(), SIGKILL);
+	do
+		MP_OK(tutti_comm_failed(comm, failed, 3, &n));
+	while (!n);
+	if (job->rank == 1) {
+		MP_ERR(tutti_win_free(win), -TUTTI_EPEER);
+		atomic_store(&job->shared->word[5], 1);
+	} else {
+		while (job->arg && !atomic_load(&job->shared->word[5]))
+			usleep(1000);
+		do {
+			err = tutti_accumulate(win, 1, local, 1000, TUTTI_FLOAT64, TUTTI_SUM, 0);
+			if (!err)
+				err = tutti_win_flush(win, 1);
+		} while (!err);
+		TT_EXPECT(err == -EACCES);
+		MP_SAID("rank 1 has closed its window");
+		MP_OK(tutti_get_accumulate(win, 1, local, old, 10, TUTTI_FLOAT64, TUTTI_SUM, 0));
+		MP_ERR(tutti_win_flush(win, 1), -EACCES);
+		MP_ERR(tutti_win_free(win), -TUTTI_EPEER);
+	}
+	MP_OK(tutti_comm_shrink(comm, &left));
+	MP_OK(tutti_barrier(left));
+	mp_leave(job);
+	return 0;
+}
+
 static void run(const char *env)
 {
 	char with[256];
@@ -402,6 +446,9 @@ static void run(const char *env)
 	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = dead_body, .killed = 1));
 	snprintf(with, sizeof(with), "%s TUTTI_TIMEOUT=2s", env);
 	TT_CHECK(!MP_RUN(.n = 2, .env = with, .fn = stopped_body));
+	snprintf(with, sizeof(with), "%s TUTTI_TIMEOUT=20s", env);
+	TT_CHECK(!MP_RUN(.n = 3, .env = with, .fn = closed_body, .killed = 4));
+	TT_CHECK(!MP_RUN(.n = 3, .env = with, .fn = closed_body, .arg = with, .killed = 4));
 }
 
 /* All requests and replies go by offers. */
