@@ -130,7 +130,9 @@ static void held_back(void)
 				"TUTTI_ALGO=allgather:ring TUTTI_TIMEOUT=5000"));
 }
 
-/* A root that is turns ahead, and sleeps until the others have finished theirs. */
+/*
+ * Roots that are turns ahead. Rank 0 sleeps until the others, which are slow, have finished theirs.
+ */
 static int one_way(struct mp_job *job)
 {
 	int64_t v, all[3];
@@ -139,6 +141,8 @@ static int one_way(struct mp_job *job)
 
 	for (k = 0; k < 500; k++) {
 		v = k < 300 && job->rank ? -1 : k;
+		if (k < 100 && job->rank)
+			mp_sleep_ms(1);
 		began = mp_now();
 		if (k < 300)
 			MP_OK(tutti_bcast(&v, 1, TUTTI_INT64, 0, job->world));
@@ -147,10 +151,10 @@ static int one_way(struct mp_job *job)
 		else
 			MP_OK(tutti_reduce(&v, all, 1, TUTTI_INT64, TUTTI_MAX, 2, job->world));
 		TT_EXPECT(v == k);
-		slow += mp_now() - began > 0.04;
+		slow += k < 100 && !job->rank && mp_now() - began > 0.04;
 	}
-	/* unless it is woken a root sleeps for 50 ms in every other turn */
-	TT_EXPECT(slow < 50);
+	/* unless it is woken, the root of node_pull sleeps for 50 ms in every third turn */
+	TT_EXPECT(slow < 20);
 	return 0;
 }
 
