@@ -398,10 +398,27 @@ void tt_run_early(void *arg, int peer, const struct tt_key *key, uint64_t fprint
 		report(comm, &past, peer);
 }
 
+/* By its uid, or by that of its messages. */
+static struct tutti_comm *owner(struct tutti_context *ctx, uint64_t uid)
+{
+	struct tutti_comm *comm = tt_comm_find(ctx, uid);
+	struct tt_list *l, *tmp;
+
+	if (comm)
+		return comm;
+	tt_list_each(l, tmp, &ctx->comms)
+	{
+		comm = tt_container(l, struct tutti_comm, link);
+		if (comm->p2p && tt_comm_port(comm) == uid)
+			return comm;
+	}
+	return NULL;
+}
+
 void tt_run_fenced(void *arg, int peer, bool mine, uint64_t uid)
 {
 	struct tutti_context *ctx = arg;
-	const struct tutti_comm *comm = mine ? tt_comm_find(ctx, uid) : NULL;
+	const struct tutti_comm *comm = mine ? owner(ctx, uid) : NULL;
 	struct tutti_error_info info = {.size = sizeof(info), .rank = peer};
 
 	if (comm && atomic_load(&comm->failed)) {

@@ -318,13 +318,20 @@ int tt_accs_new(struct tutti_win *win)
 	return 0;
 }
 
+/* Nobody says anything to the port of a window, but a peer could. */
+static void ignore(struct tt_port *port, int peer, uint32_t what, const struct tt_key *key,
+		   uint64_t a, uint64_t b)
+{
+	(void)port, (void)peer, (void)what, (void)key, (void)a, (void)b;
+}
+
 void tt_accs_open(struct tutti_win *win)
 {
 	struct tt_accs *accs = win->accs;
 
 	accs->port.comm = tt_hash_add(tt_hash_add(win->comm->uid, PORT_SALT), win->part[0].token);
 	accs->port.message = tt_acc_message;
-	accs->port.said = NULL;
+	accs->port.said = ignore;
 	tt_wire_port_open(win->comm->ctx->wire, &accs->port);
 	accs->open = true;
 }

@@ -457,6 +457,41 @@ static int sharing_body(struct mp_job *job)
 	return 0;
 }
 
+/* The same with a message: rank 1 has begun to send it, and then calls nothing. */
+static int sharing_message_body(struct mp_job *job)
+{
+	enum { BYTES = 4 << 20 };
+	struct tutti_request *request;
+	struct tutti_comm *a, *b;
+	void *mine;
+	int i, done = 0;
+
+	MP_OK(tutti_comm_dup(job->world, &a));
+	MP_OK(tutti_comm_dup(job->world, &b));
+	MP_OK(tutti_alloc(job->ctx, BYTES, &mine));
+	MP_OK(tutti_barrier(b));
+	if (job->rank == 1)
+		MP_OK(tutti_isend(mine, BYTES, TUTTI_UINT8, 0, 0, a, &request));
+	mp_meet(job);
+	if (job->rank == 0) {
+		MP_OK(tutti_irecv(mine, BYTES, TUTTI_UINT8, 1, 0, a, NULL, &request));
+		for (i = 0; i < 20 && !done; i++) {
+			MP_OK(tutti_test(&request, &done));
+			mp_sleep_ms(1);
+		}
+		TT_EXPECT(!done);
+		MP_OK(tutti_comm_revoke(a));
+		MP_ERR(tutti_wait(&request), -TUTTI_EREVOKED);
+	}
+	mp_meet(job);
+	if (job->rank == 1)
+		MP_ERR(tutti_wait(&request), -TUTTI_EREVOKED);
+	MP_ERR(tutti_barrier(b), -TUTTI_EREVOKED);
+	MP_SAID("rank 0 has revoked");
+	TT_EXPECT(!mp_leave_failed(job));
+	return 0;
+}
+
 /* Rank 0 finalizes after the death of rank 3: the communicator of 0 and 1 fails because of 3. */
 static int bereft_body(struct mp_job *job)
 {
@@ -499,6 +534,7 @@ static void revokes(void)
 		TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = sharing_body,
 				 .arg = &callers));
 	}
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = sharing_message_body));
 }
 
 int main(int argc, char **argv)
