@@ -38,7 +38,7 @@ static void warn_of(struct tutti_comm *comm, const struct tt_fields *fields, int
 	char call[160], name[TT_COMM_NAME], lasted[48] = "", why[224];
 	int rank = comm->late[i];
 
-	if (ns)
+	if (ns >= TT_SEC / 10) /* other ranks may have waited for longer */
 		snprintf(lasted, sizeof(lasted), "; the wait has lasted %.1f s",
 			 (double)ns / TT_SEC);
 	tt_warn("%s of %s waits for rank %d on host %s%s, which %s%s",

@@ -264,9 +264,11 @@ void tt_store_timeout(struct tt_boot *b, const char *who)
 		tt_rank_list(b, not_ready, list, sizeof(list));
 		tt_start_fail(b, -TUTTI_EBOOT, -1, NULL,
 			      "the control tree did not stand within %s%s (TUTTI_INIT_TIMEOUT): "
-			      "rank %s, or a rank "
-			      "below, was not ready",
-			      limit, who, list);
+			      "%s%s%s",
+			      limit, who, list[0] ? "rank " : "", list,
+			      list[0] ? ", or a rank below, was not ready"
+				      : "all ranks below were ready, and rank 0 has not heard from "
+					"others yet");
 	}
 	b->drain_deadline = tt_deadline_ms(1000);
 	b->njoined = b->nranks - 1; /* no other rank is waited for */

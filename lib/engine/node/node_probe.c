@@ -98,6 +98,25 @@ static bool agreed(void *arg)
 	return atomic_load(&ctx->node_agreed) || atomic_load(&ctx->world->failed);
 }
 
+static int too_late(struct tutti_context *ctx)
+{
+	long long ms = (long long)ctx->env.init_timeout.number;
+	int came, n = ctx->boot_params.nranks;
+
+	tt_wire_lock(ctx->wire);
+	came = ctx->node_reports;
+	tt_wire_unlock(ctx->wire);
+	if (ctx->boot_params.rank)
+		return tt_fail(-ETIMEDOUT,
+			       "the ranks did not agree on shared memory within %lld ms "
+			       "(TUTTI_INIT_TIMEOUT): rank 0 has not said that all have come",
+			       ms);
+	return tt_fail(-ETIMEDOUT,
+		       "the ranks did not agree on shared memory within %lld ms "
+		       "(TUTTI_INIT_TIMEOUT): %d of %d have come",
+		       ms, came, n);
+}
+
 int tt_node_agree(struct tutti_context *ctx, int (*card)(void *, int, struct tt_node_card *))
 {
 	uint64_t deadline = tt_deadline_ms(ctx->env.init_timeout.number);
@@ -121,7 +140,7 @@ int tt_node_agree(struct tutti_context *ctx, int (*card)(void *, int, struct tt_
 		tt_wire_unlock(ctx->wire);
 	}
 	if (!err && tt_engine_wait(ctx, agreed, ctx, deadline))
-		err = tt_fail(-ETIMEDOUT, "the ranks did not agree on shared memory in time");
+		err = too_late(ctx);
 	/* later failures are reported by later calls */
 	return err || atomic_load(&ctx->node_agreed) ? err : tt_comm_check(ctx->world);
 }
