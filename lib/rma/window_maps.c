@@ -43,6 +43,21 @@ static int map_part(struct tutti_win *win, int rank)
 	return part->pid ? tt_shm_map((pid_t)part->pid, &part->place, map) : -EOPNOTSUPP;
 }
 
+static const char *advice(int err)
+{
+	switch (-err) {
+	case EMFILE:
+		return "raise the limit of descriptors (ulimit -n)";
+	case ENFILE:
+		return "the host has no descriptors left (fs.file-max)";
+	case ENOMEM:
+		return "the process has no memory, address space (ulimit -v) or mappings "
+		       "(vm.max_map_count) left";
+	default:
+		return "run the ranks as one user in one process namespace";
+	}
+}
+
 static int share_part(struct tutti_win *win, int rank)
 {
 	const struct tt_win_part *part = &win->part[rank];
@@ -62,8 +77,8 @@ static int share_part(struct tutti_win *win, int rank)
 	return tt_comm_blame_rank(
 		win->comm, err, rank,
 		"%zu bytes of rank %d's memory cannot be mapped through /proc/%d/fd: "
-		"%s; run the ranks as one user in one process namespace",
-		(size_t)part->size, world, (int)part->pid, strerror(-err));
+		"%s; %s",
+		(size_t)part->size, world, (int)part->pid, strerror(-err), advice(err));
 }
 
 static int check_host(const struct tutti_win *win)
