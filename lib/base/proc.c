@@ -81,6 +81,15 @@ bool tt_proc_exits(pid_t pid)
 	return flags & EXITING || tt_proc_gone(pid);
 }
 
+bool tt_proc_stopped(pid_t pid)
+{
+	char text[512], *name_end, state;
+
+	read_proc(pid, "stat", text, sizeof(text));
+	name_end = strrchr(text, ')');
+	return name_end && sscanf(name_end, ") %c", &state) == 1 && (state == 'T' || state == 't');
+}
+
 pid_t tt_proc_parent(pid_t pid)
 {
 	char text[512], *name_end;

@@ -11,6 +11,8 @@
 bool tt_proc_gone(pid_t pid);
 /* Whether it is gone, or exits: then its descriptors and memory refuse what they allowed before. */
 bool tt_proc_exits(pid_t pid);
+/* Whether a signal or a debugger has stopped it. */
+bool tt_proc_stopped(pid_t pid);
 /*
  * Open descriptor fd of process pid if it is what its link says it is (prefix, inode unless 0).
  * The new descriptor, or a negative code; -ESTALE: it is something else.

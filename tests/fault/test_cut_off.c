@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "lib/base/clock.h"
+#include "lib/base/proc.h"
 #include "lib/boot/control/control.h"
 #include "lib/comm/comm.h"
 #include "lib/engine/node/node_ops.h"
@@ -333,8 +334,8 @@ static void unaware(void)
 }
 
 /*
- * A rank is stopped while it writes to another's memory. That one waits for the end of it, as long
- * as it takes until the other is killed here, and is not taken for dead meanwhile.
+ * A rank is stopped while it writes to another's memory. That one ends it, as it would go on when
+ * it is continued, and is not taken for dead meanwhile.
  */
 static int middle_body(struct mp_job *job)
 {
@@ -351,14 +352,12 @@ static int middle_body(struct mp_job *job)
 	if (job->rank)
 		kill(atomic_load(&job->shared->pid[1]), SIGSTOP);
 	TT_EXPECT(!until_death(job, job->world, 1));
-	if (job->rank) {
-		mp_sleep_ms(1000); /* twice the limit */
-		kill(atomic_load(&job->shared->pid[1]), SIGKILL);
-	}
 	TT_EXPECT(!check_list(job, job->world, 1));
 	MP_OK(tutti_comm_shrink(job->world, &next));
 	TT_EXPECT(!check_sum(job, next, 5));
 	MP_ERR(tutti_win_free(win), -TUTTI_EPEER);
+	if (!job->rank)
+		TT_EXPECT(tt_proc_gone(atomic_load(&job->shared->pid[1])));
 	TT_EXPECT(!mp_leave_failed(job));
 	return 0;
 }

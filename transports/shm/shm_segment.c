@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -15,6 +16,8 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/proc.h"
+
+#define END_MS 1000 /* until a killed process is gone */
 
 static bool ring_is_free(struct shm_tp *tp, uint32_t i)
 {
@@ -95,6 +98,33 @@ int shm_fence(struct shm_tp *tp, struct shm_ring *ring, uint64_t id)
 	}
 }
 
+/*
+ * A peer may still write into this process's memory, and the fence has timed out. If it has been
+ * stopped in the middle of that, it would go on when it is continued: it is ended, as its
+ * connection is lost anyway.
+ */
+static void end_writer(const struct shm_tp *tp, const struct shm_ep *ep)
+{
+	pid_t pid = shm_producer(ep->in);
+	int ms;
+
+	if (pid <= 1 || pid != ep->pid || !tt_proc_stopped(pid) || kill(pid, SIGKILL)) {
+		tt_warn("shm: process %d is in the middle of a transfer with this process; end it "
+			"before its buffers here are used again",
+			(int)pid);
+		return;
+	}
+	tt_warn("shm: process %d was stopped in the middle of a transfer with this process, and "
+		"its "
+		"connection is lost; it is ended, so that its buffers here can be used again",
+		(int)pid);
+	for (ms = 0; ms < END_MS && !tt_proc_gone(pid); ms++) {
+		usleep(1000);
+		if (tp->alive)
+			tp->alive(tp->alive_arg);
+	}
+}
+
 void shm_ring_close(struct shm_ep *ep)
 {
 	uint64_t state = atomic_load(&ep->in->state), next;
@@ -104,9 +134,7 @@ void shm_ring_close(struct shm_ep *ep)
 	while (!atomic_compare_exchange_weak(&ep->in->state, &state, next));
 	if (next == shm_state(ep->gen, SHM_CLOSED) &&
 	    shm_fence((struct shm_tp *)ep->ep.tp, ep->in, 0))
-		tt_warn("shm: process %d is stopped in the middle of a transfer with this process; "
-			"end it before its buffers here are used again",
-			(int)shm_producer(ep->in));
+		end_writer((struct shm_tp *)ep->ep.tp, ep);
 }
 
 /* Map the three parts of the peer's segment that we need; out-fields of ep are set together. */
