@@ -47,18 +47,27 @@ static int max_without_deadline(uint64_t *word, struct tutti_comm *comm)
 	return tutti_wait(&req);
 }
 
-/* Sends the text of the rank's error to all ranks; if that fails they report its code. */
+/*
+ * Sends the text of the rank's error to all ranks; if that fails they report its code. In an
+ * all-reduce, as the agreement, over the connections that this has used: a rank that is out of
+ * memory or descriptors may not be able to make another.
+ */
 static int tell_why(struct tutti_comm *comm, const char *call, int mine, int code, int root)
 {
 	int rank = comm->world[root], err;
 	const char *host = tt_boot_host(comm->ctx->boot, rank);
 	struct tutti_error_info own = {.size = sizeof(own)};
-	char text[300] = "";
+	char text[304] = "";
+	uint64_t words[sizeof(text) / sizeof(uint64_t)];
 
 	tutti_last_error(&own);
 	if (comm->rank == root)
 		snprintf(text, sizeof(text), "%s", tt_fail_text(mine));
-	err = tt_tell_unable(comm, call, tutti_bcast(text, sizeof(text), TUTTI_UINT8, root, comm));
+	memcpy(words, text, sizeof(text));
+	err = tt_tell_unable(comm, call,
+			     tutti_allreduce(TUTTI_IN_PLACE, words, sizeof(text) / sizeof(uint64_t),
+					     TUTTI_UINT64, TUTTI_SUM, comm));
+	memcpy(text, words, sizeof(text));
 	if (mine)
 		return own.code == mine ? tt_fail_info(&own) : mine;
 	text[sizeof(text) - 1] = 0;
