@@ -10,6 +10,8 @@
 #include "lib/base/error.h"
 #include "lib/plan/stored.h"
 
+#define CHUNKS_MOST (1 << 24) /* of a vector: each message is an op of a plan */
+
 static const char *const coll_names[TT_ALL_COLLS] = {
 	[TT_COLL_ALLREDUCE] = "allreduce",
 	[TT_COLL_BCAST] = "bcast",
@@ -125,6 +127,11 @@ static bool too_long(size_t count, size_t elem)
 	return __builtin_mul_overflow(count, elem, &bytes);
 }
 
+static bool too_many(const struct tt_plan_args *a, size_t count)
+{
+	return count / (a->chunk / a->elem) > CHUNKS_MOST;
+}
+
 /* counts and displs (or one after the other) of all ranks. */
 static int check_blocks(const struct tt_plan_args *a, const size_t *counts, const size_t *displs,
 			bool has_displs)
@@ -139,7 +146,7 @@ static int check_blocks(const struct tt_plan_args *a, const size_t *counts, cons
 		if (!counts[i])
 			continue;
 		if (__builtin_add_overflow(has_displs ? displs[i] : off, counts[i], &end) ||
-		    too_long(end, a->elem))
+		    too_long(end, a->elem) || too_many(a, counts[i]))
 			return tt_fail(-EINVAL, "the block of rank %d is too large: %zu elements",
 				       i, counts[i]);
 		off = end;
@@ -216,6 +223,11 @@ static int check_args(const struct tt_plan_args *a)
 	if (a->chunk < a->elem || a->chunk % a->elem)
 		return tt_fail(-EINVAL, "a chunk of %zu bytes is not made of whole elements of %zu",
 			       a->chunk, a->elem);
+	if (too_many(a, a->count))
+		return tt_fail(-EINVAL,
+			       "%s: the buffer is too large: %zu elements of %zu bytes are more "
+			       "than %d messages of %zu bytes",
+			       tt_coll_name(a->coll), a->count, a->elem, CHUNKS_MOST, a->chunk);
 	if (a->lanes < 1)
 		return tt_fail(-EINVAL, "a plan needs at least one lane, not %d", a->lanes);
 	if (a->divide && (a->coll == TT_COLL_SCAN || a->coll == TT_COLL_EXSCAN))

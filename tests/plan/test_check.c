@@ -526,11 +526,18 @@ static void test_v_args(void)
 {
 	static const size_t counts[N] = {4, 4, 4, 4}, displs[N] = {0, 4, 8, 12};
 	static const size_t huge[N] = {4, SIZE_MAX / 3, 4, 4}, far[N] = {0, 4, SIZE_MAX, 12};
+	size_t many[N] = {4, 0, 4, 4};
 	struct tt_plan_args a = four;
 
 	a.count = SIZE_MAX / 12;
 	TT_CHECK(bad_args(TT_COLL_ALLGATHER, "ring", a, "is too large"));
+	a.count = ((size_t)1 << 25) * a.chunk / a.elem;
+	TT_CHECK(bad_args(TT_COLL_SCATTERV, "linear", a, "more than 16777216 messages"));
+	many[1] = a.count;
 	a.count = 4;
+	a.rcounts = many;
+	TT_CHECK(bad_args(TT_COLL_ALLGATHERV, "ring", a, "block of rank 1"));
+	a.rcounts = NULL;
 	TT_CHECK(bad_args(TT_COLL_REDUCE_SCATTER, "ring", a, "needs the counts"));
 	TT_CHECK(bad_args(TT_COLL_SCATTERV, "linear", a, "needs the counts"));
 	TT_CHECK(bad_args(TT_COLL_ALLTOALLV, "linear", a, "needs the counts"));
