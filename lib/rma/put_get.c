@@ -431,9 +431,12 @@ static inline bool may_copy(const struct tutti_win *win, const struct tt_win_acc
 
 static inline char *mapped(const struct tutti_win *win, const struct tt_win_access *a)
 {
+	const struct tutti_comm *comm = win->comm;
 	char *base = win->maps[a->rank].ptr;
 
-	return base && may_copy(win, a) ? base + a->offset : NULL;
+	if (!base || !may_copy(win, a) || !tt_wire_is_open(comm->ctx->wire, comm->world[a->rank]))
+		return NULL;
+	return base + a->offset;
 }
 
 static inline void count(_Atomic uint64_t *n, size_t len)

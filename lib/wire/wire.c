@@ -312,6 +312,13 @@ int tt_wire_reach(struct tt_wire *wire, int peer, const struct tt_way **way)
 	return err;
 }
 
+bool tt_wire_is_open(const struct tt_wire *wire, int peer)
+{
+	const struct tt_chan *chan = wire->chan[peer]; /* it stays until the wire is closed */
+
+	return chan && atomic_load_explicit(&chan->state, memory_order_relaxed) == TT_CHAN_OPEN;
+}
+
 static inline int one_sided(struct tt_wire *wire, int peer, struct tt_rma *rma,
 			    struct tt_region *region, struct tt_wr *wr, bool get)
 {

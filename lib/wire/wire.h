@@ -412,6 +412,8 @@ int tt_wire_atomic(struct tt_wire *wire, int peer, struct tt_atomic *at);
  * connecting, or an error.
  */
 int tt_wire_reach(struct tt_wire *wire, int peer, const struct tt_way **way);
+/* Whether peer's connection is still open, as far as this rank knows. Needs no lock. */
+bool tt_wire_is_open(const struct tt_wire *wire, int peer);
 /*
  * Keys of memory are about to be exchanged with these ranks, and none can be added later: opens
  * deferred transports, unless all the ranks are on this host and share memory.
