@@ -202,8 +202,7 @@ struct tutti_comm {
 	struct tutti_error_info failure; /* of the latter, until failed is set */
 	bool tolerant;
 	unsigned char *dead; /* tolerant: by rank, bits of enum tt_dead */
-	atomic_int ndead;
-	int nacked, ndead_swept;
+	int ndead, nacked, ndead_swept;
 	bool told;	     /* a call has returned it */
 	uint64_t polled_seq; /* other ranks ask for this rank's call of that number; 0: none */
 	/*

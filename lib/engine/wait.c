@@ -72,7 +72,7 @@ static void sweep_tolerant(struct tutti_comm *comm)
 	struct tt_list kept;
 	int i;
 
-	if (comm->ndead_swept == atomic_load(&comm->ndead))
+	if (comm->ndead_swept == comm->ndead)
 		return;
 	comm->ndead_swept = comm->ndead;
 	tt_wire_drain(comm->ctx->wire); /* receives from any source may match what has come */

@@ -422,11 +422,8 @@ static inline bool move_at_once(struct tutti_win *win, const struct tt_win_acces
 /* Whether no transport has to act, if the memory is mapped here. */
 static inline bool may_copy(const struct tutti_win *win, const struct tt_win_access *a)
 {
-	const struct tutti_comm *comm = win->comm;
-
 	return win->kept && !a->note && !a->head_len &&
-	       !atomic_load_explicit(&comm->failed, memory_order_relaxed) &&
-	       !atomic_load_explicit(&comm->ndead, memory_order_relaxed);
+	       !atomic_load_explicit(&win->comm->failed, memory_order_relaxed);
 }
 
 static inline char *mapped(const struct tutti_win *win, const struct tt_win_access *a)

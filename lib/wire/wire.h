@@ -350,9 +350,9 @@ void tt_wire_early_again(struct tt_wire *wire, const struct tt_key *call);
 /* Drops early messages and flow state of a communicator that is freed or has failed. */
 void tt_wire_forget_comm(struct tt_wire *wire, uint64_t comm);
 
-/* Delivers the messages that came before. */
 /* NULL: none is open. */
 struct tt_port *tt_wire_port_find(struct tt_wire *wire, uint64_t comm);
+/* Delivers the messages that came before. */
 void tt_wire_port_open(struct tt_wire *wire, struct tt_port *port);
 void tt_wire_port_close(struct tt_wire *wire, struct tt_port *port);
 /*
