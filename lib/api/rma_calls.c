@@ -123,7 +123,7 @@ int tutti_win_shared_query(struct tutti_win *win, int rank, void **base, size_t 
 	if (!win->shared)
 		return tt_fail(-EINVAL, "%s: the window was not made by tutti_win_allocate_shared",
 			       call);
-	*base = win->maps[rank].ptr;
+	*base = win->maps[rank].part.ptr;
 	*size = win->part[rank].size;
 	return 0;
 }

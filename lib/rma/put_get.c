@@ -429,11 +429,12 @@ static inline bool may_copy(const struct tutti_win *win, const struct tt_win_acc
 static inline char *mapped(const struct tutti_win *win, const struct tt_win_access *a)
 {
 	const struct tutti_comm *comm = win->comm;
-	char *base = win->maps[a->rank].ptr;
+	const struct tt_win_map *map = &win->maps[a->rank];
 
-	if (!base || !may_copy(win, a) || !tt_wire_is_open(comm->ctx->wire, comm->world[a->rank]))
+	if (!map->reached || !may_copy(win, a) ||
+	    !tt_wire_is_open(comm->ctx->wire, comm->world[a->rank]))
 		return NULL;
-	return base + a->offset;
+	return map->part.ptr + a->offset;
 }
 
 static inline void count(_Atomic uint64_t *n, size_t len)

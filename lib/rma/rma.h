@@ -35,6 +35,13 @@ struct tt_win_bell {
 	bool woken;	/* that rank runs its progress thread for this rank's atomics */
 };
 
+/* A part of a window that all ranks keep, as it is mapped here. */
+struct tt_win_map {
+	struct tt_shm_map part; /* ptr: NULL: not yet */
+	bool reached;		/* over shared memory: accesses may copy while that is open */
+	bool refused;		/* it cannot be mapped: do not try again */
+};
+
 struct tt_win_op;
 struct tt_win_req;
 struct tt_accs;
@@ -48,8 +55,7 @@ struct tutti_win {
 	struct tt_region *region;
 	void *owned;		  /* memory of the pool, to be freed with the window; or NULL */
 	bool shared;		  /* of tutti_win_allocate_shared */
-	struct tt_shm_map *maps;  /* by rank: a part of a window that is kept, if mapped (ptr);
-				     kept here: do not try again */
+	struct tt_win_map *maps;  /* by rank: the parts of a window that is kept */
 	bool abandoned;		  /* other ranks may still put or store into owned memory, which
 				     stays registered then */
 	bool kept;		  /* all ranks' parts are owned, until all have freed the window */

@@ -34,7 +34,7 @@ void tt_win_place(const struct tutti_win *win, struct tt_win_part *mine)
 static int map_part(struct tutti_win *win, int rank)
 {
 	const struct tt_win_part *part = &win->part[rank];
-	struct tt_shm_map *map = &win->maps[rank];
+	struct tt_shm_map *map = &win->maps[rank].part;
 
 	if (rank == win->comm->rank) {
 		map->ptr = win->base;
@@ -121,16 +121,16 @@ int tt_win_share(struct tutti_win *win)
 
 bool tt_win_map(struct tutti_win *win, int rank)
 {
-	struct tt_shm_map *map = &win->maps[rank];
+	struct tt_win_map *map = &win->maps[rank];
 	const struct tt_way *way;
 
-	if (map->ptr || map->kept || !win->part[rank].size)
-		return map->ptr;
-	if (tt_wire_reach(win->comm->ctx->wire, win->comm->world[rank], &way) || !way->at_once)
+	if (map->refused || !win->part[rank].size ||
+	    tt_wire_reach(win->comm->ctx->wire, win->comm->world[rank], &way) || !way->at_once)
 		return false;
-	if (map_part(win, rank))
-		map->kept = true;
-	return map->ptr;
+	if (!map->part.ptr)
+		map->refused = map_part(win, rank) != 0;
+	map->reached = !map->refused;
+	return map->reached;
 }
 
 void tt_win_unmap(struct tutti_win *win)
@@ -138,8 +138,8 @@ void tt_win_unmap(struct tutti_win *win)
 	int i;
 
 	for (i = 0; win->maps && i < win->comm->size; i++)
-		if (win->maps[i].addr)
-			munmap(win->maps[i].addr, win->maps[i].len);
+		if (win->maps[i].part.addr)
+			munmap(win->maps[i].part.addr, win->maps[i].part.len);
 	free(win->maps);
 	win->maps = NULL;
 }

@@ -412,7 +412,7 @@ int tt_wire_atomic(struct tt_wire *wire, int peer, struct tt_atomic *at);
  * connecting, or an error.
  */
 int tt_wire_reach(struct tt_wire *wire, int peer, const struct tt_way **way);
-/* Whether peer's connection is still open, as far as this rank knows. Needs no lock. */
+/* Once reached: whether the connection is still open, as far as is known. Needs no lock. */
 bool tt_wire_is_open(const struct tt_wire *wire, int peer);
 /*
  * Keys of memory are about to be exchanged with these ranks, and none can be added later: opens
