@@ -12,6 +12,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/copy.h"
+#include "lib/base/lock.h"
 #include "lib/rma/rma.h"
 
 struct tt_win_op {
@@ -426,15 +427,30 @@ static inline bool may_copy(const struct tutti_win *win, const struct tt_win_acc
 	       !atomic_load_explicit(&win->comm->failed, memory_order_relaxed);
 }
 
-static inline char *mapped(const struct tutti_win *win, const struct tt_win_access *a)
+static inline bool is_open(const struct tt_win_map *map)
 {
-	const struct tutti_comm *comm = win->comm;
-	const struct tt_win_map *map = &win->maps[a->rank];
+	return !map->open.word ||
+	       atomic_load_explicit(map->open.word, memory_order_acquire) == map->open.is;
+}
 
-	if (!map->reached || !may_copy(win, a) ||
-	    !tt_wire_is_open(comm->ctx->wire, comm->world[a->rank]))
-		return NULL;
-	return map->part.ptr + a->offset;
+/*
+ * A put into mapped memory, while peers see that this thread writes (struct tt_tp). Threads that
+ * share a byte hide each other.
+ */
+static inline bool put_mapped(const struct tt_win_map *map, const struct tt_win_access *a)
+{
+	static _Atomic uint8_t none[TT_TP_COPYING];
+	_Atomic uint8_t *copying = map->copying ? map->copying : none;
+	bool open;
+
+	copying += (tt_lock_self() >> 12) % TT_TP_COPYING;
+	atomic_store_explicit(copying, 1, memory_order_relaxed);
+	atomic_signal_fence(memory_order_seq_cst);
+	open = is_open(map);
+	if (open)
+		tt_copy_long(map->part.ptr + a->offset, a->local, a->len);
+	atomic_store_explicit(copying, 0, memory_order_release);
+	return open;
 }
 
 static inline void count(_Atomic uint64_t *n, size_t len)
@@ -443,35 +459,45 @@ static inline void count(_Atomic uint64_t *n, size_t len)
 			      memory_order_relaxed);
 }
 
-static inline void move_mapped(struct tutti_win *win, const struct tt_win_access *a, char *there)
+/* Makes an access in memory that is mapped here; false: it has to go through the transport. */
+static inline bool copy_mapped(struct tutti_win *win, const struct tt_win_access *a)
 {
-	if (!a->len)
-		return;
-	if (a->get)
-		tt_copy_long(a->local, there, a->len);
-	else
-		tt_copy_long(there, a->local, a->len);
-	count(a->get ? &win->moved.got : &win->moved.put, a->len);
+	const struct tt_win_map *map = &win->maps[a->rank];
+
+	if (!map->reached || !a->len || !may_copy(win, a))
+		return false;
+	if (!a->get) {
+		if (!put_mapped(map, a))
+			return false;
+		count(&win->moved.put, a->len);
+		return true;
+	}
+	if (!is_open(map))
+		return false;
+	tt_copy_long(a->local, map->part.ptr + a->offset, a->len);
+	count(&win->moved.got, a->len);
+	return true;
 }
 
 int tt_win_op(struct tutti_win *win, const struct tt_win_access *access)
 {
 	struct tt_wire *wire = win->comm->ctx->wire;
-	char *there = mapped(win, access);
 	struct tt_win_op *op;
+	bool mapped;
 	int err;
 
-	if (there) {
-		move_mapped(win, access, there);
+	if (copy_mapped(win, access))
 		return 0;
-	}
 	tt_wire_lock(wire);
-	if (may_copy(win, access) && tt_win_map(win, access->rank))
-		there = mapped(win, access);
-	if (there || move_at_once(win, access)) {
+	mapped = may_copy(win, access) && tt_win_map(win, access->rank);
+	if (mapped)
 		tt_wire_unlock(wire);
-		if (there)
-			move_mapped(win, access, there);
+	if (mapped && copy_mapped(win, access))
+		return 0;
+	if (mapped)
+		tt_wire_lock(wire);
+	if (move_at_once(win, access)) {
+		tt_wire_unlock(wire);
 		return 0;
 	}
 	op = op_new(win, access, NULL);

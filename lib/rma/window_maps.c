@@ -129,7 +129,9 @@ bool tt_win_map(struct tutti_win *win, int rank)
 		return false;
 	if (!map->part.ptr)
 		map->refused = map_part(win, rank) != 0;
+	map->open = tt_wire_open_word(win->comm->ctx->wire, win->comm->world[rank]);
 	map->reached = !map->refused;
+	map->copying = way->copying;
 	return map->reached;
 }
 

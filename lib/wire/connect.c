@@ -346,7 +346,7 @@ static void handle_request(struct tt_wire *wire, int from, const void *data, siz
 		refuse(wire, from, chan->generation, msg.attempt, -ESTALE);
 		return;
 	}
-	switch ((enum tt_chan_state)chan->state) {
+	switch (chan->state) {
 	case TT_CHAN_FAILED: /* the peer may have had no channel when the failure was reported */
 		refuse(wire, from, chan->generation, msg.attempt,
 		       tt_fail(chan->status == -ENOMEM ? -ENOMEM : -ECONNABORTED, "%s",

@@ -10,7 +10,7 @@
 
 static const char *state_name(const struct tt_chan *chan)
 {
-	switch ((enum tt_chan_state)chan->state) {
+	switch (chan->state) {
 	case TT_CHAN_CLOSED:
 		return "closed";
 	case TT_CHAN_REQUESTED:

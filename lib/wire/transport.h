@@ -77,6 +77,8 @@ struct tt_tp_params {
 	void *alive_arg;
 };
 
+#define TT_TP_COPYING 64 /* bytes of copying */
+
 /*
  * A transport opened by this process. Transports embed it as the first member of their own struct.
  */
@@ -89,6 +91,11 @@ struct tt_tp {
 			      transports */
 	bool peer_lost; /* set by the owner: a peer has died, so close() may meet broken connections
 			 */
+	/*
+	 * For threads that copy into mapped memory of peers without a call: a byte of each is 1
+	 * meanwhile, so that peers see in whose middle a process was stopped. NULL: none.
+	 */
+	_Atomic uint8_t *copying;
 	char detail[96]; /* for the line logged when it is chosen: "ofi, tcp (msg) over 127.0.0.1"
 			  */
 };
@@ -210,6 +217,12 @@ enum { TT_STARTED = 0, TT_FINISHED = 1 };
 
 enum tt_peeked { TT_PEEK_NOTHING, TT_PEEK_BRIEF, TT_PEEK_OTHER };
 
+/* While *word is what it was, both ends of a connection are open; word NULL: not told. */
+struct tt_open_word {
+	const _Atomic uint64_t *word;
+	uint64_t is;
+};
+
 struct tt_ep_ops {
 	/*
 	 * All four return TT_STARTED, TT_FINISHED, -EAGAIN (no room now: poll, then retry; nothing
@@ -244,6 +257,8 @@ struct tt_ep_ops {
 		     size_t len);
 	enum tt_peeked (*peek)(struct tt_ep *ep, const void **data, size_t *len);
 	void (*take)(struct tt_ep *ep);
+	/* Of an endpoint that is up; readable until the transport is closed. NULL: not told. */
+	struct tt_open_word (*open_word)(struct tt_ep *ep);
 };
 
 struct tt_tp_ops {

@@ -312,11 +312,11 @@ int tt_wire_reach(struct tt_wire *wire, int peer, const struct tt_way **way)
 	return err;
 }
 
-bool tt_wire_is_open(const struct tt_wire *wire, int peer)
+struct tt_open_word tt_wire_open_word(const struct tt_wire *wire, int peer)
 {
-	const struct tt_chan *chan = wire->chan[peer]; /* it stays until the wire is closed */
+	struct tt_ep *ep = wire->chan[peer]->ep;
 
-	return chan && atomic_load_explicit(&chan->state, memory_order_relaxed) == TT_CHAN_OPEN;
+	return ep->ops->open_word ? ep->ops->open_word(ep) : (struct tt_open_word){.word = NULL};
 }
 
 static inline int one_sided(struct tt_wire *wire, int peer, struct tt_rma *rma,

@@ -171,6 +171,7 @@ struct tt_way {
 	size_t bare_put, bare_get; /* longest one whose near side needs no registration */
 	bool get_head;		   /* TT_CAP_GET_HEAD */
 	bool at_once;		   /* TT_CAP_AT_ONCE */
+	_Atomic uint8_t *copying;  /* of struct tt_tp */
 };
 
 /*
@@ -412,8 +413,8 @@ int tt_wire_atomic(struct tt_wire *wire, int peer, struct tt_atomic *at);
  * connecting, or an error.
  */
 int tt_wire_reach(struct tt_wire *wire, int peer, const struct tt_way **way);
-/* Once reached: whether the connection is still open, as far as is known. Needs no lock. */
-bool tt_wire_is_open(const struct tt_wire *wire, int peer);
+/* After tt_wire_reach has succeeded: how to see without the lock that peer closes its end. */
+struct tt_open_word tt_wire_open_word(const struct tt_wire *wire, int peer);
 /*
  * Keys of memory are about to be exchanged with these ranks, and none can be added later: opens
  * deferred transports, unless all the ranks are on this host and share memory.

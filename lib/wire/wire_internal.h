@@ -120,11 +120,11 @@ enum tt_chan_state {
 struct tt_chan {
 	struct tt_wire *wire;
 	int peer;
-	_Atomic(enum tt_chan_state) state; /* written under the lock */
-	int status;			   /* of a failed channel */
-	uint32_t generation;		   /* connections closed while both ends lived */
-	struct conn_msg *said;		   /* the last request or answer; NULL: none */
-	bool gone;			   /* the peer has failed: never reconnect */
+	enum tt_chan_state state;
+	int status;	       /* of a failed channel */
+	uint32_t generation;   /* connections closed while both ends lived */
+	struct conn_msg *said; /* the last request or answer; NULL: none */
+	bool gone;	       /* the peer has failed: never reconnect */
 	char reason[TT_REASON_MAX];
 	bool active;		   /* this end asked */
 	bool agreed;		   /* the peer has agreed to an attempt that this end made */

@@ -342,10 +342,13 @@ static int middle_body(struct mp_job *job)
 	const size_t len = (size_t)64 << 20;
 	struct tutti_comm *next;
 	struct tutti_win *win;
-	char *mem;
+	char *mem, *own;
 
 	MP_OK(tutti_alloc(job->ctx, len, (void **)&mem));
-	MP_OK(tutti_win_create(job->world, mem, len, 0, &win));
+	if (job->arg)
+		MP_OK(tutti_win_allocate(job->world, len, 0, (void **)&own, &win));
+	else
+		MP_OK(tutti_win_create(job->world, mem, len, 0, &win));
 	while (job->rank == 1) /* until it is killed */
 		MP_OK(tutti_put(win, 0, mem, len, 0));
 	mp_sleep_ms(job->rank ? 100 : 0);
@@ -364,8 +367,12 @@ static int middle_body(struct mp_job *job)
 
 static void in_the_middle(void)
 {
+	int allocated = 1;
+
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_NODE=off" HALF,
 			 .fn = middle_body, .killed = 2));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_NODE=off" HALF,
+			 .fn = middle_body, .arg = &allocated, .killed = 2));
 }
 
 /*

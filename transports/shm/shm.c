@@ -80,6 +80,7 @@ static int shm_tp_open(const struct tt_tp_params *params, struct tt_tp **tpp)
 	if (err)
 		goto free_seg;
 	tp->tp.ops = &tt_shm_tp;
+	tp->tp.copying = tp->head->copying;
 	tp->tp.caps = TT_CAP_LOCAL_ANY | TT_CAP_AUTO_PROGRESS | TT_CAP_AMO | TT_CAP_MAP |
 		      TT_CAP_GET_HEAD | TT_CAP_AT_ONCE;
 	if (shm_vm_allowed())
@@ -100,6 +101,7 @@ static void shm_tp_close(struct tt_tp *base)
 {
 	struct shm_tp *tp = (struct shm_tp *)base;
 
+	shm_free_old(tp);
 	tt_shm_seg_free(&tp->own);
 	tt_shm_table_free(&tp->regs);
 	free(tp->eps);

@@ -44,7 +44,7 @@
 
 #include "lib/shm/segment.h"
 
-#define SHM_MAGIC 0x3330485355545454ull /* "TTTUSH03": layout version included */
+#define SHM_MAGIC 0x3430485355545454ull /* "TTTUSH04": layout version included */
 #define SHM_SEG_NAME "tutti-shm"
 #define SHM_LINE 64
 #define SHM_RINGS 4096	    /* endpoints of a process */
@@ -64,6 +64,8 @@ struct shm_head {
 	_Alignas(SHM_LINE) _Atomic uint64_t sum;
 	_Atomic uint32_t sleeping;
 	_Atomic uint64_t bell[SHM_RINGS / 64]; /* one bit a ring */
+
+	_Alignas(SHM_LINE) _Atomic uint8_t copying[TT_TP_COPYING]; /* the owner's threads */
 };
 
 enum shm_kind { SHM_NOTE = 1, SHM_MSG, SHM_BRIEF };
@@ -146,6 +148,12 @@ struct shm_blob {
 
 struct shm_ep;
 
+/* A peer's ring that stays mapped after its connection. */
+struct shm_old {
+	struct shm_old *next;
+	struct shm_ring *ring;
+};
+
 struct shm_tp {
 	struct tt_tp tp;
 	uint64_t probe[2];	  /* the cookie again, where process_vm_readv is tried */
@@ -166,6 +174,7 @@ struct shm_tp {
 	struct shm_ep *watched[SHM_WATCHED];
 	unsigned nwatched;
 	uint32_t clock; /* polls */
+	struct shm_old *old;
 	uint8_t msgs[SHM_BATCH][TT_TP_BRIEF_MAX];
 };
 
@@ -190,6 +199,7 @@ struct shm_ep {
 	int wake_fd;
 	pid_t pid;
 	unsigned full; /* pushes refused in a row */
+	bool watched;  /* out stays mapped: other threads look at its state */
 	struct tt_shm_maps maps;
 	char closed[80]; /* in words, should the peer's end be */
 };
@@ -199,6 +209,7 @@ int shm_ring_open(struct shm_tp *tp, uint32_t *index, uint32_t *gen);
 void shm_ring_close(struct shm_ep *ep); /* inbound, waits for a copy under way */
 int shm_peer_attach(struct shm_ep *ep, const struct shm_blob *blob);
 void shm_peer_detach(struct shm_ep *ep);
+void shm_free_old(struct shm_tp *tp);
 void shm_ring_bell(struct shm_ep *ep);
 /* Wait until busy is not id (0: until it is 0). */
 int shm_fence(struct shm_tp *tp, struct shm_ring *ring, uint64_t id);

@@ -388,6 +388,14 @@ static int shm_map(struct tt_ep *base, uint64_t remote, size_t len, const struct
 	return err;
 }
 
+static struct tt_open_word shm_open_word(struct tt_ep *base)
+{
+	struct shm_ep *ep = (struct shm_ep *)base;
+
+	ep->watched = true;
+	return (struct tt_open_word){.word = &ep->out->state, .is = ep->attached};
+}
+
 const struct tt_ep_ops shm_ep_ops = {
 	.put = shm_put,
 	.get = shm_get,
@@ -397,4 +405,5 @@ const struct tt_ep_ops shm_ep_ops = {
 	.brief = shm_brief,
 	.peek = shm_peek,
 	.take = shm_take,
+	.open_word = shm_open_word,
 };

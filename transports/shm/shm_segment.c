@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -98,6 +99,37 @@ int shm_fence(struct shm_tp *tp, struct shm_ring *ring, uint64_t id)
 	}
 }
 
+/* Whether a thread of the peer copies into memory of its peers that it has mapped. */
+static bool is_copying(const struct shm_ep *ep)
+{
+	int i;
+
+	for (i = 0; i < TT_TP_COPYING; i++)
+		if (atomic_load(&ep->peer->copying[i]))
+			return true;
+	return false;
+}
+
+/*
+ * Such copies do not set `busy`. A thread that is stopped has stored its byte, and a copy that goes
+ * on is over soon.
+ */
+static int fence_copies(struct shm_tp *tp, const struct shm_ep *ep)
+{
+	uint64_t deadline = 0;
+
+	while (ep->peer && is_copying(ep) && !tt_proc_gone(ep->pid)) {
+		if (!deadline)
+			deadline = fence_end(tp);
+		if (tt_passed(deadline))
+			return -ETIMEDOUT;
+		sched_yield();
+		if (tp->alive)
+			tp->alive(tp->alive_arg);
+	}
+	return 0;
+}
+
 /*
  * A peer may still write into this process's memory, and the fence has timed out. If it has been
  * stopped in the middle of that, it would go on when it is continued: it is ended, as its
@@ -114,9 +146,8 @@ static void end_writer(const struct shm_tp *tp, const struct shm_ep *ep)
 			(int)pid);
 		return;
 	}
-	tt_warn("shm: process %d was stopped in the middle of a transfer with this process, and "
-		"its "
-		"connection is lost; it is ended, so that its buffers here can be used again",
+	tt_warn("shm: process %d was stopped in the middle of a transfer, and its connection with "
+		"this process is lost; it is ended, so that buffers here can be used again",
 		(int)pid);
 	for (ms = 0; ms < END_MS && !tt_proc_gone(pid); ms++) {
 		usleep(1000);
@@ -127,14 +158,15 @@ static void end_writer(const struct shm_tp *tp, const struct shm_ep *ep)
 
 void shm_ring_close(struct shm_ep *ep)
 {
+	struct shm_tp *tp = (struct shm_tp *)ep->ep.tp;
 	uint64_t state = atomic_load(&ep->in->state), next;
 
 	do
 		next = shm_state(ep->gen, (uint32_t)state == SHM_ATTACHED ? SHM_CLOSED : SHM_FREE);
 	while (!atomic_compare_exchange_weak(&ep->in->state, &state, next));
 	if (next == shm_state(ep->gen, SHM_CLOSED) &&
-	    shm_fence((struct shm_tp *)ep->ep.tp, ep->in, 0))
-		end_writer((struct shm_tp *)ep->ep.tp, ep);
+	    (shm_fence(tp, ep->in, 0) || fence_copies(tp, ep)))
+		end_writer(tp, ep);
 }
 
 /* Map the three parts of the peer's segment that we need; out-fields of ep are set together. */
@@ -166,9 +198,34 @@ unmap_head:
 	return -ENOMEM;
 }
 
+/* Without memory to remember it, the ring stays mapped until the process ends. */
+static void keep_ring(struct shm_tp *tp, struct shm_ring *ring)
+{
+	struct shm_old *old = malloc(sizeof(*old));
+
+	if (!old)
+		return;
+	*old = (struct shm_old){.next = tp->old, .ring = ring};
+	tp->old = old;
+}
+
+void shm_free_old(struct shm_tp *tp)
+{
+	struct shm_old *old;
+
+	while ((old = tp->old)) {
+		tp->old = old->next;
+		munmap(old->ring, SHM_RING_SIZE);
+		free(old);
+	}
+}
+
 static void unmap_peer(struct shm_ep *ep)
 {
-	munmap(ep->out, SHM_RING_SIZE);
+	if (ep->watched)
+		keep_ring((struct shm_tp *)ep->ep.tp, ep->out);
+	else
+		munmap(ep->out, SHM_RING_SIZE);
 	munmap((void *)ep->regs, SHM_LEN_REGS);
 	munmap(ep->peer, SHM_OFF_REGS);
 	ep->out = NULL;
