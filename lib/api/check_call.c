@@ -53,6 +53,25 @@ static int check_op(const struct tt_call *call, const char *name)
 
 /* ---- counts ---- */
 
+/* Bits of what the buffers and arrays of a collective are. */
+enum {
+	SEND = 1,
+	SEND_N = 2,
+	RECV = 4,
+	RECV_N = 8,
+	ROOT_SENDS = 16,
+	ROOT_RECVS = 32,
+	REDUCES = 64,
+	ROOT = 128
+};
+
+/* The arrays of counts of a v form; ROOT: only of its root. */
+static const uint8_t arrays_of[TT_NUM_COLLS] = {
+	[TT_COLL_REDUCE_SCATTER] = RECV,   [TT_COLL_ALLGATHERV] = RECV,
+	[TT_COLL_GATHERV] = RECV | ROOT,   [TT_COLL_SCATTERV] = SEND | ROOT,
+	[TT_COLL_ALLTOALLV] = SEND | RECV,
+};
+
 static int check_count(const struct tutti_comm *comm, const struct tt_call *call, const char *name)
 {
 	size_t n = tt_coll_blocks(call->coll) ? (size_t)comm->size : 1;
@@ -145,28 +164,34 @@ static int check_displs(const struct tutti_comm *comm, const struct tt_call *cal
 	return 0;
 }
 
-/* Drops the arrays that this rank's part of a v form does not use, and checks the rest. */
-static int check_arrays(const struct tutti_comm *comm, struct tt_call *call)
+/* Drops the arrays that this rank's part of a v form does not use: SEND, RECV: those it does. */
+static inline unsigned used_arrays(const struct tutti_comm *comm, struct tt_call *call)
 {
-	bool root = comm->rank == call->root, all = call->coll == TT_COLL_ALLTOALLV;
-	bool recvs = all || one_of(call->coll, TT_COLL_REDUCE_SCATTER, TT_COLL_ALLGATHERV) ||
-		     (call->coll == TT_COLL_GATHERV && root);
-	bool sends = all || (call->coll == TT_COLL_SCATTERV && root);
-	int err = 0;
+	unsigned used = arrays_of[call->coll];
 
-	if (all && call->sendbuf == TUTTI_IN_PLACE) {
+	if (comm->rank != call->root && used & ROOT)
+		used = 0;
+	if (call->coll == TT_COLL_ALLTOALLV && call->sendbuf == TUTTI_IN_PLACE) {
 		call->scounts = call->rcounts;
 		call->sdispls = call->rdispls;
 	}
-	if (!recvs)
+	if (!(used & RECV))
 		call->rcounts = call->rdispls = NULL;
-	if (!sends)
+	if (!(used & SEND))
 		call->scounts = call->sdispls = NULL;
-	if (recvs)
+	return used;
+}
+
+static int check_arrays(const struct tutti_comm *comm, struct tt_call *call)
+{
+	unsigned used = used_arrays(comm, call);
+	int err = 0;
+
+	if (used & RECV)
 		err = check_array(comm, call, "recvcounts", call->rcounts, call->rdispls);
-	if (!err && sends)
+	if (!err && used & SEND)
 		err = check_array(comm, call, "sendcounts", call->scounts, call->sdispls);
-	return err || !recvs ? err : check_displs(comm, call);
+	return err || !(used & RECV) ? err : check_displs(comm, call);
 }
 
 /* A rank sends itself as much as it receives from itself. Keeps count where it has a meaning. */
@@ -304,7 +329,6 @@ static int check_buffers(const struct tutti_comm *comm, struct tt_call *call)
 #define PLAIN_COUNT (((size_t)1 << 40) / TT_NODE_RANKS / sizeof(uint64_t))
 
 /* The buffers of a collective without counts per rank: vectors, or n of them. */
-enum { SEND = 1, SEND_N = 2, RECV = 4, RECV_N = 8, ROOT_SENDS = 16, ROOT_RECVS = 32, REDUCES = 64 };
 static const uint8_t buffers_of[TT_NUM_COLLS] = {
 	[TT_COLL_ALLREDUCE] = SEND | RECV | REDUCES,
 	[TT_COLL_BCAST] = RECV,
@@ -371,50 +395,57 @@ static inline bool is_plain(const struct tutti_comm *comm, struct tt_call *call)
 	return has_buffers(comm, b, call, bytes);
 }
 
-/* Whether rcounts are small and the blocks follow one another; their sum. */
-static inline bool adds_up(const struct tt_call *call, int nranks, size_t *sum)
+/* Whether counts are small and their blocks follow one another; their sum. */
+static inline bool adds_up(const size_t *counts, const size_t *displs, int nranks, size_t *sum)
 {
 	int i;
 
 	*sum = 0;
-	for (i = 0; i < nranks; i++) {
-		if (call->rcounts[i] > PLAIN_COUNT)
+	for (i = 0; counts && i < nranks; i++) {
+		if (counts[i] > PLAIN_COUNT || (displs && displs[i] != *sum))
 			return false;
-		if (call->rdispls && call->rdispls[i] != *sum)
-			return false;
-		*sum += call->rcounts[i];
+		*sum += counts[i];
 	}
-	return true;
+	return counts;
 }
 
 /*
- * Whether a call with counts passes all checks, if its blocks follow one another and no two buffers
- * overlap; else the full checks decide.
+ * Whether a call with counts passes all checks, if its blocks follow one another, this rank's own
+ * is not empty, and no two buffers overlap; else the full checks decide.
  */
 static inline bool has_plain_counts(const struct tutti_comm *comm, struct tt_call *call)
 {
 	uintptr_t send = (uintptr_t)call->sendbuf, recv = (uintptr_t)call->recvbuf;
-	size_t elem = tutti_datatype_size(call->datatype), own, all;
+	size_t elem = tutti_datatype_size(call->datatype), sent, got, to_self, own;
 	bool reduces = call->coll == TT_COLL_REDUCE_SCATTER;
+	unsigned used = arrays_of[call->coll];
 
-	if (!reduces && call->coll != TT_COLL_ALLGATHERV)
+	if (!used || !comm || comm->magic != TT_COMM_MAGIC || comm->size > TT_NODE_RANKS || !elem ||
+	    call->count > PLAIN_COUNT || (unsigned)call->root >= (unsigned)comm->size ||
+	    (reduces && !tt_reduce_valid(call->datatype, call->op)))
 		return false;
-	if (!comm || comm->magic != TT_COMM_MAGIC || comm->size > TT_NODE_RANKS)
+	sent = to_self = got = own = call->count;
+	if (used & ROOT && comm->rank != call->root)
+		*(used & RECV ? &got : &sent) = 0;
+	used = used_arrays(comm, call);
+	if ((used & RECV && !adds_up(call->rcounts, call->rdispls, comm->size, &got)) ||
+	    (used & SEND && !adds_up(call->scounts, call->sdispls, comm->size, &sent)))
 		return false;
-	if (!elem || (reduces && !tt_reduce_valid(call->datatype, call->op)))
+	own = used & RECV ? call->rcounts[comm->rank] : own;
+	to_self = used & SEND ? call->scounts[comm->rank] : to_self;
+	if (reduces) {
+		sent = got;
+		to_self = got = own;
+	}
+	if (!own || own != to_self || (sent && !is_vector(call->sendbuf)) ||
+	    (got && !is_vector(call->recvbuf)) || meet(send, sent * elem, recv, got * elem))
 		return false;
-	if (!call->rcounts || !adds_up(call, comm->size, &all))
-		return false;
-	own = call->rcounts[comm->rank];
-	if (!own || (!reduces && call->count != own))
-		return false;
-	if (!is_vector(call->sendbuf) || !is_vector(call->recvbuf))
-		return false;
-	if (reduces ? meet(send, all * elem, recv, own * elem)
-		    : meet(send, own * elem, recv, all * elem))
-		return false;
-	call->scounts = call->sdispls = NULL;
-	call->count = reduces ? call->count : 0;
+	if (!sent)
+		call->sendbuf = NULL;
+	if (!got)
+		call->recvbuf = NULL;
+	if (one_of(call->coll, TT_COLL_ALLGATHERV, TT_COLL_ALLTOALLV))
+		call->count = 0;
 	return true;
 }
 
