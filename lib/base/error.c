@@ -63,7 +63,7 @@ static int record(int code, int rank, const char *host, const char *fmt, va_list
 	for (c = text; *c; c++) /* a name that the caller gave may have them */
 		if ((unsigned char)*c < ' ')
 			*c = '?';
-	if (code == -EMFILE && strstr(text, tutti_strerror(code)))
+	if (code == -EMFILE && strstr(text, tutti_strerror(code)) && !strstr(text, "ulimit -n"))
 		snprintf(text + len, sizeof(text) - len, "; raise 'ulimit -n'");
 	memset(&last, 0, sizeof(last));
 	last.size = sizeof(last);

@@ -68,7 +68,8 @@ static int share_part(struct tutti_win *win, int rank)
 		return 0;
 	err = tt_shm_refusal((pid_t)part->pid, err, "pool memory");
 	if (err == -EPERM)
-		return err;
+		return tt_comm_blame_rank(win->comm, err, rank, "rank %d: %s", world,
+					  tt_fail_text(err));
 	if (err == -ENOENT || err == -ESRCH)
 		return tt_comm_blame_rank(win->comm, -TUTTI_EPEER, rank,
 					  "rank %d has ended, or is in another process "

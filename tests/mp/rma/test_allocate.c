@@ -10,6 +10,8 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -262,6 +264,45 @@ static int shared_body(struct mp_job *job)
 	return 0;
 }
 
+/* A rank that cannot map another's memory: all ranks learn why, the other rank is blamed there. */
+static int unmapped(struct mp_job *job, int code, const char *said)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_win *win = NULL;
+	void *base = NULL;
+	const char *hint;
+
+	MP_ERR(tutti_win_allocate_shared(job->world, 4096, 0, &base, &win), code);
+	MP_OK(tutti_last_error(&info));
+	TT_EXPECT(info.rank == !job->rank && info.host[0]);
+	hint = strstr(info.text, said);
+	TT_EXPECT(hint && !strstr(hint + 1, said));
+	TT_EXPECT(!win && !base);
+	return 0;
+}
+
+static int unmapped_body(struct mp_job *job)
+{
+	struct rlimit old, none;
+	struct tutti_win *win;
+	void *base;
+
+	MP_OK(tutti_win_allocate(job->world, 64, 0, &base, &win)); /* the pool has its memory */
+	MP_OK(tutti_win_free(win));
+	TT_EXPECT(!getrlimit(RLIMIT_NOFILE, &old));
+	none = (struct rlimit){.rlim_cur = 3, .rlim_max = old.rlim_max};
+	TT_EXPECT(!job->rank || !setrlimit(RLIMIT_NOFILE, &none));
+	TT_EXPECT(!unmapped(job, -EMFILE, "ulimit -n"));
+	TT_EXPECT(!setrlimit(RLIMIT_NOFILE, &old));
+	/* two users, unless both are an ordinary one */
+	TT_EXPECT(!job->rank || geteuid() || !seteuid(65534));
+	TT_EXPECT(job->rank || !prctl(PR_SET_DUMPABLE, 0));
+	mp_meet(job);
+	TT_EXPECT(!unmapped(job, -EPERM, "change users before"));
+	TT_EXPECT(!seteuid(getuid()) && !prctl(PR_SET_DUMPABLE, 1));
+	return 0;
+}
+
 /* Ranks of several hosts have none: the error names one, and the next collective works. */
 static int hosts_body(struct mp_job *job)
 {
@@ -459,6 +500,7 @@ static void shm(void)
 	run("TUTTI_TRANSPORT=shm");
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = counted_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = mapped_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = unmapped_body));
 }
 
 static void ofi(void)
