@@ -326,6 +326,7 @@ struct tutti_context {
 	int orphans;		       /* requests freed while they run */
 	/* unused, by size: links of struct tutti_request, see request_memory.c */
 	struct tt_list *request_memory[TT_REQUEST_SIZES];
+	void *reserve;				 /* comm.c; NULL: used */
 	bool reap_due;				 /* a freed communicator has lost its last user */
 	void (*reap)(struct tutti_context *ctx); /* lib/job */
 	int shrunk; /* decisions of tutti_comm_shrink and tutti_comm_grow */
@@ -383,6 +384,12 @@ struct tt_comm_kind {
 /* Creates a communicator of these world ranks (copied). */
 int tt_comm_new(struct tutti_context *ctx, const int *world, int size,
 		const struct tt_comm_kind *kind, struct tutti_comm **comm);
+/*
+ * Memory for calls that other ranks wait in. A rank that has none left frees this, and tries again:
+ * true if there was some. The next call keeps some again. Under the lock.
+ */
+void tt_reserve_keep(struct tutti_context *ctx);
+bool tt_reserve_use(struct tutti_context *ctx);
 /* Frees the contents; the shell stays in ctx->dead for a while. */
 void tt_comm_bury(struct tutti_comm *comm);
 /* A difference between calls that no call of this rank has returned; code 0: none. */

@@ -27,9 +27,14 @@ struct split {
 	struct tutti_request *gather; /* NULL: it has succeeded */
 	struct tutti_comm **newcomm, *made;
 	int color;
-	struct part *all;
 	struct tutti_error_info why; /* code 0: the parent has failed */
+	struct part all[];	     /* by rank; not of the pool, which may need a descriptor */
 };
+
+static size_t parts_size(const struct tutti_comm *comm)
+{
+	return (size_t)comm->size * sizeof(struct part);
+}
 
 static struct split *split_of(const struct tutti_request *r)
 {
@@ -256,8 +261,7 @@ static void split_free(struct tutti_request *r)
 
 	if (s->gather)
 		free_gather(s);
-	tutti_free(s->all);
-	tt_request_release(r->comm->ctx, r, sizeof(*s));
+	tt_request_release(r->comm->ctx, r, sizeof(*s) + parts_size(r->comm));
 }
 
 static const char *split_text(const struct tutti_request *r, char *buf, size_t size)
@@ -305,25 +309,13 @@ static const struct tt_request_ops split_ops = {.list = TT_ACTIVE_OTHER,
 						.kept = true,
 						.explain = split_explain};
 
-/* NULL: no memory, and the thread's last error says so. */
+/* NULL: no memory. */
 static struct split *split_new(struct tutti_comm *comm, const struct tt_comm_part *part)
 {
-	struct tt_wire *wire = comm->ctx->wire;
-	struct split *s;
+	struct split *s = tt_request_alloc(comm->ctx, sizeof(*s), parts_size(comm));
 
-	tt_wire_lock(wire);
-	s = tt_request_alloc(comm->ctx, sizeof(*s), 0);
-	tt_wire_unlock(wire);
-	if (!s) {
-		tt_fail(-ENOMEM, "no memory to split a communicator");
+	if (!s)
 		return NULL;
-	}
-	if (tutti_alloc(comm->ctx, (size_t)comm->size * sizeof(*s->all), (void **)&s->all)) {
-		tt_wire_lock(wire);
-		tt_request_release(comm->ctx, &s->r, sizeof(*s));
-		tt_wire_unlock(wire);
-		return NULL;
-	}
 	tt_list_init(&s->stalled.link);
 	s->stalled.again = step;
 	s->call = part->call;
@@ -358,6 +350,20 @@ static int new_gather(struct tutti_comm *comm, struct split *s)
 	return 0;
 }
 
+/* All memory that the exchange needs. */
+static int make(struct tutti_comm *comm, const struct tt_comm_part *part, struct split **out)
+{
+	struct split *s = split_new(comm, part);
+	int err = s ? new_gather(comm, s) : tt_fail(-ENOMEM, "no memory to split a communicator");
+
+	if (!err)
+		tt_request_init(&s->r, &split_ops, comm, false);
+	else if (s)
+		tt_request_release(comm->ctx, &s->r, sizeof(*s) + parts_size(comm));
+	*out = s;
+	return err;
+}
+
 /* Begins both requests; the state of comm has been checked. */
 static int start(struct split *s)
 {
@@ -378,22 +384,18 @@ static int start(struct split *s)
 int tt_comm_isplit(struct tutti_comm *comm, const struct tt_comm_part *part,
 		   struct tutti_comm **newcomm, struct tutti_request **out)
 {
-	struct split *s = split_new(comm, part);
 	struct tutti_context *ctx = comm->ctx;
+	struct split *s;
 	int err, made;
 
-	if (!s) {
-		tt_comm_refused(comm, TT_REFUSED + part->inner, TT_FORM_CALL, -ENOMEM);
-		return -ENOMEM;
-	}
-	s->newcomm = newcomm;
 	tt_wire_lock(ctx->wire);
-	err = made = new_gather(comm, s);
-	if (err) {
-		tutti_free(s->all);
-		tt_request_release(ctx, &s->r, sizeof(*s));
-	} else {
-		tt_request_init(&s->r, &split_ops, comm, false);
+	tt_reserve_keep(ctx);
+	err = make(comm, part, &s);
+	if (err == -ENOMEM && tt_reserve_use(ctx))
+		err = make(comm, part, &s);
+	made = err;
+	if (!err) {
+		s->newcomm = newcomm;
 		err = start(s);
 		if (err)
 			tt_request_free(&s->r);

@@ -90,6 +90,7 @@ struct tt_outmsg {
 	struct tt_list node;
 	int to;
 	enum tt_ctl_type type;
+	bool spare; /* of the largest size: is kept */
 	size_t len;
 	unsigned char data[];
 };
@@ -118,7 +119,7 @@ struct tt_boot {
 	struct tt_list outbox;
 	size_t outbox_bytes;
 	uint64_t flush_asked, flush_done;  /* calls of tt_ctl_flush so far, and which are over */
-	_Atomic(struct tt_outmsg *) spare; /* of the largest size; or NULL */
+	_Atomic(struct tt_outmsg *) spare; /* of the largest size; NULL: being sent */
 	bool delivering;		   /* solo */
 	struct tutti_error_info error;
 	struct tutti_error_info unfit; /* why this rank cannot take part */
@@ -214,6 +215,8 @@ void tt_send_error(const struct tutti_error_info *error, struct tt_link *link);
 void tt_ctl_wake(struct tt_boot *b);
 /* Ends the calls of tt_ctl_flush whose messages have been sent. */
 void tt_ctl_flushed(struct tt_boot *b);
+/* A message is no longer needed. */
+void tt_ctl_sent(struct tt_boot *b, struct tt_outmsg *msg);
 
 /* boot.c: fails with b->unfit if the start would run out of descriptors; so many are open. */
 void tt_check_files(struct tt_boot *b, int open);

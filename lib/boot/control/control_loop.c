@@ -243,7 +243,7 @@ static void take_outbox(struct tt_boot *b)
 			tt_tree_evict(b, msg->to, (const char *)msg->data);
 		else if (b->phase == TT_PH_UP)
 			tt_tree_send(b, msg);
-		free(msg);
+		tt_ctl_sent(b, msg);
 	}
 	b->stopping = stop; /* after the messages queued before it */
 }

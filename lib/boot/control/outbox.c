@@ -65,7 +65,7 @@ static void deliver_solo(struct tt_boot *b)
 		pthread_mutex_unlock(&b->lock);
 		if (b->handlers.fn[msg->type])
 			b->handlers.fn[msg->type](b->handlers.arg, 0, msg->data, msg->len);
-		free(msg);
+		tt_ctl_sent(b, msg);
 		pthread_mutex_lock(&b->lock);
 		b->delivering = false;
 	}
@@ -78,15 +78,18 @@ static void deliver_solo(struct tt_boot *b)
  */
 static struct tt_outmsg *new_message(struct tt_boot *b, size_t len)
 {
-	struct tt_outmsg *msg = malloc(sizeof(*msg) + len), *spare = NULL;
+	struct tt_outmsg *msg = malloc(sizeof(*msg) + len);
 
-	if (!msg && len <= TT_CTL_MSG_MAX)
-		return atomic_exchange(&b->spare, NULL);
-	if (!atomic_load_explicit(&b->spare, memory_order_relaxed))
-		spare = malloc(sizeof(*spare) + TT_CTL_MSG_MAX);
-	if (spare)
-		free(atomic_exchange(&b->spare, spare));
+	if (msg)
+		msg->spare = false;
+	else if (len <= TT_CTL_MSG_MAX && (msg = atomic_exchange(&b->spare, NULL)))
+		msg->spare = true;
 	return msg;
+}
+
+void tt_ctl_sent(struct tt_boot *b, struct tt_outmsg *msg)
+{
+	free(msg->spare ? atomic_exchange(&b->spare, msg) : msg);
 }
 
 static int post(struct tt_boot *boot, int to, enum tt_ctl_type type, const void *data, size_t len)
@@ -111,7 +114,7 @@ static int post(struct tt_boot *boot, int to, enum tt_ctl_type type, const void 
 	}
 	pthread_mutex_unlock(&boot->lock);
 	if (full) {
-		free(msg);
+		tt_ctl_sent(boot, msg);
 		return tt_fail(-ENOMEM, "%u MiB of control messages wait to be sent",
 			       OUTBOX_MAX >> 20);
 	}

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /* ---- arguments ---- */
@@ -394,7 +395,7 @@ static int no_connection_body(struct mp_job *job)
 {
 	float v = 1;
 
-	TT_EXPECT(!job->rank || mp_limit_memory(16 << 10));
+	TT_EXPECT(!job->rank || mp_limit_memory(1 << 20));
 	mp_meet(job);
 	MP_ERR(tutti_bcast(&v, 1, TUTTI_FLOAT32, 0, job->world), -ENOMEM);
 	MP_SAID("memory limit of the container"); /* the last words */
@@ -408,18 +409,45 @@ static void no_connection(void)
 	limited(2, no_connection_body);
 }
 
+struct hog {
+	struct hog *next;
+};
+
+/* All that malloc has. */
+static struct hog *take_memory(void)
+{
+	struct hog *all = NULL, *one;
+	size_t bytes;
+
+	for (bytes = 1 << 16; bytes >= sizeof(*one); bytes /= 2)
+		while ((one = malloc(bytes))) {
+			one->next = all;
+			all = one;
+		}
+	return all;
+}
+
+static void give_back(struct hog *all)
+{
+	struct hog *next;
+
+	for (; all; all = next) {
+		next = all->next;
+		free(all);
+	}
+}
+
 /* Rank 1 has no memory for the plan of a call, nor of a barrier, and leaves the job at once. */
 static int no_plan_body(struct mp_job *job)
 {
+	struct hog *all = NULL;
 	float v[4] = {0};
-	size_t bytes;
 	int err;
 
 	MP_OK(tutti_bcast(v, 4, TUTTI_FLOAT32, 0, job->world)); /* connects the ranks */
 	TT_EXPECT(!job->rank || mp_limit_memory(16 << 10));
-	for (bytes = 1 << 16; job->rank && bytes >= 16; bytes /= 2)
-		while (malloc(bytes))
-			;
+	if (job->rank)
+		all = take_memory();
 	mp_meet(job);
 	MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, v, 4, TUTTI_FLOAT32, TUTTI_SUM, job->world),
 	       -ENOMEM);
@@ -428,6 +456,7 @@ static int no_plan_body(struct mp_job *job)
 	err = tutti_finalize(job->ctx);
 	job->ctx = NULL;
 	TT_EXPECT(!job->rank || err == -ENOMEM);
+	give_back(all);
 	return 0;
 }
 
@@ -525,6 +554,96 @@ static int cannot_map_body(struct mp_job *job)
 static void cannot_map(void)
 {
 	limited(3, cannot_map_body);
+}
+
+/* ---- calls that make communicators, at a rank without memory or descriptors ---- */
+
+static int make_dup(struct mp_job *job, struct tutti_comm **made)
+{
+	return tutti_comm_dup(job->world, made);
+}
+
+static int make_split(struct mp_job *job, struct tutti_comm **made)
+{
+	return tutti_comm_split(job->world, 0, -job->rank, made);
+}
+
+static int make_idup(struct mp_job *job, struct tutti_comm **made)
+{
+	struct tutti_request *req;
+	int err = tutti_comm_idup(job->world, made, &req);
+
+	return err ? err : tutti_wait(&req);
+}
+
+/* Nothing of it is left during the call. */
+static int make_without(__rlimit_resource_t resource,
+			int (*make)(struct mp_job *job, struct tutti_comm **made),
+			struct mp_job *job, struct tutti_comm **made)
+{
+	struct hog *all = NULL;
+	struct rlimit old, none;
+	int err;
+
+	if (getrlimit(resource, &old))
+		return 1;
+	none = (struct rlimit){3, old.rlim_max};
+	if (resource == RLIMIT_AS ? !mp_limit_memory(8 << 10) : setrlimit(resource, &none))
+		return 1;
+	if (resource == RLIMIT_AS)
+		all = take_memory();
+	err = make(job, made);
+	if (setrlimit(resource, &old))
+		err = 1;
+	give_back(all);
+	return err;
+}
+
+/* The call or the new communicator fails everywhere, with the same code, and the world goes on. */
+static int unable(struct mp_job *job, __rlimit_resource_t resource,
+		  int (*make)(struct mp_job *job, struct tutti_comm **made))
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	atomic_int *code = &job->shared->word[0];
+	struct tutti_comm *made = NULL;
+	int err;
+
+	mp_meet(job);
+	if (job->rank == 1) {
+		err = make_without(resource, make, job, &made);
+		atomic_store(code, err);
+	} else {
+		err = make(job, &made);
+	}
+	mp_meet(job);
+	if (!err)
+		err = tutti_barrier(made);
+	MP_ERR(err, atomic_load(code));
+	TT_EXPECT(!err || err == (resource == RLIMIT_AS ? -ENOMEM : -EMFILE));
+	TT_EXPECT(!err || job->rank == 1 || (!tutti_last_error(&info) && info.rank == 1));
+	if (made)
+		MP_OK(tutti_comm_free(made));
+	return tutti_barrier(job->world);
+}
+
+static int unable_body(struct mp_job *job)
+{
+	int i;
+
+	mp_log_level(job, TUTTI_LOG_NONE);
+	MP_OK(tutti_barrier(job->world)); /* connects the ranks */
+	for (i = 0; i < 2; i++) {
+		MP_OK(unable(job, i ? RLIMIT_NOFILE : RLIMIT_AS, make_dup));
+		MP_OK(unable(job, i ? RLIMIT_NOFILE : RLIMIT_AS, make_split));
+		MP_OK(unable(job, i ? RLIMIT_NOFILE : RLIMIT_AS, make_idup));
+	}
+	return 0;
+}
+
+static void unable_to_make(void)
+{
+	limited(3, unable_body);
+	TT_CHECK(!MP_RUN(.n = 3, .fn = unable_body));
 }
 
 /* ---- refused calls ---- */
@@ -635,6 +754,7 @@ int main(int argc, char **argv)
 		{"no_memory", no_memory},
 		{"no_connection", no_connection},
 		{"no_plan", no_plan},
+		{"unable_to_make", unable_to_make},
 		{"changed_user", changed_user},
 		{"arguments", arguments},
 		{"finalize_pending", finalize_pending},
