@@ -132,8 +132,9 @@ static int fence_copies(struct shm_tp *tp, const struct shm_ep *ep)
 
 /*
  * A peer may still write into this process's memory, and the fence has timed out. If it has been
- * stopped in the middle of that, it would go on when it is continued: it is ended, as its
- * connection is lost anyway.
+ * stopped in the middle of that, it would go on when it is continued: it is ended. The connection
+ * may be closed for a call that was given up, too, whose peer is not taken for dead: the buffers of
+ * that call could not be used again either.
  */
 static void end_writer(const struct shm_tp *tp, const struct shm_ep *ep)
 {
@@ -147,13 +148,18 @@ static void end_writer(const struct shm_tp *tp, const struct shm_ep *ep)
 		return;
 	}
 	tt_warn("shm: process %d was stopped in the middle of a transfer, and its connection with "
-		"this process is lost; it is ended, so that buffers here can be used again",
+		"this process is closed, as it is taken for dead or a call was given up; it is "
+		"ended, so that buffers here can be used again",
 		(int)pid);
 	for (ms = 0; ms < END_MS && !tt_proc_gone(pid); ms++) {
 		usleep(1000);
 		if (tp->alive)
 			tp->alive(tp->alive_arg);
 	}
+	if (!tt_proc_gone(pid))
+		tt_warn("shm: process %d is still there %d ms after it was killed; wait for its "
+			"end before buffers here are used again",
+			(int)pid, END_MS);
 }
 
 void shm_ring_close(struct shm_ep *ep)
