@@ -283,11 +283,16 @@ int tt_vote_begin(struct tutti_comm *comm, const struct tt_ballot *mine)
 	if (!tt_vote_fits(comm))
 		return tt_fail(-EINVAL, "a communicator of %d ranks is too large to agree",
 			       comm->size);
+	tt_reserve_keep(comm->ctx);
 	v = new_vote(comm->size);
 	if (!v)
 		v = spare_vote(comm);
-	if (!v)
+	if (!v && tt_reserve_use(comm->ctx))
+		v = new_vote(comm->size);
+	if (!v) {
+		tt_vote_refused(comm, -ENOMEM);
 		return tt_fail(-ENOMEM, "no memory to agree with other ranks");
+	}
 	v->comm = comm->uid;
 	v->number = comm->votes + 1;
 	v->mine = *mine;

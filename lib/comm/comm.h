@@ -574,8 +574,8 @@ bool tt_vote_came(const struct tutti_comm *comm, int rank);
 /* False: the communicator is too large for an agreement. */
 bool tt_vote_fits(const struct tutti_comm *comm);
 /*
- * Ends with the decision and, by rank of comm, the ranks left out (bits; may be NULL); or gives
- * up.
+ * Ends with the decision and, by rank of comm, the ranks left out (bits, fewer than
+ * TT_CTL_MSG_MAX bytes; may be NULL); or gives up.
  */
 void tt_vote_end(struct tutti_comm *comm, struct tt_ballot *decision, unsigned char *left_out);
 void tt_vote_drop(struct tutti_comm *comm);

@@ -399,12 +399,9 @@ int tt_comm_grow(struct tutti_comm *comm, int nranks, int timeout_ms, struct tut
 	uint64_t wish = (uint64_t)(unsigned)timeout_ms << 32 | (unsigned)nranks;
 	struct tt_ballot ballot = {.kind = TT_VOTE_GROW, .all = wish, .any = wish};
 	struct tt_growth g = {.comm = comm, .nranks = nranks, .timeout_ms = timeout_ms};
-	unsigned char *left_out;
+	unsigned char left_out[TT_CTL_MSG_MAX];
 	int err;
 
-	left_out = calloc(1, ((size_t)comm->size + 7) / 8);
-	if (!left_out)
-		return tt_fail(-ENOMEM, "no memory to agree with other ranks");
 	g.left_out = left_out;
 	if (!timeout_ms)
 		g.timeout_ms = (int)comm->ctx->env.init_timeout.number;
@@ -419,6 +416,5 @@ int tt_comm_grow(struct tutti_comm *comm, int nranks, int timeout_ms, struct tut
 	if (!err)
 		err = grow(&g, newctx);
 	forget(&g);
-	free(left_out);
 	return err;
 }

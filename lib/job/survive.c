@@ -118,14 +118,8 @@ static int make(struct tutti_comm *comm, const struct tt_ballot *decision,
 int tt_comm_shrink(struct tutti_comm *comm, struct tutti_comm **newcomm)
 {
 	struct tt_ballot ballot = {.kind = TT_VOTE_SHRINK};
-	unsigned char *left_out = calloc(1, ((size_t)comm->size + 7) / 8);
-	int err;
+	unsigned char left_out[TT_CTL_MSG_MAX];
+	int err = tt_vote(comm, "tutti_comm_shrink", &ballot, left_out);
 
-	if (!left_out)
-		return tt_fail(-ENOMEM, "no memory to agree with other ranks");
-	err = tt_vote(comm, "tutti_comm_shrink", &ballot, left_out);
-	if (!err)
-		err = make(comm, &ballot, left_out, newcomm);
-	free(left_out);
-	return err;
+	return err ? err : make(comm, &ballot, left_out, newcomm);
 }

@@ -576,6 +576,21 @@ static int make_idup(struct mp_job *job, struct tutti_comm **made)
 	return err ? err : tutti_wait(&req);
 }
 
+static int make_shrunk(struct mp_job *job, struct tutti_comm **made)
+{
+	return tutti_comm_shrink(job->world, made);
+}
+
+/* Makes none: the agreement works. */
+static int agree(struct mp_job *job, struct tutti_comm **made)
+{
+	uint64_t ranks = 1u << job->rank;
+	int err = tutti_comm_agree(job->world, TUTTI_BOR, &ranks);
+
+	(void)made;
+	return err || ranks == 7 ? err : 1;
+}
+
 /* Nothing of it is left during the call. */
 static int make_without(__rlimit_resource_t resource,
 			int (*make)(struct mp_job *job, struct tutti_comm **made),
@@ -609,16 +624,14 @@ static int unable(struct mp_job *job, __rlimit_resource_t resource,
 	int err;
 
 	mp_meet(job);
-	if (job->rank == 1) {
-		err = make_without(resource, make, job, &made);
-		atomic_store(code, err);
-	} else {
-		err = make(job, &made);
-	}
-	mp_meet(job);
-	if (!err)
+	err = job->rank == 1 ? make_without(resource, make, job, &made) : make(job, &made);
+	mp_meet(job); /* rank 1 has memory again, for messages */
+	if (!err && made)
 		err = tutti_barrier(made);
-	MP_ERR(err, atomic_load(code));
+	if (job->rank == 1)
+		atomic_store(code, err);
+	mp_meet(job);
+	MP_ERR(err, make == agree ? 0 : atomic_load(code));
 	TT_EXPECT(!err || err == (resource == RLIMIT_AS ? -ENOMEM : -EMFILE));
 	TT_EXPECT(!err || job->rank == 1 || (!tutti_last_error(&info) && info.rank == 1));
 	if (made)
@@ -628,22 +641,46 @@ static int unable(struct mp_job *job, __rlimit_resource_t resource,
 
 static int unable_body(struct mp_job *job)
 {
-	int i;
+	static int (*const make[])(struct mp_job * job, struct tutti_comm * *made) = {
+		make_dup, make_split, make_idup, agree, make_shrunk};
+	size_t i;
 
 	mp_log_level(job, TUTTI_LOG_NONE);
 	MP_OK(tutti_barrier(job->world)); /* connects the ranks */
-	for (i = 0; i < 2; i++) {
-		MP_OK(unable(job, i ? RLIMIT_NOFILE : RLIMIT_AS, make_dup));
-		MP_OK(unable(job, i ? RLIMIT_NOFILE : RLIMIT_AS, make_split));
-		MP_OK(unable(job, i ? RLIMIT_NOFILE : RLIMIT_AS, make_idup));
+	for (i = 0; i < sizeof(make) / sizeof(make[0]); i++) {
+		MP_OK(unable(job, RLIMIT_AS, make[i]));
+		MP_OK(unable(job, RLIMIT_NOFILE, make[i]));
 	}
 	return 0;
+}
+
+/* Rank 1 agrees, then what it has kept is gone: the others wait, and say why; until it calls again.
+ */
+static int agree_again_body(struct mp_job *job)
+{
+	struct hog *all = NULL, *more = NULL;
+
+	if (job->rank == 1) {
+		TT_EXPECT(mp_limit_memory(8 << 10));
+		all = take_memory();
+	}
+	MP_OK(agree(job, NULL));
+	if (job->rank == 1)
+		more = take_memory();
+	MP_ERR(agree(job, NULL), job->rank == 1 ? -ENOMEM : -ETIMEDOUT);
+	TT_EXPECT(job->rank == 1 ||
+		  mp_said("the call of rank 1 was refused: Cannot allocate memory"));
+	give_back(more);
+	give_back(all);
+	mp_meet(job);
+	return agree(job, NULL);
 }
 
 static void unable_to_make(void)
 {
 	limited(3, unable_body);
 	TT_CHECK(!MP_RUN(.n = 3, .fn = unable_body));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = agree_again_body, .env = "TUTTI_TIMEOUT=1s"));
 }
 
 /* ---- refused calls ---- */
