@@ -120,8 +120,7 @@ static void bad_put(struct tt_chan *chan, const struct tt_ctrl *ctrl)
 
 	snprintf(what, sizeof(what),
 		 "a notified put of %" PRIu64 " bytes to offset %" PRIu64
-		 " of a window arrived damaged, or another rank has put to the same bytes "
-		 "meanwhile: "
+		 " of a window arrived damaged, or another put to the same bytes came meanwhile: "
 		 "checksum mismatch",
 		 ctrl->len, ctrl->addr);
 	damaged(chan, what);

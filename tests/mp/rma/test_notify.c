@@ -366,8 +366,10 @@ static int overwritten_body(struct mp_job *job)
 			MP_OK(tutti_put(win, to, data, BYTES, 0));
 			MP_OK(tutti_win_flush(win, to));
 		}
-	if (job->rank)
-		mp_sleep_ms(100); /* no call here: the notifications are counted all the same */
+	if (!job->rank)
+		atomic_store(&job->shared->word[0], 1);
+	/* no call here: the notifications are counted all the same */
+	TT_EXPECT(mp_await(&job->shared->word[0], 1, MP_HANG_MS));
 	MP_OK(tutti_wait_notify(win, 0, 20));
 	MP_OK(tutti_wait_notify_id(win, 3, 20));
 	MP_OK(tutti_barrier(job->world));
