@@ -53,8 +53,8 @@ static int check_flags(const struct tutti_win *win, const char *call)
 	return 0;
 }
 
-/* The wishes of a call. */
-struct wish {
+/* The arguments of a call. */
+struct win_args {
 	const char *call;
 	void *base;
 	size_t size;
@@ -63,27 +63,27 @@ struct wish {
 };
 
 /* err: why this rank cannot make a window, which then fails on all ranks, and owned memory goes. */
-static int make(struct tutti_comm *comm, struct tutti_comm *coll, const struct wish *wish, int err,
-		struct tutti_win **out)
+static int make(struct tutti_comm *comm, struct tutti_comm *coll, const struct win_args *args,
+		int err, struct tutti_win **out)
 {
 	struct tutti_win *win = NULL;
 	struct tt_win_part mine;
 
 	if (!err)
-		err = open_part(comm, wish->base, wish->size, wish->flags, &win, &mine);
-	if (win && wish->owned) {
-		win->owned = wish->base;
+		err = open_part(comm, args->base, args->size, args->flags, &win, &mine);
+	if (win && args->owned) {
+		win->owned = args->base;
 		tt_win_place(win, &mine);
-	} else if (wish->owned && wish->base) {
-		tt_mem_free(tt_wire_memory(comm->ctx->wire), wish->base);
+	} else if (args->owned && args->base) {
+		tt_mem_free(tt_wire_memory(comm->ctx->wire), args->base);
 	}
-	err = tt_agree(coll, wish->call, err);
+	err = tt_agree(coll, args->call, err);
 	if (!err) {
 		err = tt_exchange(coll, &mine, win->part, sizeof(mine) / sizeof(uint64_t));
 		win->abandoned = err; /* other ranks may have the window */
 	}
 	if (!err)
-		err = check_flags(win, wish->call);
+		err = check_flags(win, args->call);
 	if (err) {
 		if (win)
 			tt_win_close(win);
@@ -102,18 +102,18 @@ static int make(struct tutti_comm *comm, struct tutti_comm *coll, const struct w
 int tt_win_make(struct tutti_comm *comm, struct tutti_comm *coll, void *base, size_t size,
 		unsigned flags, struct tutti_win **out)
 {
-	const struct wish wish = {
+	const struct win_args args = {
 		.call = "tutti_win_create", .base = base, .size = size, .flags = flags};
-	int err = check_create(wish.call, size, base, flags, out);
+	int err = check_create(args.call, size, base, flags, out);
 
-	return make(comm, coll, &wish, err, out);
+	return make(comm, coll, &args, err, out);
 }
 
 int tt_win_allocate(struct tutti_comm *comm, size_t size, unsigned flags, bool shared, void **base,
 		    struct tutti_win **out)
 {
 	const char *call = shared ? "tutti_win_allocate_shared" : "tutti_win_allocate";
-	struct wish wish = {.call = call, .size = size, .flags = flags, .owned = true};
+	struct win_args args = {.call = call, .size = size, .flags = flags, .owned = true};
 	struct tt_memory *memory = tt_wire_memory(comm->ctx->wire);
 	size_t page = shared ? 4096 : 1; /* peers map whole pages */
 	struct tutti_win *win;
@@ -122,10 +122,10 @@ int tt_win_allocate(struct tutti_comm *comm, size_t size, unsigned flags, bool s
 	if (!err && size > SIZE_MAX - page)
 		err = tt_fail(-ENOMEM, "%s: no memory for %zu bytes", call, size);
 	if (!err && size)
-		err = tt_mem_alloc(memory, (size + page - 1) / page * page, &wish.base, NULL);
-	if (wish.base)
-		memset(wish.base, 0, size);
-	err = make(comm, comm, &wish, err, &win);
+		err = tt_mem_alloc(memory, (size + page - 1) / page * page, &args.base, NULL);
+	if (args.base)
+		memset(args.base, 0, size);
+	err = make(comm, comm, &args, err, &win);
 	if (err)
 		return err;
 	tt_wire_lock(comm->ctx->wire);
@@ -138,7 +138,7 @@ int tt_win_allocate(struct tutti_comm *comm, size_t size, unsigned flags, bool s
 		tt_win_drop(win);
 		return err;
 	}
-	*base = wish.base;
+	*base = args.base;
 	*out = win;
 	return 0;
 }
