@@ -160,7 +160,7 @@ int tt_win_amo_failure(struct tutti_win *win, int rank, int status)
 	if (err)
 		return err;
 	if (status == -EACCES)
-		return tt_comm_blame_rank(win->comm, -EACCES, rank, "rank %d has closed its window",
+		return tt_comm_blame_rank(win->comm, -EACCES, rank, "rank %d has freed its window",
 					  rank);
 	return tt_win_failure(win, rank, "an atomic", status);
 }

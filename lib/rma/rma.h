@@ -174,7 +174,7 @@ int tt_win_open(struct tutti_comm *comm, void *base, size_t size, unsigned flags
 void tt_win_agree(struct tutti_win *win);
 /* Afterwards the struct only serves to detect late calls. */
 void tt_win_close(struct tutti_win *win);
-/* Frees the closed windows of ctx. */
+/* Releases what is kept of the freed windows of ctx. */
 void tt_win_forget(const struct tutti_context *ctx);
 
 /* Translates a transport's code for a lost connection to tutti's. A refusal keeps its text. */
@@ -277,7 +277,7 @@ void tt_accs_drop(struct tutti_win *win, int rank, int status);
  * lock.
  */
 void tt_accs_finish(struct tutti_win *win);
-/* This rank closes the window, and cannot meet the other ranks before: tells them. */
+/* This rank frees the window, and cannot meet the other ranks before: tells them. */
 void tt_accs_tell_closed(struct tutti_win *win);
 void tt_accs_closed_msg(void *ctx, int from, const void *data, size_t len);
 /* Whether rank has told that. Under the lock. */

@@ -415,7 +415,7 @@ static int closed_body(struct mp_job *job)
 				err = tutti_win_flush(win, 1);
 		} while (!err);
 		TT_EXPECT(err == -EACCES);
-		MP_SAID("rank 1 has closed its window");
+		MP_SAID("rank 1 has freed its window");
 		MP_OK(tutti_get_accumulate(win, 1, local, old, 10, TUTTI_FLOAT64, TUTTI_SUM, 0));
 		MP_ERR(tutti_win_flush(win, 1), -EACCES);
 		MP_ERR(tutti_win_free(win), -TUTTI_EPEER);
