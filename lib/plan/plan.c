@@ -146,9 +146,14 @@ static int check_blocks(const struct tt_plan_args *a, const size_t *counts, cons
 		if (!counts[i])
 			continue;
 		if (__builtin_add_overflow(has_displs ? displs[i] : off, counts[i], &end) ||
-		    too_long(end, a->elem) || too_many(a, counts[i]))
+		    too_long(end, a->elem))
 			return tt_fail(-EINVAL, "the block of rank %d is too large: %zu elements",
 				       i, counts[i]);
+		if (too_many(a, counts[i]))
+			return tt_fail(-EINVAL,
+				       "the block of rank %d is too large: %zu elements of %zu "
+				       "bytes are more than %d messages of %zu bytes",
+				       i, counts[i], a->elem, CHUNKS_MOST, a->chunk);
 		off = end;
 	}
 	return 0;

@@ -537,6 +537,7 @@ static void test_v_args(void)
 	a.count = 4;
 	a.rcounts = many;
 	TT_CHECK(bad_args(TT_COLL_ALLGATHERV, "ring", a, "block of rank 1"));
+	TT_CHECK(bad_args(TT_COLL_ALLGATHERV, "ring", a, "more than 16777216 messages"));
 	a.rcounts = NULL;
 	TT_CHECK(bad_args(TT_COLL_REDUCE_SCATTER, "ring", a, "needs the counts"));
 	TT_CHECK(bad_args(TT_COLL_SCATTERV, "linear", a, "needs the counts"));
