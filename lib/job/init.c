@@ -158,7 +158,7 @@ static void on_gone(void *ctx, int rank, const char *host, const char *why)
 	tt_grow_again(ctx);
 }
 
-/* Rank from waits for an atomic that only calls of this rank, or the progress thread, execute. */
+/* Rank from waits for what only calls of this rank, or the progress thread, do. */
 static void on_progress(void *ctx, int from, const void *data, size_t len)
 {
 	int err;
@@ -169,7 +169,7 @@ static void on_progress(void *ctx, int from, const void *data, size_t len)
 	(void)data;
 	(void)len;
 	if (err)
-		tt_err("rank %d's atomics wait for calls here: %s", from, tt_fail_text(err));
+		tt_err("operations of rank %d wait for calls here: %s", from, tt_fail_text(err));
 }
 
 /*

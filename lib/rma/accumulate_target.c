@@ -167,17 +167,11 @@ void tt_acc_message(struct tt_port *port, int peer, const struct tt_key *key, ui
 
 void tt_acc_stop_serving(struct tt_accs *accs)
 {
-	struct tt_wire *wire = accs->win->comm->ctx->wire;
-
 	while (!tt_list_empty(&accs->served)) {
 		struct tt_acc_piece *piece =
 			tt_container(accs->served.next, struct tt_acc_piece, link);
 
-		if (piece->sending)
-			tt_wire_cancel(wire, &piece->send);
-		if (piece->receiving)
-			tt_wire_cancel(wire, &piece->recv);
-		piece->sending = piece->receiving = false;
+		tt_acc_piece_cancel(piece);
 		served(piece);
 	}
 }

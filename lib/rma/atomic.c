@@ -157,12 +157,7 @@ int tt_win_amo_failure(struct tutti_win *win, int rank, int status)
 {
 	int err = tt_comm_check(win->comm);
 
-	if (err)
-		return err;
-	if (status == -EACCES)
-		return tt_comm_blame_rank(win->comm, -EACCES, rank, "rank %d has freed its window",
-					  rank);
-	return tt_win_failure(win, rank, "an atomic", status);
+	return err ? err : tt_win_failure(win, rank, "an atomic", status);
 }
 
 static int too_late(struct tutti_win *win, int rank)

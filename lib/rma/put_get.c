@@ -206,7 +206,7 @@ static void op_again(struct tt_stalled *stalled)
 
 static void op_rung(struct tt_atomic *at, int status)
 {
-	op_over(tt_container(at, struct tt_win_op, ring), tt_win_lost_status(status));
+	op_over(tt_container(at, struct tt_win_op, ring), tt_win_status(status));
 }
 
 static int ask_to_ring(struct tt_win_op *op)

@@ -32,7 +32,7 @@ struct tt_win_bell {
 	struct tt_bell bell;
 	struct tutti_win *win;
 	uint64_t count; /* notifications from one origin */
-	bool woken;	/* that rank runs its progress thread for this rank's atomics */
+	bool woken;	/* that rank runs its progress thread for this rank */
 };
 
 /* A part of a window that all ranks keep, as it is mapped here. */
@@ -280,8 +280,6 @@ void tt_accs_finish(struct tutti_win *win);
 /* This rank frees the window, and cannot meet the other ranks before: tells them. */
 void tt_accs_tell_closed(struct tutti_win *win);
 void tt_accs_closed_msg(void *ctx, int from, const void *data, size_t len);
-/* Whether rank has told that. Under the lock. */
-bool tt_accs_closed(const struct tutti_win *win, int rank);
 void tt_accs_free(struct tutti_win *win);
 
 /* rma_request.c: operations as requests. Without the lock. */

@@ -41,10 +41,32 @@ struct tt_acc_piece *tt_acc_piece_new(struct tt_accs *accs)
 	return piece;
 }
 
-void tt_acc_piece_free(struct tt_acc_piece *piece)
+static void piece_delete(struct tt_acc_piece *piece)
 {
 	tt_list_del(&piece->link);
+	tt_mem_free(tt_wire_memory(piece->accs->win->comm->ctx->wire), piece->request);
+	free(piece);
+}
+
+void tt_acc_piece_free(struct tt_acc_piece *piece)
+{
+	if (piece->late) {
+		piece_delete(piece);
+		return;
+	}
+	tt_list_del(&piece->link);
 	tt_list_add(&piece->accs->free, &piece->link);
+}
+
+void tt_acc_piece_cancel(struct tt_acc_piece *piece)
+{
+	struct tt_wire *wire = piece->accs->win->comm->ctx->wire;
+
+	if (piece->sending)
+		tt_wire_cancel(wire, &piece->send);
+	if (piece->receiving)
+		tt_wire_cancel(wire, &piece->recv);
+	piece->sending = piece->receiving = false;
 }
 
 /* ---- an operation ---- */
@@ -124,7 +146,7 @@ static void sent(struct tt_xfer *x, const void *data, int status)
 	struct tt_wire *wire = piece->accs->win->comm->ctx->wire;
 
 	(void)data;
-	if (!status && x->key.port && !x->whole) {
+	if (!status && !piece->status && x->key.port && !x->whole) {
 		x->kind = TT_XFER_OFFER;
 		x->key.port = 0;
 		tt_wire_send(wire, x);
@@ -257,7 +279,7 @@ int tt_win_acc_start(struct tutti_win *win, const void *what, struct tt_win_end 
 	if (acc->rank == win->comm->rank)
 		tt_acc_apply(win->base + acc->offset, acc->local, acc->result, acc->count,
 			     acc->datatype, acc->op);
-	if (accs->peer[acc->rank].closed)
+	if (accs->peer[acc->rank].freed)
 		op->status = -EACCES;
 	if (!acc->count || acc->rank == win->comm->rank || op->status) {
 		op_over(accs, op);
@@ -337,8 +359,9 @@ void tt_accs_open(struct tutti_win *win)
 }
 
 /*
- * The window of a dead rank cannot be freed together: live ranks close it at different times. One
- * that has closed it does not know the port any more, so it answers no request.
+ * The window of a dead rank cannot be freed together: live ranks free it at different times. One
+ * that has freed it does not know the port any more, so it answers no request. A rank that is still
+ * making the window does not hear this.
  */
 void tt_accs_tell_closed(struct tutti_win *win)
 {
@@ -347,19 +370,18 @@ void tt_accs_tell_closed(struct tutti_win *win)
 			    sizeof(win->accs->port.comm));
 }
 
-static void refuse_going(struct tt_acc_peer *peer)
+static void refuse_going(struct tt_wire *wire, struct tt_acc_peer *peer)
 {
-	while (!tt_list_empty(&peer->going)) {
-		struct tt_acc_piece *piece =
-			tt_container(peer->going.next, struct tt_acc_piece, link);
-		struct tt_wire *wire = piece->accs->win->comm->ctx->wire;
+	struct tt_list *l, *tmp;
 
-		if (piece->sending)
-			tt_wire_cancel(wire, &piece->send);
-		if (piece->receiving)
-			tt_wire_cancel(wire, &piece->recv);
-		piece->sending = piece->receiving = false;
+	tt_list_each(l, tmp, &peer->going)
+	{
+		struct tt_acc_piece *piece = tt_container(l, struct tt_acc_piece, link);
+
+		piece->late = true;
 		piece->status = -EACCES;
+		piece->sending &= !tt_wire_cancel_quiet(wire, &piece->send);
+		piece->receiving &= !tt_wire_cancel_quiet(wire, &piece->recv);
 		piece_step(piece);
 	}
 }
@@ -381,29 +403,19 @@ void tt_accs_closed_msg(void *arg, int from, const void *data, size_t len)
 						       : NULL;
 	rank = accs ? tt_comm_rank_of(accs->win->comm, from) : -1;
 	if (rank >= 0) {
-		accs->peer[rank].closed = true;
+		accs->peer[rank].freed = true;
 		tt_accs_drop(accs->win, rank, -EACCES);
-		refuse_going(&accs->peer[rank]);
+		refuse_going(ctx->wire, &accs->peer[rank]);
 		ctx->moves++;
+		tt_wire_wake(ctx->wire);
 	}
 	tt_ctx_unlock(ctx);
 }
 
-bool tt_accs_closed(const struct tutti_win *win, int rank)
-{
-	return win->accs && win->accs->peer[rank].closed;
-}
-
 static void free_pieces(struct tt_accs *accs)
 {
-	while (!tt_list_empty(&accs->free)) {
-		struct tt_acc_piece *piece =
-			tt_container(accs->free.next, struct tt_acc_piece, link);
-
-		tt_list_del(&piece->link);
-		tt_mem_free(tt_wire_memory(accs->win->comm->ctx->wire), piece->request);
-		free(piece);
-	}
+	while (!tt_list_empty(&accs->free))
+		piece_delete(tt_container(accs->free.next, struct tt_acc_piece, link));
 }
 
 static bool all_sent(void *arg)

@@ -52,7 +52,8 @@ struct tt_acc_piece {
 	struct tt_acc_op *op; /* NULL: at the target */
 	struct tt_xfer send, recv;
 	bool sending, receiving;
-	int rank; /* the other end's */
+	bool late; /* its memory may still be written: not for another piece */
+	int rank;  /* the other end's */
 	uint32_t seq;
 	int status;
 	size_t at, count;
@@ -63,7 +64,7 @@ struct tt_acc_piece {
 struct tt_acc_peer {
 	struct tt_list queue;
 	struct tt_list going; /* pieces under way to it */
-	bool closed;	      /* it does not answer any more */
+	bool freed;	      /* it has freed its window alone, and answers no more */
 	uint32_t seq;
 	int under_way, served;
 	bool starting;
@@ -81,6 +82,8 @@ struct tt_accs {
 
 struct tt_acc_piece *tt_acc_piece_new(struct tt_accs *accs);
 void tt_acc_piece_free(struct tt_acc_piece *piece);
+/* Takes back what of it is under way. */
+void tt_acc_piece_cancel(struct tt_acc_piece *piece);
 /* The key of a message that starts or belongs to a piece of the origin. */
 static inline struct tt_key tt_acc_key(const struct tt_accs *accs, uint32_t seq, uint32_t lane,
 				       int origin)

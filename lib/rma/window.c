@@ -40,7 +40,7 @@ int tt_win_failure(struct tutti_win *win, int rank, const char *call, int status
 	const char *why = NULL;
 	char text[96];
 
-	if (status == -EACCES && tt_accs_closed(win, rank))
+	if (status == -EACCES)
 		return tt_comm_blame_rank(win->comm, status, rank, "rank %d has freed its window",
 					  rank);
 	snprintf(text, sizeof(text), "%s on rank %d's window", call, rank);

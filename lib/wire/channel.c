@@ -321,6 +321,23 @@ void tt_chan_fail_xfers(struct tt_chan *chan, int status)
 	fail_table(chan, &chan->wire->posted, status);
 }
 
+bool tt_wire_cancel_quiet(struct tt_wire *wire, struct tt_xfer *x)
+{
+	if (x->state == TT_X_PUTTING)
+		return false;
+	if (x->state != TT_X_OFFERED) {
+		tt_wire_cancel(wire, x);
+		return true;
+	}
+	take_offer_back(x, true);
+	tt_list_del(&x->link);
+	x->state = TT_X_IDLE;
+	if (x->bounce_region)
+		tt_mem_free(wire->memory, x->bounce);
+	x->bounce_region = NULL;
+	return true;
+}
+
 void tt_wire_cancel(struct tt_wire *wire, struct tt_xfer *x)
 {
 	bool cut = x->state == TT_X_PUTTING && x->cut;

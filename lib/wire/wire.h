@@ -336,6 +336,12 @@ void tt_wire_pace(struct tt_wire *wire);
  */
 void tt_wire_cancel(struct tt_wire *wire, struct tt_xfer *x);
 /*
+ * The same of a transfer that the peer has done with: the channel stays. What is late may still
+ * land in its buffer, which is not used again before it has gone back to the pool. False: this end
+ * is writing, and x ends by itself.
+ */
+bool tt_wire_cancel_quiet(struct tt_wire *wire, struct tt_xfer *x);
+/*
  * The same without a fence: bounce memory that a peer may write is kept until the peer has written
  * it or the connection is closed. False: a put out of x's buffer is under way, and x goes on. The
  * receive must not offer the caller's memory: x->buf NULL, or no region.

@@ -383,19 +383,21 @@ static int stopped_body(struct mp_job *job)
 }
 
 /*
- * After a death in a tolerant communicator, rank 1 closes the window alone. Accumulates on it end
- * with an error, whether they came before that (arg NULL) or after.
+ * After a death in a tolerant communicator, rank 1 frees the window alone. Accumulates on it end
+ * with an error, whether they came before that (arg NULL) or after; those before wait for long
+ * results. The connection stays: another communicator of the two ranks works on.
  */
-static int closed_body(struct mp_job *job)
+static int freed_body(struct mp_job *job)
 {
 	struct tutti_comm_config how = {.size = sizeof(how), .flags = TUTTI_COMM_TOLERANT};
 	double *mine, local[1000] = {0}, old[1000];
+	struct tutti_comm *comm, *pair, *left;
 	struct tutti_failed failed[3];
-	struct tutti_comm *comm, *left;
 	struct tutti_win *win;
 	int err, n;
 
 	MP_OK(tutti_comm_create(job->world, &how, &comm));
+	MP_OK(tutti_comm_split(job->world, job->rank == 2, 0, &pair));
 	MP_OK(tutti_win_allocate(comm, sizeof(local), TUTTI_WIN_ACCUMULATE, (void **)&mine, &win));
 	mp_meet(job);
 	if (job->rank == 2)
@@ -410,7 +412,8 @@ static int closed_body(struct mp_job *job)
 		while (job->arg && !atomic_load(&job->shared->word[5]))
 			usleep(1000);
 		do {
-			err = tutti_accumulate(win, 1, local, 1000, TUTTI_FLOAT64, TUTTI_SUM, 0);
+			err = tutti_get_accumulate(win, 1, local, old, 1000, TUTTI_FLOAT64,
+						   TUTTI_SUM, 0);
 			if (!err)
 				err = tutti_win_flush(win, 1);
 		} while (!err);
@@ -418,8 +421,14 @@ static int closed_body(struct mp_job *job)
 		MP_SAID("rank 1 has freed its window");
 		MP_OK(tutti_get_accumulate(win, 1, local, old, 10, TUTTI_FLOAT64, TUTTI_SUM, 0));
 		MP_ERR(tutti_win_flush(win, 1), -EACCES);
+		if (getenv("TUTTI_CHECKSUM")) {
+			MP_OK(tutti_put_notify(win, 1, local, 100, 0));
+			MP_ERR(tutti_win_flush(win, 1), -EACCES);
+			MP_SAID("rank 1 has freed its window");
+		}
 		MP_ERR(tutti_win_free(win), -TUTTI_EPEER);
 	}
+	MP_OK(tutti_barrier(pair));
 	MP_OK(tutti_comm_shrink(comm, &left));
 	MP_OK(tutti_barrier(left));
 	mp_leave(job);
@@ -447,8 +456,10 @@ static void run(const char *env)
 	snprintf(with, sizeof(with), "%s TUTTI_TIMEOUT=2s", env);
 	TT_CHECK(!MP_RUN(.n = 2, .env = with, .fn = stopped_body));
 	snprintf(with, sizeof(with), "%s TUTTI_TIMEOUT=20s", env);
-	TT_CHECK(!MP_RUN(.n = 3, .env = with, .fn = closed_body, .killed = 4));
-	TT_CHECK(!MP_RUN(.n = 3, .env = with, .fn = closed_body, .arg = with, .killed = 4));
+	TT_CHECK(!MP_RUN(.n = 3, .env = with, .fn = freed_body, .killed = 4));
+	TT_CHECK(!MP_RUN(.n = 3, .env = with, .fn = freed_body, .arg = with, .killed = 4));
+	snprintf(with, sizeof(with), "%s TUTTI_TIMEOUT=20s TUTTI_CHECKSUM=1", env);
+	TT_CHECK(!MP_RUN(.n = 3, .env = with, .fn = freed_body, .arg = with, .killed = 4));
 }
 
 /* All requests and replies go by offers. */
