@@ -332,18 +332,21 @@ int tutti_comm_create_group(struct tutti_comm *comm, const struct tutti_comm_con
 	struct tutti_comm *made;
 	int err = tt_check_comm(comm);
 
-	if (!err)
-		err = tt_group_refuse(call);
-	if (!err)
-		err = read_config(call, config, &c);
 	if (err)
 		return err;
-	if (!newcomm)
-		return tt_fail(-EINVAL, "%s: newcomm is NULL", call);
-	if (c.nranks < 1 || c.nranks > comm->size || c.tag < 0)
-		return tt_fail(-EINVAL, "%s: %s is %d; it must be %s", call,
-			       c.tag < 0 ? "tag" : "nranks", c.tag < 0 ? c.tag : c.nranks,
-			       c.tag < 0 ? "0 or more" : "from 1 to the size of comm");
+	err = tt_group_refuse(call);
+	if (!err)
+		err = read_config(call, config, &c);
+	if (!err && !newcomm)
+		err = tt_fail(-EINVAL, "%s: newcomm is NULL", call);
+	if (!err && (c.nranks < 1 || c.nranks > comm->size || c.tag < 0))
+		err = tt_fail(-EINVAL, "%s: %s is %d; it must be %s", call,
+			      c.tag < 0 ? "tag" : "nranks", c.tag < 0 ? c.tag : c.nranks,
+			      c.tag < 0 ? "0 or more" : "from 1 to the size of comm");
+	if (err) {
+		tt_comm_group_refused(comm, err);
+		return err;
+	}
 	err = tt_comm_subset(comm,
 			     &(struct tt_comm_subset){.ranks = c.ranks,
 						      .nranks = c.nranks,

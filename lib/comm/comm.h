@@ -268,6 +268,8 @@ struct tutti_comm {
 	struct tt_grown *grown;	       /* lib/job/grow.c: reported by another rank; NULL: none */
 	struct tt_growth *growing;     /* the call that has reported; NULL: none */
 	struct tt_subset_use *subsets; /* lib/job/comm_subset.c */
+	atomic_uint groups_missed;     /* the same: calls that were refused here since one worked */
+	int group_why;		       /* and the code of the last */
 };
 
 /* A death in a tolerant communicator; acknowledged: receives from any source go on without it. */

@@ -539,6 +539,27 @@ static void answer(struct tutti_comm *comm, int from, struct stuck_msg *msg)
 	}
 }
 
+/* This rank has not made the communicator: its call that would have made one was refused. */
+static void tell_group(struct tutti_context *ctx, int from, struct stuck_msg *msg)
+{
+	struct tt_list *l, *tmp;
+
+	if (!tt_fields_inner(&msg->fields) || msg->fields.root != TT_INNER_CREATE_GROUP)
+		return;
+	msg->other = ctx->boot_params.rank;
+	tt_list_each(l, tmp, &ctx->comms)
+	{
+		const struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
+
+		if (!comm->groups_missed)
+			continue;
+		msg->other_refused = (struct tt_refusal){.coll = TT_REFUSED + TT_INNER_CREATE_GROUP,
+							 .code = comm->group_why};
+		tt_ctl_send(ctx->boot, from, TT_CTL_LATE, msg, sizeof(*msg));
+		return;
+	}
+}
+
 /* At every rank: compares with its own call. */
 void tt_query_msg(void *arg, int from, const void *data, size_t len)
 {
@@ -554,6 +575,8 @@ void tt_query_msg(void *arg, int from, const void *data, size_t len)
 		answer(comm, from, &msg);
 	else if (msg.rank == EACH) /* this rank may be about to make it */
 		tt_comm_poll(ctx, msg.uid, msg.fields.init, msg.seq);
+	else
+		tell_group(ctx, from, &msg);
 	tt_ctx_unlock(ctx);
 }
 
@@ -573,7 +596,8 @@ static void note_late(struct tutti_context *ctx, const struct stuck_msg *msg)
 	struct tutti_comm *comm = tt_comm_find(ctx, msg->uid);
 	int i;
 
-	if (!comm || tt_comm_calls(comm, msg->fields.init) < msg->seq ||
+	if (!comm || tt_comm_rank_of(comm, msg->other) < 0 ||
+	    tt_comm_calls(comm, msg->fields.init) < msg->seq ||
 	    keeps_late(comm, msg->fields.init, msg->seq))
 		return;
 	if (comm->late_seq != msg->seq || comm->late_init != msg->fields.init)

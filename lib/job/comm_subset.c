@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "lib/base/clock.h"
 #include "lib/base/hash.h"
 #include "lib/engine/launch.h"
 #include "lib/job/job.h"
@@ -55,11 +56,19 @@ static int check(const struct tutti_comm *comm, const struct tt_comm_subset *s, 
 	return err;
 }
 
-/* How often this group of comm has been made before; counts this time. */
-static int count_use(struct tutti_comm *comm, uint64_t key, uint64_t *times)
+/*
+ * The unique id of the new communicator, from how often this group of comm has been made before;
+ * counts this time.
+ */
+static int count_use(struct tutti_comm *comm, const struct tt_comm_subset *s, const int *world,
+		     uint64_t *uid)
 {
+	uint64_t key = tt_hash_add(tt_hash_add(comm->uid, SALT), (uint64_t)s->tag);
 	struct tt_subset_use *use;
+	int i;
 
+	for (i = 0; i < s->nranks; i++)
+		key = tt_hash_add(key, (uint64_t)world[i]);
 	for (use = comm->subsets; use && use->key != key; use = use->next)
 		;
 	if (!use) {
@@ -70,7 +79,7 @@ static int count_use(struct tutti_comm *comm, uint64_t key, uint64_t *times)
 		use->next = comm->subsets;
 		comm->subsets = use;
 	}
-	*times = use->times++;
+	*uid = tt_hash_add(key, use->times++);
 	return 0;
 }
 
@@ -84,7 +93,10 @@ void tt_comm_forget_subsets(struct tutti_comm *comm)
 	}
 }
 
-/* A rank that has not come cannot be asked: it knows nothing of the communicator. */
+/*
+ * A rank that has not come knows nothing of the communicator, and does not answer unless its call
+ * was refused.
+ */
 static int incomplete(const struct tutti_comm *comm, const struct tt_comm_subset *s)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};
@@ -92,8 +104,9 @@ static int incomplete(const struct tutti_comm *comm, const struct tt_comm_subset
 
 	return tt_fail_rank(-ETIMEDOUT, rank, NULL,
 			    "tutti_comm_create_group: not all of the %d ranks have called it with "
-			    "the same ranks in the same order and tag %d within %llu ms",
-			    s->nranks, s->tag, (unsigned long long)(tt_comm_timeout(comm) / TT_MS));
+			    "the same ranks in the same order and tag %d within %llu ms: %.250s",
+			    s->nranks, s->tag, (unsigned long long)(tt_comm_timeout(comm) / TT_MS),
+			    info.text);
 }
 
 /* The greatest of each of n values of all ranks. */
@@ -151,42 +164,79 @@ static int meet(struct tutti_comm *comm, const struct tt_comm_subset *s)
 }
 
 static int make(struct tutti_comm *comm, const struct tt_comm_subset *s, const int *world,
-		struct tutti_comm **out)
+		const struct tt_comm_kind *kind, struct tutti_comm **out)
 {
-	struct tt_comm_kind kind = {.tolerant = s->flags & TUTTI_COMM_TOLERANT,
-				    .timeout = comm->timeout};
-	uint64_t key = tt_hash_add(tt_hash_add(comm->uid, SALT), (uint64_t)s->tag), times = 0;
 	struct tutti_comm *made;
-	int i, err;
+	int err = tt_comm_make(comm->ctx, world, s->nranks, kind, "comm_create_group", &made);
 
-	for (i = 0; i < s->nranks; i++)
-		key = tt_hash_add(key, (uint64_t)world[i]);
-	tt_wire_lock(comm->ctx->wire);
-	err = count_use(comm, key, &times);
-	kind.id = comm->ctx->next_comm_id;
-	tt_wire_unlock(comm->ctx->wire);
-	if (err)
-		return err;
-	kind.uid = tt_hash_add(key, times);
-	err = tt_comm_make(comm->ctx, world, s->nranks, &kind, "comm_create_group", &made);
 	if (err)
 		return err;
 	err = meet(made, s);
-	if (err) {
+	if (err)
 		tt_comm_free(made);
-		return err;
-	}
-	*out = made;
-	return 0;
+	else
+		*out = made;
+	return err;
 }
 
+/* The ranks in the world, which the caller frees, and the unique id. */
+static int prepare(struct tutti_comm *comm, const struct tt_comm_subset *s, int **world,
+		   uint64_t *uid)
+{
+	int err;
+
+	*world = malloc((size_t)s->nranks * sizeof(**world));
+	err = *world ? check(comm, s, *world) : tt_fail(-ENOMEM, "no memory for a communicator");
+	if (!err)
+		err = count_use(comm, s, *world, uid);
+	if (err)
+		free(*world);
+	return err;
+}
+
+void tt_comm_group_refused(struct tutti_comm *comm, int code)
+{
+	tt_wire_lock(comm->ctx->wire);
+	comm->groups_missed++;
+	comm->group_why = code;
+	tt_wire_unlock(comm->ctx->wire);
+}
+
+static int attempt(struct tutti_comm *comm, const struct tt_comm_subset *s, struct tutti_comm **out)
+{
+	struct tutti_context *ctx = comm->ctx;
+	struct tt_comm_kind kind = {.tolerant = s->flags & TUTTI_COMM_TOLERANT,
+				    .timeout = comm->timeout};
+	int *world, err;
+
+	tt_wire_lock(ctx->wire);
+	tt_reserve_keep(ctx);
+	kind.id = ctx->next_comm_id;
+	err = prepare(comm, s, &world, &kind.uid);
+	if (err == -ENOMEM && tt_reserve_use(ctx))
+		err = prepare(comm, s, &world, &kind.uid);
+	tt_wire_unlock(ctx->wire);
+	if (err) {
+		tt_comm_group_refused(comm, err);
+		return err;
+	}
+	err = make(comm, s, world, &kind, out);
+	free(world);
+	return err;
+}
+
+/* The others may have given up attempts, which count, while calls of this rank were refused. */
 int tt_comm_subset(struct tutti_comm *comm, const struct tt_comm_subset *s, struct tutti_comm **out)
 {
-	int *world = malloc((size_t)s->nranks * sizeof(*world));
-	int err = world ? check(comm, s, world) : tt_fail(-ENOMEM, "no memory for a communicator");
+	uint64_t begin = tt_now_ns();
+	int err = attempt(comm, s, out);
 
+	for (; err == -ETIMEDOUT && comm->groups_missed; comm->groups_missed--) {
+		if (tt_now_ns() - begin >= tt_comm_timeout(comm))
+			break;
+		err = attempt(comm, s, out);
+	}
 	if (!err)
-		err = make(comm, s, world, out);
-	free(world);
+		comm->groups_missed = 0;
 	return err;
 }

@@ -48,6 +48,8 @@ struct tt_comm_subset {
 };
 int tt_comm_subset(struct tutti_comm *comm, const struct tt_comm_subset *subset,
 		   struct tutti_comm **newcomm);
+/* The call was refused here, before it counted. */
+void tt_comm_group_refused(struct tutti_comm *comm, int code);
 void tt_comm_forget_subsets(struct tutti_comm *comm);
 /* Frees comm now, or with its last request and window: calls on it fail from now on. */
 void tt_comm_free(struct tutti_comm *comm);

@@ -351,6 +351,37 @@ static void test_groups(void)
 			TT_CHECK(MP_RUN(.n = n, .env = env[i], .fn = groups) == 0);
 }
 
+/*
+ * Two calls of rank 1 are refused, for newcomm and for a rank, and rank 0 gives up two attempts;
+ * then they meet.
+ */
+static int group_refused(struct mp_job *job)
+{
+	struct tutti_comm_config how = {.size = sizeof(how), .nranks = 2};
+	struct tutti_comm *comm, *parent;
+	int err;
+
+	MP_OK(tutti_comm_dup(job->world, &parent));
+	MP_OK(tutti_comm_set_timeout(parent, 1500)); /* longer than until rank 0 asks */
+	MP_ERR(tutti_comm_create_group(parent, &how, job->rank ? NULL : &comm),
+	       job->rank ? -EINVAL : -ETIMEDOUT);
+	TT_EXPECT(job->rank || mp_said("its comm_create_group failed: Invalid argument"));
+	MP_OK(tutti_comm_set_timeout(parent, 100));
+	how.first = job->rank;
+	MP_ERR(tutti_comm_create_group(parent, &how, &comm), job->rank ? -EINVAL : -ETIMEDOUT);
+	how.first = 0;
+	mp_meet(job);
+	MP_OK(tutti_comm_set_timeout(parent, 20000));
+	do { /* rank 1 joins an attempt of which it has not heard yet that rank 0 has given it up */
+		MP_OK(tutti_comm_create_group(parent, &how, &comm));
+		err = tutti_barrier(comm);
+		TT_EXPECT(!err || job->rank);
+		MP_OK(tutti_comm_free(comm));
+	} while (err == -ETIMEDOUT);
+	MP_OK(err);
+	return tutti_comm_free(parent);
+}
+
 /* Flags differ; rank 1 comes too late, which counts, and then they meet. */
 static int group_fails(struct mp_job *job)
 {
@@ -397,6 +428,7 @@ static void test_group_fails(void)
 		TT_CHECK(MP_RUN(.n = 2,
 				.env = "TUTTI_TIMEOUT=60000 TUTTI_TRANSPORT=ofi TUTTI_IF=lo",
 				.fn = group_fails) == 0);
+	TT_CHECK(!MP_RUN(.n = 2, .fn = group_refused));
 }
 
 /* A rank that comes late is late for what the user has called. */

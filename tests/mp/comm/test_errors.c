@@ -576,6 +576,13 @@ static int make_idup(struct mp_job *job, struct tutti_comm **made)
 	return err ? err : tutti_wait(&req);
 }
 
+static int make_group(struct mp_job *job, struct tutti_comm **made)
+{
+	struct tutti_comm_config how = {.size = sizeof(how), .nranks = job->n};
+
+	return tutti_comm_create_group(job->world, &how, made);
+}
+
 static int make_shrunk(struct mp_job *job, struct tutti_comm **made)
 {
 	return tutti_comm_shrink(job->world, made);
@@ -642,7 +649,7 @@ static int unable(struct mp_job *job, __rlimit_resource_t resource,
 static int unable_body(struct mp_job *job)
 {
 	static int (*const make[])(struct mp_job * job, struct tutti_comm * *made) = {
-		make_dup, make_split, make_idup, agree, make_shrunk};
+		make_dup, make_split, make_idup, make_group, agree, make_shrunk};
 	size_t i;
 
 	mp_log_level(job, TUTTI_LOG_NONE);
