@@ -23,13 +23,10 @@ static const struct option options[] = {
 
 static const char usage[] =
 	"usage: tutti_info [--devices] [--config] | [--json]\n"
-	"Print which transports and devices are usable here and why, which are used, and which "
-	"TUTTI_ variables\n"
-	"are set.\n"
+	"Print which transports and devices are usable here and why, which are used, and which\n"
+	"TUTTI_ variables are set.\n"
 	"\n"
-	"      --devices  all that is known of versions, transports, their devices, this host and "
-	"codecs\n"
-	"codecs\n"
+	"      --devices  all that is known of versions, transports, devices, this host, codecs\n"
 	"      --config   every TUTTI_ variable with its default, range, value and source\n"
 	"      --json     everything as a JSON object: section, name, key, value\n"
 	"      --version  print the version\n"

@@ -259,10 +259,12 @@ static int check_buffer(const struct tt_call *call, const char *which, const voi
 		return 0;
 	if (!buf)
 		return tt_fail(-EINVAL, "%s: %s is NULL", name, which);
-	return tt_fail(-EINVAL, "%s: %s is TUTTI_IN_PLACE%s", name, which,
-		       tt_coll_rooted(call->coll) && call->coll != TT_COLL_BCAST
-			       ? ", which only the root may pass"
-			       : "");
+	if (!tt_coll_rooted(call->coll) || call->coll == TT_COLL_BCAST)
+		return tt_fail(-EINVAL, "%s: %s is TUTTI_IN_PLACE", name, which);
+	return tt_fail(-EINVAL, "%s: %s is TUTTI_IN_PLACE, which only the root may pass, as %s",
+		       name, which,
+		       one_of(call->coll, TT_COLL_SCATTER, TT_COLL_SCATTERV) ? "recvbuf"
+									     : "sendbuf");
 }
 
 static bool meet(uintptr_t a, size_t alen, uintptr_t b, size_t blen)

@@ -36,7 +36,10 @@ static int bad_roots(struct mp_job *job)
 	MP_SAID("only the root");
 	MP_ERR(tutti_gather(TUTTI_IN_PLACE, b, 4, N, other, w), -EINVAL);
 	MP_ERR(tutti_scatter(a, TUTTI_IN_PLACE, 4, N, other, w), -EINVAL);
-	MP_SAID("recvbuf is TUTTI_IN_PLACE");
+	MP_SAID("recvbuf is TUTTI_IN_PLACE, which only the root may pass, as recvbuf");
+	/* and of its other buffer */
+	MP_ERR(tutti_gather(a, TUTTI_IN_PLACE, 4, N, job->rank, w), -EINVAL);
+	MP_SAID("recvbuf is TUTTI_IN_PLACE, which only the root may pass, as sendbuf");
 	return 0;
 }
 
