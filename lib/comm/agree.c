@@ -284,11 +284,11 @@ int tt_vote_begin(struct tutti_comm *comm, const struct tt_ballot *mine)
 		return tt_fail(-EINVAL, "a communicator of %d ranks is too large to agree",
 			       comm->size);
 	tt_reserve_keep(comm->ctx);
-	v = new_vote(comm->size);
-	if (!v)
-		v = spare_vote(comm);
-	if (!v && tt_reserve_use(comm->ctx))
+	do {
 		v = new_vote(comm->size);
+		if (!v)
+			v = spare_vote(comm);
+	} while (!v && tt_reserve_use(comm->ctx));
 	if (!v) {
 		tt_vote_refused(comm, -ENOMEM);
 		return tt_fail(-ENOMEM, "no memory to agree with other ranks");

@@ -212,9 +212,9 @@ static int attempt(struct tutti_comm *comm, const struct tt_comm_subset *s, stru
 	tt_wire_lock(ctx->wire);
 	tt_reserve_keep(ctx);
 	kind.id = ctx->next_comm_id;
-	err = prepare(comm, s, &world, &kind.uid);
-	if (err == -ENOMEM && tt_reserve_use(ctx))
+	do {
 		err = prepare(comm, s, &world, &kind.uid);
+	} while (err == -ENOMEM && tt_reserve_use(ctx));
 	tt_wire_unlock(ctx->wire);
 	if (err) {
 		tt_comm_group_refused(comm, err);
@@ -229,13 +229,12 @@ static int attempt(struct tutti_comm *comm, const struct tt_comm_subset *s, stru
 int tt_comm_subset(struct tutti_comm *comm, const struct tt_comm_subset *s, struct tutti_comm **out)
 {
 	uint64_t begin = tt_now_ns();
-	int err = attempt(comm, s, out);
+	int err;
 
-	for (; err == -ETIMEDOUT && comm->groups_missed; comm->groups_missed--) {
-		if (tt_now_ns() - begin >= tt_comm_timeout(comm))
-			break;
+	do {
 		err = attempt(comm, s, out);
-	}
+	} while (err == -ETIMEDOUT && tt_now_ns() - begin < tt_comm_timeout(comm) &&
+		 comm->groups_missed && comm->groups_missed--);
 	if (!err)
 		comm->groups_missed = 0;
 	return err;

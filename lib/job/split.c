@@ -390,9 +390,9 @@ int tt_comm_isplit(struct tutti_comm *comm, const struct tt_comm_part *part,
 
 	tt_wire_lock(ctx->wire);
 	tt_reserve_keep(ctx);
-	err = make(comm, part, &s);
-	if (err == -ENOMEM && tt_reserve_use(ctx))
+	do {
 		err = make(comm, part, &s);
+	} while (err == -ENOMEM && tt_reserve_use(ctx));
 	made = err;
 	if (!err) {
 		s->newcomm = newcomm;
