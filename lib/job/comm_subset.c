@@ -124,14 +124,16 @@ static int find_most(struct tutti_comm *comm, uint64_t *most, size_t n)
 	int err;
 
 	tt_wire_lock(comm->ctx->wire);
-	err = tt_request_new(comm, &call, false, &req);
+	err = tt_comm_check(comm); /* one that has failed may lack its parts */
+	if (!err)
+		err = tt_request_new(comm, &call, false, &req);
 	if (!err)
 		err = tt_request_launch(req);
 	tt_wire_unlock(comm->ctx->wire);
 	if (!err)
 		return tt_wait_blocking(&req, &begin);
 	tt_record_due(comm->ctx);
-	return err;
+	return tt_tell_unable(comm, "comm_create_group", err);
 }
 
 static int meet(struct tutti_comm *comm, const struct tt_comm_subset *s)
