@@ -173,7 +173,7 @@ bool tt_p2p_at_once(struct tutti_comm *comm, const struct tt_p2p_call *call);
 struct tutti_request *tt_p2p_send_at_once(struct tutti_comm *comm, const struct tt_p2p_call *call);
 /* The buffer is in memory of tutti_alloc as a whole, or not at all. */
 bool tt_p2p_is_whole(struct tt_p2p *p2p, const void *buf, size_t bytes);
-/* Sends the next message of peer whole; false: not now, or not at all. Under the lock. */
+/* Sends a message that nobody waits for whole; false: not now, or not at all. Under the lock. */
 bool tt_p2p_send_brief(struct tt_p2p_peer *peer, const struct tt_p2p_call *call, uint32_t seq,
 		       size_t bytes);
 

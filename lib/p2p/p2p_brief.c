@@ -14,6 +14,8 @@
 #define LOCKED_LOOKS 32 /* without giving up the lock */
 #define PAUSE_LOOKS 8	/* between pauses of the core */
 #define POLLS 16	/* receives between looks at everything else */
+/* bytes of a brief message that nobody waits for: several longer ones move faster by one copy */
+#define MOST (TT_BRIEF_MAX / 2)
 
 /* Nothing waits for a call to take care of it, and nobody wants to see each step. */
 static bool is_calm(const struct tutti_comm *comm)
@@ -50,7 +52,7 @@ static void record(struct tutti_comm *comm, const struct tt_p2p_call *call, uint
 
 /* ---- sending ---- */
 
-bool tt_p2p_send_brief(struct tt_p2p_peer *peer, const struct tt_p2p_call *call, uint32_t seq,
+static bool send_brief(struct tt_p2p_peer *peer, const struct tt_p2p_call *call, uint32_t seq,
 		       size_t bytes)
 {
 	struct tutti_comm *comm = peer->p2p->comm;
@@ -60,16 +62,22 @@ bool tt_p2p_send_brief(struct tt_p2p_peer *peer, const struct tt_p2p_call *call,
 				.index = (uint32_t)comm->rank,
 				.port = tt_p2p_head(call)};
 
-	return peer->open && bytes <= TT_BRIEF_MAX && (int32_t)(seq - peer->whole) < 0 &&
+	return peer->open && (int32_t)(seq - peer->whole) < 0 &&
 	       tt_wire_brief(comm->ctx->wire, comm->world[peer->rank], &head, call->buf, bytes);
 }
 
-static bool send_now(struct tt_p2p *p2p, struct tt_p2p_peer *peer, const struct tt_p2p_call *call,
-		     size_t bytes)
+bool tt_p2p_send_brief(struct tt_p2p_peer *peer, const struct tt_p2p_call *call, uint32_t seq,
+		       size_t bytes)
 {
-	if (bytes > TT_BRIEF_MAX || !tt_list_empty(&peer->held) ||
+	return bytes <= MOST && send_brief(peer, call, seq, bytes);
+}
+
+static bool send_now(struct tt_p2p *p2p, struct tt_p2p_peer *peer, const struct tt_p2p_call *call,
+		     size_t bytes, size_t most)
+{
+	if (bytes > most || !tt_list_empty(&peer->held) ||
 	    (int32_t)(peer->seq - peer->limit) >= 0 || !tt_p2p_is_whole(p2p, call->buf, bytes) ||
-	    !tt_p2p_send_brief(peer, call, peer->seq, bytes))
+	    !send_brief(peer, call, peer->seq, bytes))
 		return false;
 	peer->seq++;
 	record(p2p->comm, call, 0);
@@ -170,7 +178,7 @@ struct tutti_request *tt_p2p_send_at_once(struct tutti_comm *comm, const struct 
 	if (!peer || !peer->open || call->sync || !is_calm(comm))
 		return NULL;
 	req = tt_p2p_ended(comm->p2p);
-	if (req && !send_now(comm->p2p, peer, call, bytes)) {
+	if (req && !send_now(comm->p2p, peer, call, bytes, MOST)) {
 		tt_request_free(req);
 		return NULL;
 	}
@@ -188,8 +196,9 @@ bool tt_p2p_at_once(struct tutti_comm *comm, const struct tt_p2p_call *call)
 	tt_wire_lock(comm->ctx->wire);
 	peer = comm->p2p ? comm->p2p->peer[call->rank] : NULL;
 	if (peer && peer->open && is_calm(comm))
-		over = call->kind == TT_P2P_SEND ? send_now(comm->p2p, peer, call, bytes)
-						 : recv_soon(comm->p2p, peer, call, bytes);
+		over = call->kind == TT_P2P_SEND
+			       ? send_now(comm->p2p, peer, call, bytes, TT_BRIEF_MAX)
+			       : recv_soon(comm->p2p, peer, call, bytes);
 	tt_wire_unlock(comm->ctx->wire);
 	return over;
 }

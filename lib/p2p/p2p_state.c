@@ -61,10 +61,10 @@ struct tt_p2p_peer *tt_p2p_peer(struct tt_p2p *p2p, int rank)
 	return peer;
 }
 
-/* All of one size, the longest of an eager message. */
+/* All of one size, the longest of a brief message. */
 static char *data_new(struct tt_p2p *p2p)
 {
-	size_t size = tt_wire_eager_max(&p2p->comm->ctx->env);
+	size_t size = TT_BRIEF_TIMES * tt_wire_eager_max(&p2p->comm->ctx->env);
 	char *data = p2p->free_data;
 
 	if (data) {

@@ -112,7 +112,7 @@ bool tt_wire_brief(struct tt_wire *wire, int peer, const struct tt_brief *head, 
 	int rc;
 
 	if (!chan || chan->state != TT_CHAN_OPEN || !chan->heard || !chan->ep->ops->brief ||
-	    len > chan->eager || wire->sums || !tt_list_empty(&chan->sendq))
+	    len > TT_BRIEF_TIMES * chan->eager || wire->sums || !tt_list_empty(&chan->sendq))
 		return false;
 	rc = chan->ep->ops->brief(chan->ep, head, sizeof(*head), data, len);
 	if (rc == -EAGAIN)

@@ -22,8 +22,9 @@
 #define TT_TP_MAX 8	   /* open transports of a process */
 #define TT_TP_BLOB_MAX 512 /* bytes of an endpoint's address */
 #define TT_TP_MSG_MAX 128  /* bytes of a control message */
-/* Bytes of a brief message: its head, and as much as travels eagerly by default. */
-#define TT_TP_BRIEF_MAX (24 + TT_EAGER_DEFAULT)
+/* Bytes of a brief message: its head, and twice as much as travels eagerly by default. */
+#define TT_BRIEF_TIMES 2
+#define TT_TP_BRIEF_MAX (24 + TT_BRIEF_TIMES * TT_EAGER_DEFAULT)
 
 struct tt_tp_ops;
 struct tt_ep_ops;

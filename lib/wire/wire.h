@@ -371,7 +371,8 @@ struct tt_brief {
 	uint32_t seq, lane, index, port;
 };
 #define TT_BRIEF_MAX (TT_TP_BRIEF_MAX - sizeof(struct tt_brief))
-_Static_assert(TT_BRIEF_MAX == TT_EAGER_DEFAULT, "the head outgrew TT_TP_BRIEF_MAX");
+_Static_assert(TT_BRIEF_MAX == TT_BRIEF_TIMES * TT_EAGER_DEFAULT,
+	       "the head outgrew TT_TP_BRIEF_MAX");
 
 /* Whether they can go to peer, which is connected. */
 bool tt_wire_has_brief(const struct tt_wire *wire, int peer);

@@ -50,7 +50,7 @@
 #define SHM_RINGS 4096	    /* endpoints of a process */
 #define SHM_LINES 252	    /* lines of a ring in which entries begin */
 #define SHM_REGS 32768	    /* registrations of a process */
-#define SHM_RING_SIZE 20480 /* whole pages */
+#define SHM_RING_SIZE 24576 /* whole pages */
 #define SHM_BATCH 64	    /* events of a poll */
 #define SHM_FENCE_MS 5000
 #define SHM_WATCHED 4	     /* rings that a process watches */

@@ -37,8 +37,8 @@ static int warm_up(struct mp_job *job, struct tutti_comm *comm)
 
 static size_t length_of(int i)
 {
-	static const size_t lengths[] = {8,    0,    48, 4096, 16,	4097, 1,
-					 5000, 1000, 8,	 8,    LONGEST, 4095};
+	static const size_t lengths[] = {8,    0, 48, 4096,    16,   4097, 1,	5000,
+					 1000, 8, 8,  LONGEST, 4095, 8192, 8193};
 
 	return lengths[(size_t)i % (sizeof(lengths) / sizeof(lengths[0]))];
 }
@@ -111,8 +111,27 @@ static int order_body(struct mp_job *job)
 	return 0;
 }
 
+/* A blocking send of twice TUTTI_EAGER does not wait for its receive. */
+static int unawaited_body(struct mp_job *job)
+{
+	static unsigned char buf[8192], want[8192];
+
+	TT_EXPECT(!warm_up(job, job->world));
+	memset(want, 0x5a, sizeof(want));
+	if (job->rank == 1) {
+		MP_OK(tutti_send(want, sizeof(want), TUTTI_UINT8, 0, 1, job->world));
+		atomic_store(&job->shared->word[0], 1);
+		return 0;
+	}
+	mp_await(&job->shared->word[0], 1, 20000);
+	MP_OK(tutti_recv(buf, sizeof(buf), TUTTI_UINT8, 1, 1, job->world, NULL));
+	TT_EXPECT(!memcmp(buf, want, sizeof(buf)));
+	return 0;
+}
+
 static void order(void)
 {
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = unawaited_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = order_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = SPIN, .fn = order_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = SHM " TUTTI_WAIT=sleep", .fn = order_body));
