@@ -20,6 +20,7 @@
 #include "tests/mp/job.h"
 
 #define BIG 50000
+#define GROUP_CALLS 30 /* at least as many as tutti_comm_create_group makes */
 
 struct sweep {
 	const char *env, *kind;
@@ -29,7 +30,7 @@ struct sweep {
 	atomic_ulong total; /* calls of this kind in a run without a failure */
 	atomic_int failed;  /* ranks that saw an error */
 	bool count;
-	int few; /* number of N */
+	bool group; /* the job makes a communicator of all its ranks, and that is all */
 };
 
 /* TT_TIMES: a step from N to the next. */
@@ -77,6 +78,21 @@ static int work(struct mp_job *job, float *big, int *right)
 	return err ? err : tutti_barrier(job->world);
 }
 
+/* A rank that fails alone tells the others, which would wait longer than this. */
+static int make_group(struct mp_job *job)
+{
+	struct tutti_comm_config how = {.size = sizeof(how), .nranks = job->n};
+	struct tutti_comm *made;
+	double began = mp_now();
+	int err = tutti_comm_create_group(job->world, &how, &made);
+
+	if (!err) {
+		err = tutti_barrier(made);
+		tutti_comm_free(made);
+	}
+	return mp_now() - began < 10 ? err : 1;
+}
+
 /* TUTTI_FAULT in the log says how many calls there were. */
 static void on_log(enum tutti_log_level level, const char *line, void *arg)
 {
@@ -102,7 +118,7 @@ static int whole(struct mp_job *job)
 	 * So long the others wait, where it can't be told. A busy machine is no reason to fail
 	 * where nothing is wrong.
 	 */
-	setenv("TUTTI_TIMEOUT", s->count ? "30s" : "2s", 1);
+	setenv("TUTTI_TIMEOUT", s->count || s->group ? "30s" : "2s", 1);
 	setenv("TUTTI_INIT_TIMEOUT", s->count ? "30s" : "2s", 1);
 	tutti_set_log(s->count && job->rank == s->rank ? on_log : NULL, s,
 		      s->count && job->rank == s->rank ? TUTTI_LOG_INFO : TUTTI_LOG_NONE);
@@ -116,8 +132,8 @@ static int whole(struct mp_job *job)
 		TT_EXPECT(job->ctx == NULL);
 		return failed(s, err);
 	}
-	err = tutti_alloc(job->ctx, BIG * sizeof(*big), (void **)&big);
-	if (!err)
+	err = s->group ? make_group(job) : tutti_alloc(job->ctx, BIG * sizeof(*big), (void **)&big);
+	if (!err && !s->group)
 		err = work(job, big, &right);
 	TT_EXPECT(right);
 	if (err && failed(s, err))
@@ -170,6 +186,32 @@ static void sweep_some(const char *env, const char *kind, int n, int rank, int f
 static void sweep(const char *env, const char *kind, int n, int rank)
 {
 	sweep_some(env, kind, n, rank, 6);
+}
+
+/* In tutti_comm_create_group, whose calls are among the last of the job. */
+static void group(void)
+{
+	struct sweep *s = mp_shared_mem(sizeof(*s));
+	unsigned long long nth;
+	int bad = 0, told = 0;
+
+	*s = (struct sweep){.env = "TUTTI_IF=lo",
+			    .kind = "alloc",
+			    .n = 3,
+			    .rank = 1,
+			    .count = true,
+			    .group = true};
+	TT_CHECK(!run_nth(s, 1ull << 40) && s->total > GROUP_CALLS);
+	s->count = false;
+	for (nth = s->total - GROUP_CALLS; nth <= s->total && bad < 3; nth++) {
+		s->failed = 0;
+		bad += run_nth(s, nth) != 0;
+		told += s->failed > 0;
+	}
+	printf("  %lu calls; in %d of the last %d a call failed, %d wrong\n", s->total, told,
+	       GROUP_CALLS, bad);
+	TT_CHECK(!bad && told);
+	munmap(s, sizeof(*s));
 }
 
 static void solo(void)
@@ -465,7 +507,8 @@ static void dev_shm(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"solo", solo},
+	static const struct tt_test tests[] = {{"group", group},
+					       {"solo", solo},
 					       {"node", node},
 					       {"shm", shm},
 					       {"ofi", ofi},
