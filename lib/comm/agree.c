@@ -386,6 +386,20 @@ void tt_vote_missing(const struct tutti_comm *comm, char *text, size_t size)
 
 /* ---- messages ---- */
 
+/* A rank whose call was refused takes part now. The others learn this from the coordinator. */
+static void came(struct tutti_comm *comm, int from)
+{
+	struct tt_vote *v = comm->vote;
+	int i;
+
+	if (v->refused != from)
+		return;
+	v->refused = -1;
+	for (i = 0; coordinator(comm) == comm->rank && i < comm->size; i++)
+		if (i != comm->rank && lives(comm, i))
+			say_refused(comm, v->number, -1, 0, comm->world[i]);
+}
+
 static void take_state(struct tutti_comm *comm, int from, const struct vote_msg *msg,
 		       const unsigned char *bits)
 {
@@ -400,8 +414,6 @@ static void take_state(struct tutti_comm *comm, int from, const struct vote_msg 
 	}
 	if (v->by == comm->rank && !bit(v->acked, from))
 		say(comm->ctx, v, PROPOSE, comm->world[from]);
-	if (v->refused == from)
-		v->refused = -1;
 	if (v->refused >= 0)
 		say_refused(comm, v->number, v->refused, v->why, comm->world[from]);
 }
@@ -436,6 +448,8 @@ static void take(struct tutti_comm *comm, int from, const struct vote_msg *msg,
 		tell_decided(comm->ctx, v, comm->world[from], msg->step);
 		return;
 	}
+	if (msg->step != REFUSED)
+		came(comm, from);
 	switch (msg->step) {
 	case ASK:
 		say(comm->ctx, v, STATE, comm->world[from]);

@@ -316,9 +316,52 @@ static int refuses_body(struct mp_job *job)
 	return 0;
 }
 
+/* Repeats the agreement until the text of its timeout names a refused call, or does not. */
+static bool agrees_until(struct mp_job *job, bool refused)
+{
+	uint64_t value = 4;
+	int i;
+
+	for (i = 0; i < 200; i++) {
+		MP_ERR(tutti_comm_agree(job->world, TUTTI_BAND, &value), -ETIMEDOUT);
+		if (mp_said("the call of rank") == refused)
+			return true;
+	}
+	return false;
+}
+
+/* The call of rank *arg was refused; then it calls, and rank 3 does not. */
+static int mended_body(struct mp_job *job)
+{
+	int64_t *timeout = &job->ctx->env.timeout.number, ms = *timeout;
+	int refused = *(const int *)job->arg;
+	uint64_t value = 4;
+
+	if (job->rank != 3) {
+		*timeout = 50;
+		if (job->rank == refused)
+			MP_ERR(tutti_comm_agree(job->world, TUTTI_SUM, &value), -EINVAL);
+		else
+			TT_EXPECT(agrees_until(job, true));
+		atomic_fetch_add(&job->shared->word[0], 1);
+		TT_EXPECT(mp_await(&job->shared->word[0], 3, MP_HANG_MS));
+		TT_EXPECT(agrees_until(job, false));
+		*timeout = ms;
+		atomic_fetch_add(&job->shared->word[1], 1);
+	}
+	TT_EXPECT(mp_await(&job->shared->word[1], 3, MP_HANG_MS));
+	MP_OK(tutti_comm_agree(job->world, TUTTI_BAND, &value));
+	TT_EXPECT(value == 4);
+	return 0;
+}
+
 static void refuses(void)
 {
+	int rank;
+
 	TT_CHECK(!MP_RUN(.n = 3, .fn = refuses_body));
+	for (rank = 0; rank < 2; rank++)
+		TT_CHECK(!MP_RUN(.n = 4, .fn = mended_body, .arg = &rank));
 }
 
 /* ---- a decision after the deadline of the rank that collects, and the word of it is lost ---- */
