@@ -13,6 +13,8 @@
 #include "lib/base/copy.h"
 #include "lib/engine/node/node_ops.h"
 
+#define FEW 4 /* calls whose turns a difference may concern */
+
 /* ---- turns ---- */
 
 void tt_node_start(struct tt_plan_req *req)
@@ -35,13 +37,24 @@ static bool may_begin(const struct tt_plan_req *req)
 	       tt_node_may_begin(nc->group, req->turn);
 }
 
-/* Ranks differ in a turn: a verdict follows. */
-static void report(struct tutti_comm *comm, struct tt_node_comm *nc, uint64_t turn)
+/*
+ * Ranks differ in a call, or in one of the few before it: a call without bytes takes no turn, so if
+ * it has some at other ranks, those differ only in a later one. A verdict follows.
+ */
+static void tell(struct tutti_comm *comm, uint32_t init, uint64_t seq)
 {
+	uint64_t first = init ? seq : seq < FEW ? 1 : seq - FEW + 1;
 	struct tt_past past;
 
-	if (nc->told != turn && tt_comm_past(comm, nc->init, nc->seq[turn % 4], &past))
-		tt_stuck_differs(comm, past.seq, &past.fields);
+	for (; first <= seq; first++)
+		if (tt_comm_past(comm, init, first, &past))
+			tt_stuck_differs(comm, past.seq, &past.fields);
+}
+
+static void report(struct tutti_comm *comm, struct tt_node_comm *nc, uint64_t turn)
+{
+	if (nc->told != turn)
+		tell(comm, nc->init, nc->seq[turn % 4]);
 	nc->told = turn;
 }
 
@@ -338,7 +351,7 @@ static int wait_op(struct tt_op_run *run)
 		if (!differs)
 			continue;
 		if (!run->told)
-			tt_stuck_differs(req->r.comm, req->r.seq, &req->fields);
+			tell(req->r.comm, req->fields.init, req->r.seq);
 		run->told = true;
 		return 0; /* until the verdict comes */
 	}

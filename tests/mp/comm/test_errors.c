@@ -294,6 +294,50 @@ static void mismatch_root(void)
 	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm", .fn = differ_body, .arg = &d));
 }
 
+/* One rank passes 0. It is one for which nobody waits, so the others learn it in a later call. */
+static int nothing_of(struct mp_job *job, int op, size_t count, struct tutti_comm *comm)
+{
+	static char in[15000], out[15000];
+
+	count = job->rank == (op == 3 ? 0 : 1) ? 0 : count;
+	switch (op) {
+	case 0:
+		return tutti_bcast(in, count, TUTTI_UINT8, 0, comm);
+	case 1:
+		return tutti_gather(in, out, count, TUTTI_UINT8, 0, comm);
+	case 2:
+		return tutti_scatter(in, out, count, TUTTI_UINT8, 0, comm);
+	case 3:
+		return tutti_reduce(in, out, count, TUTTI_UINT8, TUTTI_SUM, 0, comm);
+	default:
+		return tutti_scan(in, out, count, TUTTI_UINT8, TUTTI_SUM, comm);
+	}
+}
+
+static int nothing_body(struct mp_job *job)
+{
+	struct tutti_comm *comm;
+	double t0 = mp_now();
+	int i, k, err;
+
+	for (i = 0; i < 10; i++) {
+		MP_OK(tutti_comm_dup(job->world, &comm));
+		err = nothing_of(job, i / 2, i % 2 ? 5000 : 100, comm);
+		for (k = 0; !err && mp_now() - t0 < 20; k++)
+			err = k % 2 ? tutti_barrier(comm) : nothing_of(job, 0, 8, comm);
+		MP_ERR(err, -TUTTI_EMISMATCH);
+		MP_SAID("(count 0, ");
+		MP_OK(tutti_comm_free(comm));
+	}
+	return 0;
+}
+
+static void mismatch_nothing(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TIMEOUT=20s", .fn = nothing_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TIMEOUT=20s", .fn = nothing_body));
+}
+
 /* ---- ranks that are late ---- */
 
 static int late_body(struct mp_job *job)
@@ -808,6 +852,7 @@ int main(int argc, char **argv)
 		{"mismatch_ofi", mismatch_ofi},
 		{"mismatch_in_place", mismatch_in_place},
 		{"mismatch_root", mismatch_root},
+		{"mismatch_nothing", mismatch_nothing},
 		{"not_made", not_made},
 		{"not_inited", not_inited},
 		{"cannot_map", cannot_map},
