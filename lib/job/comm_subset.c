@@ -26,8 +26,9 @@ static int64_t member_of(const struct tt_comm_subset *s, int i)
 	return s->ranks ? s->ranks[i] : s->first + (int64_t)i * s->stride;
 }
 
-/* Also translates to ranks of the world. */
-static int check(const struct tutti_comm *comm, const struct tt_comm_subset *s, int *world)
+/* Also translates to ranks of the world. A call for other ranks is none that this one has missed.
+ */
+static int check(struct tutti_comm *comm, const struct tt_comm_subset *s, int *world)
 {
 	bool *seen = calloc((size_t)comm->size, sizeof(*seen));
 	int i, err = 0;
@@ -48,7 +49,9 @@ static int check(const struct tutti_comm *comm, const struct tt_comm_subset *s, 
 		if (!err)
 			world[i] = comm->world[r];
 	}
-	if (!err && !seen[comm->rank])
+	if (err)
+		tt_comm_group_refused(comm, err);
+	else if (!seen[comm->rank])
 		err = tt_fail(-EINVAL,
 			      "tutti_comm_create_group: this rank, %d, is not among the ranks",
 			      comm->rank);
@@ -104,9 +107,8 @@ static int incomplete(const struct tutti_comm *comm, const struct tt_comm_subset
 
 	return tt_fail_rank(-ETIMEDOUT, rank, NULL,
 			    "tutti_comm_create_group: not all of the %d ranks have called it with "
-			    "the same ranks in the same order and tag %d within %llu ms: %.250s",
-			    s->nranks, s->tag, (unsigned long long)(tt_comm_timeout(comm) / TT_MS),
-			    info.text);
+			    "the same ranks in the same order and tag %d: %.250s",
+			    s->nranks, s->tag, info.text);
 }
 
 /* The greatest of each of n values of all ranks. */
@@ -165,14 +167,16 @@ static int meet(struct tutti_comm *comm, const struct tt_comm_subset *s)
 	return 0;
 }
 
+/* *given_up: the others have begun this attempt, and ended it, before this rank came. */
 static int make(struct tutti_comm *comm, const struct tt_comm_subset *s, const int *world,
-		const struct tt_comm_kind *kind, struct tutti_comm **out)
+		const struct tt_comm_kind *kind, struct tutti_comm **out, bool *given_up)
 {
 	struct tutti_comm *made;
 	int err = tt_comm_make(comm->ctx, world, s->nranks, kind, "comm_create_group", &made);
 
 	if (err)
 		return err;
+	*given_up = atomic_load(&made->failed) == -ETIMEDOUT;
 	err = meet(made, s);
 	if (err)
 		tt_comm_free(made);
@@ -204,13 +208,15 @@ void tt_comm_group_refused(struct tutti_comm *comm, int code)
 	tt_wire_unlock(comm->ctx->wire);
 }
 
-static int attempt(struct tutti_comm *comm, const struct tt_comm_subset *s, struct tutti_comm **out)
+static int attempt(struct tutti_comm *comm, const struct tt_comm_subset *s, struct tutti_comm **out,
+		   bool *given_up)
 {
 	struct tutti_context *ctx = comm->ctx;
 	struct tt_comm_kind kind = {.tolerant = s->flags & TUTTI_COMM_TOLERANT,
 				    .timeout = comm->timeout};
 	int *world, err;
 
+	*given_up = false;
 	tt_wire_lock(ctx->wire);
 	tt_reserve_keep(ctx);
 	kind.id = ctx->next_comm_id;
@@ -218,24 +224,28 @@ static int attempt(struct tutti_comm *comm, const struct tt_comm_subset *s, stru
 		err = prepare(comm, s, &world, &kind.uid);
 	} while (err == -ENOMEM && tt_reserve_use(ctx));
 	tt_wire_unlock(ctx->wire);
-	if (err) {
+	if (err == -ENOMEM)
 		tt_comm_group_refused(comm, err);
+	if (err)
 		return err;
-	}
-	err = make(comm, s, world, &kind, out);
+	err = make(comm, s, world, &kind, out, given_up);
 	free(world);
 	return err;
 }
 
-/* The others may have given up attempts, which count, while calls of this rank were refused. */
+/*
+ * The others may have given up attempts, which count, while calls of this rank were refused. A late
+ * call, which was not, is over with the attempt that it was for.
+ */
 int tt_comm_subset(struct tutti_comm *comm, const struct tt_comm_subset *s, struct tutti_comm **out)
 {
 	uint64_t begin = tt_now_ns();
+	bool given_up;
 	int err;
 
 	do {
-		err = attempt(comm, s, out);
-	} while (err == -ETIMEDOUT && tt_now_ns() - begin < tt_comm_timeout(comm) &&
+		err = attempt(comm, s, out, &given_up);
+	} while (err && given_up && tt_now_ns() - begin < tt_comm_timeout(comm) &&
 		 comm->groups_missed && comm->groups_missed--);
 	if (!err)
 		comm->groups_missed = 0;

@@ -61,12 +61,14 @@ struct tt_p2p_peer *tt_p2p_peer(struct tt_p2p *p2p, int rank)
 	return peer;
 }
 
-/* All of one size, the longest of a brief message. */
+/* All of one size, the longest of an eager or a brief message. */
 static char *data_new(struct tt_p2p *p2p)
 {
-	size_t size = TT_BRIEF_TIMES * tt_wire_eager_max(&p2p->comm->ctx->env);
+	size_t size = tt_wire_eager_max(&p2p->comm->ctx->env), brief = TT_BRIEF_TIMES * size;
 	char *data = p2p->free_data;
 
+	if (size < TT_BRIEF_MAX)
+		size = brief < TT_BRIEF_MAX ? brief : TT_BRIEF_MAX;
 	if (data) {
 		memcpy(&p2p->free_data, data, sizeof(data));
 		return data;

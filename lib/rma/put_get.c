@@ -434,17 +434,17 @@ static inline bool is_open(const struct tt_win_map *map)
 }
 
 /*
- * A put into mapped memory, while peers see that this thread writes (struct tt_tp). Threads that
- * share a byte hide each other.
+ * A put into mapped memory, while the peer sees that this thread writes (struct tt_tp). Threads
+ * that share a word hide each other.
  */
 static inline bool put_mapped(const struct tt_win_map *map, const struct tt_win_access *a)
 {
-	static _Atomic uint8_t none[TT_TP_COPYING];
-	_Atomic uint8_t *copying = map->copying ? map->copying : none;
+	static _Atomic uint32_t none[TT_TP_COPYING];
+	_Atomic uint32_t *copying = map->copying ? map->copying : none;
 	bool open;
 
 	copying += (tt_lock_self() >> 12) % TT_TP_COPYING;
-	atomic_store_explicit(copying, 1, memory_order_relaxed);
+	atomic_store_explicit(copying, map->open.id, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst);
 	open = is_open(map);
 	if (open)

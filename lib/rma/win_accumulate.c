@@ -121,6 +121,7 @@ static void replied(struct tt_xfer *x, const void *data, int status)
 	struct tt_acc_reply reply;
 
 	piece->receiving = false;
+	status = tt_win_lost_status(status);
 	if (!status) {
 		memcpy(&reply, data, sizeof(reply));
 		status = reply.status > 0 || reply.status < -4095 - TUTTI_EPEER ? -EPROTO
@@ -154,7 +155,7 @@ static void sent(struct tt_xfer *x, const void *data, int status)
 	}
 	piece->sending = false;
 	if (status && !piece->status)
-		piece->status = status;
+		piece->status = tt_win_lost_status(status);
 	if ((status == -ENOMEM || status == -TUTTI_EMISMATCH) && piece->receiving) {
 		tt_wire_cancel(wire, &piece->recv);
 		piece->receiving = false;

@@ -134,7 +134,9 @@ int tt_win_allocate(struct tutti_comm *comm, size_t size, unsigned flags, bool s
 	win->kept = true;
 	err = shared ? tt_agree(comm, call, tt_win_share(win)) : 0;
 	if (err) {
+		tt_wire_lock(comm->ctx->wire);
 		win->abandoned = atomic_load(&comm->failed) || comm->ndead;
+		tt_wire_unlock(comm->ctx->wire);
 		tt_win_drop(win);
 		return err;
 	}

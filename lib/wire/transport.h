@@ -78,7 +78,7 @@ struct tt_tp_params {
 	void *alive_arg;
 };
 
-#define TT_TP_COPYING 64 /* bytes of copying */
+#define TT_TP_COPYING 64 /* words of copying */
 
 /*
  * A transport opened by this process. Transports embed it as the first member of their own struct.
@@ -93,10 +93,11 @@ struct tt_tp {
 	bool peer_lost; /* set by the owner: a peer has died, so close() may meet broken connections
 			 */
 	/*
-	 * For threads that copy into mapped memory of peers without a call: a byte of each is 1
-	 * meanwhile, so that peers see in whose middle a process was stopped. NULL: none.
+	 * For threads that copy into mapped memory of peers without a call: a word of each holds
+	 * the peer's tt_open_word.id meanwhile, so that it sees whether a process was stopped in
+	 * the middle. NULL: none.
 	 */
-	_Atomic uint8_t *copying;
+	_Atomic uint32_t *copying;
 	char detail[96]; /* for the line logged when it is chosen: "ofi, tcp (msg) over 127.0.0.1"
 			  */
 };
@@ -222,6 +223,7 @@ enum tt_peeked { TT_PEEK_NOTHING, TT_PEEK_BRIEF, TT_PEEK_OTHER };
 struct tt_open_word {
 	const _Atomic uint64_t *word;
 	uint64_t is;
+	uint32_t id; /* of the peer, for copying; not 0 */
 };
 
 struct tt_ep_ops {

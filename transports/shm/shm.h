@@ -7,7 +7,7 @@
  *
  *	head	identity of the owner, the bell, whether the owner sleeps	peers write
  *	regs	table of the owner's registrations				peers read
- *	ring[]	one inbound ring per endpoint, 20 KiB				its peer writes
+ *	ring[]	one inbound ring per endpoint, 24 KiB				its peer writes
  *
  * Rings have one producer, one consumer and no lock, so a process killed at any point leaves the
  * others working. An entry takes as many lines as it needs, one after the other: one that starts
@@ -33,7 +33,9 @@
  * this order, the ring's state and the region's entry. ep_close and dereg change those first and
  * wait for busy afterwards (both sides seq_cst, as in Dekker's algorithm). That wait lasts as long
  * as a copy under way, but does not wait for a peer that was killed during its copy. Pointers from
- * map() bypass the fences: the owner of such memory keeps it until the peer has finished or ended.
+ * map() bypass them: the owner of such memory keeps it until the peer has finished or ended. While
+ * a thread of the peer copies there, it stores the owner's process id in `copying` of its own head,
+ * so that ep_close sees whether a peer that was stopped would write on.
  */
 #ifndef TT_SHM_H
 #define TT_SHM_H
@@ -65,7 +67,8 @@ struct shm_head {
 	_Atomic uint32_t sleeping;
 	_Atomic uint64_t bell[SHM_RINGS / 64]; /* one bit a ring */
 
-	_Alignas(SHM_LINE) _Atomic uint8_t copying[TT_TP_COPYING]; /* the owner's threads */
+	/* By thread of the owner: the process that it copies into, past the fences; 0: none. */
+	_Alignas(SHM_LINE) _Atomic uint32_t copying[TT_TP_COPYING];
 };
 
 enum shm_kind { SHM_NOTE = 1, SHM_MSG, SHM_BRIEF };

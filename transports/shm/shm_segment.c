@@ -99,26 +99,23 @@ int shm_fence(struct shm_tp *tp, struct shm_ring *ring, uint64_t id)
 	}
 }
 
-/* Whether a thread of the peer copies into memory of its peers that it has mapped. */
-static bool is_copying(const struct shm_ep *ep)
-{
-	int i;
-
-	for (i = 0; i < TT_TP_COPYING; i++)
-		if (atomic_load(&ep->peer->copying[i]))
-			return true;
-	return false;
-}
-
 /*
- * Such copies do not set `busy`. A thread that is stopped has stored its byte, and a copy that goes
- * on is over soon.
+ * Such copies do not set `busy`. One that goes on ends soon; a later one finds the ring closed. A
+ * thread that is stopped has stored its word.
  */
 static int fence_copies(struct shm_tp *tp, const struct shm_ep *ep)
 {
+	uint32_t self = (uint32_t)getpid();
 	uint64_t deadline = 0;
+	int i = 0;
 
-	while (ep->peer && is_copying(ep) && !tt_proc_gone(ep->pid)) {
+	while (ep->peer && i < TT_TP_COPYING) {
+		if (atomic_load(&ep->peer->copying[i]) != self) {
+			i++;
+			continue;
+		}
+		if (tt_proc_gone(ep->pid))
+			return 0;
 		if (!deadline)
 			deadline = fence_end(tp);
 		if (tt_passed(deadline))
@@ -170,8 +167,8 @@ void shm_ring_close(struct shm_ep *ep)
 	do
 		next = shm_state(ep->gen, (uint32_t)state == SHM_ATTACHED ? SHM_CLOSED : SHM_FREE);
 	while (!atomic_compare_exchange_weak(&ep->in->state, &state, next));
-	if (next == shm_state(ep->gen, SHM_CLOSED) &&
-	    (shm_fence(tp, ep->in, 0) || fence_copies(tp, ep)))
+	if ((next == shm_state(ep->gen, SHM_CLOSED) && shm_fence(tp, ep->in, 0)) ||
+	    fence_copies(tp, ep))
 		end_writer(tp, ep);
 }
 

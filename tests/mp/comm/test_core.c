@@ -352,20 +352,25 @@ static void test_groups(void)
 }
 
 /*
- * Two calls of rank 1 are refused, for newcomm and for a rank, and rank 0 gives up two attempts;
- * then they meet.
+ * Two calls of rank 1 are refused, for newcomm and for a rank, and rank 0 gives up two attempts or
+ * more; then they meet.
  */
 static int group_refused(struct mp_job *job)
 {
 	struct tutti_comm_config how = {.size = sizeof(how), .nranks = 2};
 	struct tutti_comm *comm, *parent;
-	int err;
+	bool told = job->rank;
+	int i, err;
 
 	MP_OK(tutti_comm_dup(job->world, &parent));
 	MP_OK(tutti_comm_set_timeout(parent, 1500)); /* longer than until rank 0 asks */
-	MP_ERR(tutti_comm_create_group(parent, &how, job->rank ? NULL : &comm),
-	       job->rank ? -EINVAL : -ETIMEDOUT);
-	TT_EXPECT(job->rank || mp_said("its comm_create_group failed: Invalid argument"));
+	if (job->rank)
+		MP_ERR(tutti_comm_create_group(parent, &how, NULL), -EINVAL);
+	for (i = 0; i < 10 && !told; i++) {
+		MP_ERR(tutti_comm_create_group(parent, &how, &comm), -ETIMEDOUT);
+		told = mp_said("its comm_create_group failed: Invalid argument");
+	}
+	TT_EXPECT(told);
 	MP_OK(tutti_comm_set_timeout(parent, 100));
 	how.first = job->rank;
 	MP_ERR(tutti_comm_create_group(parent, &how, &comm), job->rank ? -EINVAL : -ETIMEDOUT);
@@ -382,7 +387,10 @@ static int group_refused(struct mp_job *job)
 	return tutti_comm_free(parent);
 }
 
-/* Flags differ; rank 1 comes too late, which counts, and then they meet. */
+/*
+ * Flags differ; a call of rank 1 is refused, which does not count; it comes too late, which counts,
+ * and then they meet.
+ */
 static int group_fails(struct mp_job *job)
 {
 	struct tutti_comm_config how = {.size = sizeof(how), .nranks = 2};
@@ -395,6 +403,10 @@ static int group_fails(struct mp_job *job)
 	MP_OK(tutti_last_error(&info));
 	TT_EXPECT(strstr(info.text, "different flags"));
 	how.flags = 0;
+	how.nranks = 1;
+	if (job->rank)
+		MP_ERR(tutti_comm_create_group(parent, &how, &comm), -EINVAL);
+	how.nranks = 2;
 	how.tag = 7;
 	MP_OK(tutti_comm_set_timeout(parent, 300));
 	mp_meet(job);
@@ -402,7 +414,7 @@ static int group_fails(struct mp_job *job)
 		MP_ERR(tutti_comm_create_group(parent, &how, &comm), -ETIMEDOUT);
 		MP_OK(tutti_last_error(&info));
 		TT_EXPECT(strstr(info.text, "not all of the 2 ranks") &&
-			  strstr(info.text, "tag 7 within 300 ms"));
+			  strstr(info.text, "tag 7: ") && strstr(info.text, "300 ms"));
 		TT_EXPECT(strstr(job->log, "comm_create_group #1 of ") &&
 			  !strstr(job->log, "allreduce"));
 	}

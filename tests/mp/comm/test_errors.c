@@ -643,8 +643,7 @@ static int agree(struct mp_job *job, struct tutti_comm **made)
 }
 
 /* Nothing of it is left during the call. */
-static int make_without(__rlimit_resource_t resource,
-			int (*make)(struct mp_job *job, struct tutti_comm **made),
+static int make_without(int resource, int (*make)(struct mp_job *job, struct tutti_comm **made),
 			struct mp_job *job, struct tutti_comm **made)
 {
 	struct hog *all = NULL;
@@ -666,7 +665,7 @@ static int make_without(__rlimit_resource_t resource,
 }
 
 /* The call or the new communicator fails everywhere, with the same code, and the world goes on. */
-static int unable(struct mp_job *job, __rlimit_resource_t resource,
+static int unable(struct mp_job *job, int resource,
 		  int (*make)(struct mp_job *job, struct tutti_comm **made))
 {
 	struct tutti_error_info info = {.size = sizeof(info)};

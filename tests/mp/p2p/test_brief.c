@@ -123,7 +123,7 @@ static int unawaited_body(struct mp_job *job)
 		atomic_store(&job->shared->word[0], 1);
 		return 0;
 	}
-	mp_await(&job->shared->word[0], 1, 20000);
+	TT_EXPECT(mp_await(&job->shared->word[0], 1, MP_HANG_MS));
 	MP_OK(tutti_recv(buf, sizeof(buf), TUTTI_UINT8, 1, 1, job->world, NULL));
 	TT_EXPECT(!memcmp(buf, want, sizeof(buf)));
 	return 0;
