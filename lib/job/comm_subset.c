@@ -233,6 +233,16 @@ static int attempt(struct tutti_comm *comm, const struct tt_comm_subset *s, stru
 	return err;
 }
 
+/* Whether a refused call of this rank is left to make up for; several threads may ask. */
+static bool missed_one(struct tutti_comm *comm)
+{
+	unsigned n = atomic_load(&comm->groups_missed);
+
+	while (n && !atomic_compare_exchange_weak(&comm->groups_missed, &n, n - 1))
+		;
+	return n;
+}
+
 /*
  * The others may have given up attempts, which count, while calls of this rank were refused. A late
  * call, which was not, is over with the attempt that it was for.
@@ -246,7 +256,7 @@ int tt_comm_subset(struct tutti_comm *comm, const struct tt_comm_subset *s, stru
 	do {
 		err = attempt(comm, s, out, &given_up);
 	} while (err && given_up && tt_now_ns() - begin < tt_comm_timeout(comm) &&
-		 comm->groups_missed && comm->groups_missed--);
+		 missed_one(comm));
 	if (!err)
 		comm->groups_missed = 0;
 	return err;
