@@ -427,26 +427,25 @@ static inline bool may_copy(const struct tutti_win *win, const struct tt_win_acc
 	       !atomic_load_explicit(&win->comm->failed, memory_order_relaxed);
 }
 
-static inline bool is_open(const struct tt_win_map *map)
+static inline bool is_open(const struct tt_open_word *open)
 {
-	return !map->open.word ||
-	       atomic_load_explicit(map->open.word, memory_order_acquire) == map->open.is;
+	return !open->word || atomic_load_explicit(open->word, memory_order_acquire) == open->is;
 }
 
 /*
- * A put into mapped memory, while the peer sees that this thread writes (struct tt_tp). Threads
- * that share a word hide each other.
+ * A put into mapped memory, while the peer sees that this thread writes. Threads that share a word
+ * hide each other.
  */
 static inline bool put_mapped(const struct tt_win_map *map, const struct tt_win_access *a)
 {
 	static _Atomic uint32_t none[TT_TP_COPYING];
-	_Atomic uint32_t *copying = map->copying ? map->copying : none;
+	_Atomic uint32_t *copying = map->open.copying ? map->open.copying : none;
 	bool open;
 
 	copying += (tt_lock_self() >> 12) % TT_TP_COPYING;
 	atomic_store_explicit(copying, map->open.id, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst);
-	open = is_open(map);
+	open = is_open(&map->open);
 	if (open)
 		tt_copy_long(map->part.ptr + a->offset, a->local, a->len);
 	atomic_store_explicit(copying, 0, memory_order_release);
@@ -472,7 +471,7 @@ static inline bool copy_mapped(struct tutti_win *win, const struct tt_win_access
 		count(&win->moved.put, a->len);
 		return true;
 	}
-	if (!is_open(map))
+	if (!is_open(&map->open))
 		return false;
 	tt_copy_long(a->local, map->part.ptr + a->offset, a->len);
 	count(&win->moved.got, a->len);

@@ -37,11 +37,10 @@ struct tt_win_bell {
 
 /* A part of a window that all ranks keep, as it is mapped here. */
 struct tt_win_map {
-	struct tt_shm_map part;	   /* ptr: NULL: not yet */
-	bool reached;		   /* over shared memory: accesses may copy */
-	struct tt_open_word open;  /* while the connection is */
-	bool refused;		   /* it cannot be mapped: do not try again */
-	_Atomic uint32_t *copying; /* of struct tt_way */
+	struct tt_shm_map part;	  /* ptr: NULL: not yet */
+	bool reached;		  /* over shared memory: accesses may copy */
+	struct tt_open_word open; /* while the connection is */
+	bool refused;		  /* it cannot be mapped: do not try again */
 };
 
 struct tt_win_op;

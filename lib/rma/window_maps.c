@@ -132,7 +132,6 @@ bool tt_win_map(struct tutti_win *win, int rank)
 		map->refused = map_part(win, rank) != 0;
 	map->open = tt_wire_open_word(win->comm->ctx->wire, win->comm->world[rank]);
 	map->reached = !map->refused;
-	map->copying = way->copying;
 	return map->reached;
 }
 

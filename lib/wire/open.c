@@ -85,8 +85,7 @@ static void set_way(struct tt_wire_tp *t, int index)
 				 .bare_put = any ? SIZE_MAX : t->tp->inline_put,
 				 .bare_get = any ? SIZE_MAX : 0,
 				 .get_head = t->tp->caps & TT_CAP_GET_HEAD,
-				 .at_once = t->tp->caps & TT_CAP_AT_ONCE,
-				 .copying = t->tp->copying};
+				 .at_once = t->tp->caps & TT_CAP_AT_ONCE};
 }
 
 static int open_one(struct tt_wire *wire, int place)

@@ -22,6 +22,7 @@
 #define TT_TP_MAX 8	   /* open transports of a process */
 #define TT_TP_BLOB_MAX 512 /* bytes of an endpoint's address */
 #define TT_TP_MSG_MAX 128  /* bytes of a control message */
+#define TT_TP_COPYING 64   /* threads told apart in struct tt_open_word */
 /* Bytes of a brief message: its head, and twice as much as travels eagerly by default. */
 #define TT_BRIEF_TIMES 2
 #define TT_TP_BRIEF_MAX (24 + TT_BRIEF_TIMES * TT_EAGER_DEFAULT)
@@ -78,8 +79,6 @@ struct tt_tp_params {
 	void *alive_arg;
 };
 
-#define TT_TP_COPYING 64 /* words of copying */
-
 /*
  * A transport opened by this process. Transports embed it as the first member of their own struct.
  */
@@ -92,12 +91,6 @@ struct tt_tp {
 			      transports */
 	bool peer_lost; /* set by the owner: a peer has died, so close() may meet broken connections
 			 */
-	/*
-	 * For threads that copy into mapped memory of peers without a call: a word of each holds
-	 * the peer's tt_open_word.id meanwhile, so that it sees whether a process was stopped in
-	 * the middle. NULL: none.
-	 */
-	_Atomic uint32_t *copying;
 	char detail[96]; /* for the line logged when it is chosen: "ofi, tcp (msg) over 127.0.0.1"
 			  */
 };
@@ -219,11 +212,16 @@ enum { TT_STARTED = 0, TT_FINISHED = 1 };
 
 enum tt_peeked { TT_PEEK_NOTHING, TT_PEEK_BRIEF, TT_PEEK_OTHER };
 
-/* While *word is what it was, both ends of a connection are open; word NULL: not told. */
+/*
+ * While *word is what it was, both ends of a connection are open. A thread that copies into mapped
+ * memory of the peer without a call stores id in one of the words of copying meanwhile, so that the
+ * peer sees whether a process was stopped in the middle. All NULL: not told.
+ */
 struct tt_open_word {
 	const _Atomic uint64_t *word;
 	uint64_t is;
-	uint32_t id; /* of the peer, for copying; not 0 */
+	_Atomic uint32_t *copying; /* TT_TP_COPYING of them */
+	uint32_t id;		   /* not 0 */
 };
 
 struct tt_ep_ops {

@@ -171,7 +171,6 @@ struct tt_way {
 	size_t bare_put, bare_get; /* longest one whose near side needs no registration */
 	bool get_head;		   /* TT_CAP_GET_HEAD */
 	bool at_once;		   /* TT_CAP_AT_ONCE */
-	_Atomic uint32_t *copying; /* of struct tt_tp */
 };
 
 /*

@@ -80,7 +80,6 @@ static int shm_tp_open(const struct tt_tp_params *params, struct tt_tp **tpp)
 	if (err)
 		goto free_seg;
 	tp->tp.ops = &tt_shm_tp;
-	tp->tp.copying = tp->head->copying;
 	tp->tp.caps = TT_CAP_LOCAL_ANY | TT_CAP_AUTO_PROGRESS | TT_CAP_AMO | TT_CAP_MAP |
 		      TT_CAP_GET_HEAD | TT_CAP_AT_ONCE;
 	if (shm_vm_allowed())

@@ -393,8 +393,10 @@ static struct tt_open_word shm_open_word(struct tt_ep *base)
 	struct shm_ep *ep = (struct shm_ep *)base;
 
 	ep->watched = true;
-	return (struct tt_open_word){
-		.word = &ep->out->state, .is = ep->attached, .id = (uint32_t)ep->pid};
+	return (struct tt_open_word){.word = &ep->out->state,
+				     .is = ep->attached,
+				     .copying = ((struct shm_tp *)base->tp)->head->copying,
+				     .id = (uint32_t)ep->pid};
 }
 
 const struct tt_ep_ops shm_ep_ops = {
