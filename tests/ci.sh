@@ -70,7 +70,7 @@ long_tests="tests/fault/test_points tests/fault/test_nth* tests/fault/test_grow
 	tests/fault/test_cut_off tests/fault/test_net tests/fault/test_subsets tests/fault/secret.sh
 	tests/vm/pair.sh tests/mp/programs/preload.sh tests/mp/programs/cluster.sh
 	tests/mp/coll/test_args tests/mp/coll/test_random tests/mp/p2p/test_deadlines
-	tests/mp/comm/test_errors tests/mp/comm/test_start
+	tests/mp/comm/test_errors tests/mp/comm/test_disagree tests/mp/comm/test_start
 	tests/mp/ps/test_ps_errors tests/mp/ps/test_ps_chain
 	tests/mp/ps/test_ps_copies tests/conform/conform_fault_ofi_*"
 

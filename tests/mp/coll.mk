@@ -32,6 +32,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/coll/test_persistent \
 	tests/mp/coll/test_persistent_random \
 	tests/mp/comm/test_errors \
+	tests/mp/comm/test_disagree \
 	tests/mp/comm/test_start \
 	tests/mp/comm/test_kill \
 	tests/mp/p2p/test_flow \
@@ -160,6 +161,8 @@ tests_mp_coll_test_colls_SOURCES = tests/mp/coll/test_colls.c
 tests_mp_coll_test_colls_LDADD = libttmp.la
 tests_mp_comm_test_errors_SOURCES = tests/mp/comm/test_errors.c
 tests_mp_comm_test_errors_LDADD = libttmp.la
+tests_mp_comm_test_disagree_SOURCES = tests/mp/comm/test_disagree.c
+tests_mp_comm_test_disagree_LDADD = libttmp.la
 tests_mp_comm_test_start_SOURCES = tests/mp/comm/test_start.c
 tests_mp_comm_test_start_LDADD = libttmp.la
 tests_mp_comm_test_kill_SOURCES = tests/mp/comm/test_kill.c

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ranks that call different collectives, or with different arguments: one clear error for all. */
+#include "config.h"
+
+#include "tests/mp/job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct differ {
+	const char *field;
+	int rank; /* the rank that calls something else */
+	size_t count;
+	bool root_goes_on;
+};
+
+static int call_one(struct mp_job *job, const struct differ *d, float *in, float *out)
+{
+	bool other = job->rank == d->rank;
+	const char *f = other ? d->field : "";
+	size_t count = d->count - !strcmp(f, "count");
+	enum tutti_datatype type = strcmp(f, "datatype") ? TUTTI_FLOAT32 : TUTTI_INT32;
+
+	if (!strcmp(f, "collective"))
+		return tutti_barrier(job->world);
+	if (!strcmp(d->field, "in place"))
+		return tutti_alltoall(*f ? TUTTI_IN_PLACE : in, out, count / 4, type, job->world);
+	if (!strcmp(d->field, "root") || d->root_goes_on)
+		return tutti_bcast(in, count, type, strcmp(f, "root") ? 0 : 1, job->world);
+	return tutti_allreduce(in, out, count, type, strcmp(f, "op") ? TUTTI_SUM : TUTTI_MAX,
+			       job->world);
+}
+
+static int differ_body(struct mp_job *job)
+{
+	const struct differ *d = job->arg;
+	struct tutti_error_info info = {.size = sizeof(info)};
+	float *in = calloc(d->count, 4), *out = calloc(d->count, 4);
+	char name[32];
+	int err;
+
+	err = tutti_barrier(
+		job->world); /* others may leave it and disagree while this rank is in it */
+	if (!err)
+		err = call_one(job, d, in, out);
+	if (!err && job->rank == 0) /* it may have done its part; it learns at its next call */
+		mp_sleep_ms(1500);
+	if (!err)
+		err = tutti_barrier(job->world);
+	MP_ERR(err, -TUTTI_EMISMATCH);
+	MP_ERR(tutti_barrier(job->world), -TUTTI_EMISMATCH);
+	MP_OK(tutti_comm_error(job->world, &info));
+	if (strcmp(info.field, d->field))
+		fprintf(stderr, "field %s, expected %s: %s\n", info.field, d->field, info.text);
+	TT_EXPECT(!strcmp(info.field, d->field));
+	snprintf(name, sizeof(name), "rank %d called", d->rank);
+	TT_EXPECT(strstr(info.text, name));
+	TT_EXPECT(strstr(strstr(info.text, "called") + 1, "called"));
+	TT_EXPECT(info.code == -TUTTI_EMISMATCH && info.sequence == 2);
+	free(in);
+	free(out);
+	return 0;
+}
+
+static void differ_on(const char *env)
+{
+	static const char *const fields[] = {"count", "datatype", "op", "collective"};
+	struct differ d;
+	double t0;
+	size_t i;
+
+	for (i = 0; i < 16; i++) {
+		d = (struct differ){fields[i % 4], (int)i % 3, i / 4 % 2 ? 300000 : 100, i >= 8};
+		if (d.root_goes_on && !strcmp(d.field, "op"))
+			continue; /* a broadcast has none */
+		t0 = mp_now();
+		TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = differ_body, .arg = &d));
+		TT_CHECK(mp_now() - t0 < 15);
+	}
+}
+
+static void shm(void)
+{
+	differ_on("TUTTI_TRANSPORT=shm");
+}
+
+static void ofi(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	differ_on("TUTTI_TRANSPORT=ofi");
+}
+
+static void in_place(void)
+{
+	struct differ d = {"in place", 1, 100, false};
+
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = differ_body, .arg = &d));
+	d.count = 300000;
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = differ_body, .arg = &d));
+}
+
+static void root(void)
+{
+	struct differ d = {"root", 1, 100, false};
+
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = differ_body, .arg = &d));
+	d.count = 300000;
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = differ_body, .arg = &d));
+	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm", .fn = differ_body, .arg = &d));
+}
+
+/* One rank passes 0. It is one for which nobody waits, so the others learn it in a later call. */
+static int nothing_of(struct mp_job *job, int op, size_t count, struct tutti_comm *comm)
+{
+	static char in[15000], out[15000];
+
+	count = job->rank == (op == 3 ? 0 : 1) ? 0 : count;
+	switch (op) {
+	case 0:
+		return tutti_bcast(in, count, TUTTI_UINT8, 0, comm);
+	case 1:
+		return tutti_gather(in, out, count, TUTTI_UINT8, 0, comm);
+	case 2:
+		return tutti_scatter(in, out, count, TUTTI_UINT8, 0, comm);
+	case 3:
+		return tutti_reduce(in, out, count, TUTTI_UINT8, TUTTI_SUM, 0, comm);
+	default:
+		return tutti_scan(in, out, count, TUTTI_UINT8, TUTTI_SUM, comm);
+	}
+}
+
+static int nothing_body(struct mp_job *job)
+{
+	struct tutti_comm *comm;
+	double t0 = mp_now();
+	int i, k, err;
+
+	for (i = 0; i < 10; i++) {
+		MP_OK(tutti_comm_dup(job->world, &comm));
+		err = nothing_of(job, i / 2, i % 2 ? 5000 : 100, comm);
+		for (k = 0; !err && mp_now() - t0 < 20; k++)
+			err = k % 2 ? tutti_barrier(comm) : nothing_of(job, 0, 8, comm);
+		MP_ERR(err, -TUTTI_EMISMATCH);
+		MP_SAID("(count 0, ");
+		MP_OK(tutti_comm_free(comm));
+	}
+	return 0;
+}
+
+static void nothing(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TIMEOUT=20s", .fn = nothing_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TIMEOUT=20s", .fn = nothing_body));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {
+		{"shm", shm},	{"ofi", ofi},	      {"in_place", in_place},
+		{"root", root}, {"nothing", nothing}, {NULL, NULL},
+	};
+
+	return tt_test_main("disagree", tests, argc, argv);
+}
