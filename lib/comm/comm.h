@@ -596,7 +596,7 @@ void tt_late_warn(struct tutti_comm *comm, const struct tt_fields *fields, int i
 /* The call is still under way: warns again if the wait has become twice as long. */
 void tt_late_remind(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields);
 
-/* stuck.c: the late and mismatch protocol */
+/* refusal.c: calls that were refused here */
 
 /*
  * The text of a deadline says why a rank is late, and so does a mismatch: this rank's next call of
@@ -611,6 +611,17 @@ void tt_comm_refused(struct tutti_comm *comm, uint32_t coll, enum tt_forms forms
 void tt_comm_tell_refused(struct tutti_context *ctx);
 /* " (its allreduce failed: Invalid argument)", or why else the rank is late; or "". */
 const char *tt_late_why_text(const struct tt_late *why, char *buf, size_t size);
+
+/* call_fields.c: calls as texts */
+
+/* The call of the user: a collective, or the call that an inner collective is a part of. */
+const char *tt_fields_call(const struct tt_fields *f);
+bool tt_fields_inner(const struct tt_fields *f);
+/* "allreduce #5 (count 10, float32, sum)" */
+const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, size_t size);
+
+/* stuck.c: the late and mismatch protocol */
+
 /*
  * Near the deadline of a call: whether all ranks that are late for it wait in the same call of
  * another form, persistent or not. True: a verdict follows.
@@ -638,10 +649,5 @@ void tt_pair_differ(struct tutti_comm *comm, const struct tt_past *past,
 /* Whether a verdict is due: rank 0 does not let the ranks leave before. */
 bool tt_stuck_undecided(void *ctx);
 void tt_stuck_free(struct tutti_context *ctx);
-/* The call of the user: a collective, or the call that an inner collective is a part of. */
-const char *tt_fields_call(const struct tt_fields *f);
-bool tt_fields_inner(const struct tt_fields *f);
-/* "allreduce #5 (count 10, float32, sum)" */
-const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, size_t size);
 
 #endif

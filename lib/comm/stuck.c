@@ -19,10 +19,8 @@
  * Persistent calls have numbers of their own, so a rank that starts one is late for the blocking
  * call that others wait in, and the reverse. Such a rank says in LATE that it is stuck in the same
  * call of the other form. It may still make both, so that is a mismatch only at the deadline. A
- * rank that refused a call for its arguments says so in LATE and STUCK. In tutti_finalize it makes
- * no further calls, so it fails the communicator instead.
+ * rank that refused a call says so in LATE and STUCK (refusal.c).
  */
-#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,6 +29,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/datatype.h"
 #include "lib/comm/comm.h"
+#include "lib/comm/stuck.h"
 #include "lib/plan/plan.h"
 
 #define TABLE 64
@@ -39,7 +38,6 @@
 #define EACH (-1)	      /* QUERY, as rank: all members answer */
 #define STUCK_NS (3 * TT_SEC) /* a call without progress is reported more often than this */
 #define DIFFERS 1	      /* STUCK, as collective of the other rank: it is another one */
-#define FORGOTTEN UINT32_MAX  /* as collective: too many calls ago to know */
 
 /* The lowest live rank collects. After its death the stuck ranks report again. */
 static bool collects(struct tutti_context *ctx)
@@ -97,190 +95,6 @@ static bool polls(const struct tt_stuck_entry *e)
 	       tt_now_ns() - e->polled_at < POLL_NS;
 }
 
-bool tt_fields_inner(const struct tt_fields *f)
-{
-	return f->root && !tt_coll_rooted((enum tt_coll)f->coll);
-}
-
-static const char *inner_name(uint32_t inner)
-{
-	static const char *const names[] = {
-		[TT_INNER_NONE] = "tutti_call",	   [TT_INNER_DUP] = "comm_dup",
-		[TT_INNER_SPLIT] = "comm_split",   [TT_INNER_SPLIT_HOST] = "comm_split_host",
-		[TT_INNER_CREATE] = "comm_create", [TT_INNER_CREATE_GROUP] = "comm_create_group"};
-
-	return inner <= TT_INNER_CREATE_GROUP ? names[inner] : "?";
-}
-
-const char *tt_fields_call(const struct tt_fields *f)
-{
-	if (!tt_fields_inner(f))
-		return tt_coll_name((enum tt_coll)f->coll);
-	return inner_name((uint32_t)f->root);
-}
-
-/* The name of the first field that differs; NULL: none. */
-static const char *differing(const struct tt_fields *a, const struct tt_fields *b)
-{
-	if (a->coll != b->coll || (a->root != b->root && !tt_coll_rooted((enum tt_coll)a->coll)))
-		return "collective";
-	if (a->counts != b->counts)
-		return tt_coll_neighbors((enum tt_coll)a->coll) ? "graph"
-		       : a->coll == TT_COLL_ALLREDUCE		? "shape"
-								: "counts";
-	if (a->count != b->count)
-		return "count";
-	if (a->datatype != b->datatype)
-		return "datatype";
-	if (a->op != b->op)
-		return "op";
-	if (a->in_place != b->in_place)
-		return "in place";
-	if (a->codec != b->codec)
-		return "codec";
-	return a->root != b->root ? "root" : NULL;
-}
-
-/* "#5"; of a persistent operation "init #2, start #5". */
-static const char *number_text(const struct tt_fields *f, uint64_t seq, char *buf, size_t size)
-{
-	char init[32] = "";
-
-	if (f->init)
-		snprintf(init, sizeof(init), "init #%u, start ", f->init);
-	snprintf(buf, size, "%s#%llu", init, (unsigned long long)seq);
-	return buf;
-}
-
-const char *tt_fields_text(const struct tt_fields *f, uint64_t seq, char *buf, size_t size)
-{
-	static const char *const user[] = {"user", "user, ordered", "premul_sum"};
-	enum tt_coll coll = (enum tt_coll)f->coll;
-	const char *place = f->in_place ? ", in place" : "";
-	char count[40] = "", op[32] = "", root[32] = "", type[32], number[48], codec[TT_CODEC_NAME];
-	char graph[40] = "";
-	uint32_t own = f->op - TUTTI_NUM_OPS;
-
-	if (f->coll == FORGOTTEN) {
-		snprintf(buf, size, "something that it no longer remembers");
-		return buf;
-	}
-	if (tt_coll_reduces(coll))
-		snprintf(op, sizeof(op), ", %s",
-			 f->op < TUTTI_NUM_OPS			? tt_op_name((enum tutti_op)f->op)
-			 : own < sizeof(user) / sizeof(user[0]) ? user[own]
-								: "?");
-	tt_datatype_text((enum tutti_datatype)f->datatype, type, sizeof(type));
-	if (!tt_coll_own_counts(coll))
-		snprintf(count, sizeof(count), "count %llu%s, ", (unsigned long long)f->count,
-			 f->counts && !tt_coll_neighbors(coll) && coll != TT_COLL_ALLREDUCE
-				 ? " in all"
-				 : "");
-	if (f->counts && coll == TT_COLL_ALLREDUCE)
-		snprintf(graph, sizeof(graph), ", matrix of %u x %u", (unsigned)(f->counts >> 32),
-			 (unsigned)f->counts);
-	if (tt_coll_rooted(coll))
-		snprintf(root, sizeof(root), ", root %d", f->root);
-	if (tt_coll_neighbors(coll)) /* of a step: a number of its edges and weights */
-		snprintf(graph, sizeof(graph), ", graph %08x",
-			 (unsigned)(f->counts ^ f->counts >> 32));
-	number_text(f, seq, number, sizeof(number));
-	if (coll == TT_COLL_BARRIER || coll == TT_COLL_ALLTOALLW || tt_fields_inner(f))
-		snprintf(buf, size, "%s %s", tt_fields_call(f), number);
-	else
-		snprintf(buf, size, "%s %s (%s%s%s%s%s%s%s%s)", tt_coll_name(coll), number, count,
-			 type, op, root, graph, place, f->codec ? ", codec " : "",
-			 tt_codec_name_text(f->codec, codec));
-	return buf;
-}
-
-/* ---- refused calls ---- */
-
-static bool was_refused(const struct tutti_comm *comm, uint32_t init, uint64_t seq)
-{
-	return comm->refused.code &&
-	       (init ? comm->refused_init == init && seq == 1 : comm->refused_seq == seq);
-}
-
-/* The first refusal counts: it is the call that other ranks wait in. */
-void tt_comm_refused(struct tutti_comm *comm, uint32_t coll, enum tt_forms forms, int code)
-{
-	uint32_t init;
-	uint64_t seq;
-
-	tt_wire_lock(comm->ctx->wire);
-	init = forms == TT_FORM_CALL ? 0 : comm->inits + 1;
-	seq = forms == TT_FORM_INIT ? 0 : comm->seq + 1;
-	if (!comm->refused.code || comm->refused_init != init || comm->refused_seq != seq) {
-		comm->refused = (struct tt_refusal){.coll = coll, .code = code};
-		comm->refused_init = init;
-		comm->refused_seq = seq;
-	}
-	tt_wire_unlock(comm->ctx->wire);
-}
-
-static struct tt_refusal refusal_of(const struct tutti_comm *comm, uint32_t init, uint64_t seq)
-{
-	return was_refused(comm, init, seq) ? comm->refused : (struct tt_refusal){0};
-}
-
-static const char *refused_call(const struct tt_refusal *refused)
-{
-	return refused->coll < TT_REFUSED ? tt_coll_name((enum tt_coll)refused->coll)
-					  : inner_name(refused->coll - TT_REFUSED);
-}
-
-static const char *refusal_text(const struct tt_refusal *refused, char *buf, size_t size)
-{
-	buf[0] = 0;
-	if (refused->code)
-		snprintf(buf, size, " (its %s failed: %s)", refused_call(refused),
-			 tutti_strerror(refused->code));
-	return buf;
-}
-
-/* This rank leaves, and the call of this number was refused; false: it was not, or comm goes on. */
-static bool tell_refused(struct tutti_comm *comm, uint32_t init, uint64_t seq)
-{
-	const char *call = refused_call(&comm->refused);
-	int rank = comm->ctx->boot_params.rank, code = comm->refused.code;
-
-	if (comm->tolerant || !was_refused(comm, init, seq))
-		return false;
-	tt_comm_fail(comm, code == -ENOMEM ? code : -TUTTI_EMISMATCH, rank, call, seq, "",
-		     "rank %d on host %s leaves the job: its %s failed: %s", rank,
-		     tt_boot_host(comm->ctx->boot, rank), call, tutti_strerror(code));
-	return true;
-}
-
-void tt_comm_tell_refused(struct tutti_context *ctx)
-{
-	struct tt_list *l, *tmp;
-
-	tt_wire_lock(ctx->wire);
-	tt_list_each(l, tmp, &ctx->comms)
-	{
-		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
-
-		if (!tell_refused(comm, 0, comm->seq + 1))
-			tell_refused(comm, comm->inits + 1, 1);
-	}
-	tt_wire_unlock(ctx->wire);
-}
-
-const char *tt_late_why_text(const struct tt_late *why, char *buf, size_t size)
-{
-	char call[160];
-
-	refusal_text(&why->refused, buf, size);
-	if (why->other_seq)
-		snprintf(buf + strlen(buf), size - strlen(buf), " (it waits in %s)",
-			 tt_fields_text(&why->other_form, why->other_seq, call, sizeof(call)));
-	return buf;
-}
-
-/* ---- reports ---- */
-
 static void say(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields,
 		uint32_t differs)
 {
@@ -290,7 +104,7 @@ static void say(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *f
 				.other = -comm->size,
 				.fields = *fields,
 				.other_fields.coll = differs,
-				.refused = refusal_of(comm, fields->init, seq)};
+				.refused = tt_refusal_of(comm, fields->init, seq)};
 
 	tt_codec_name_text(fields->codec, msg.codec);
 	tt_ctl_send(comm->ctx->boot, tt_boot_lowest(comm->ctx->boot), TT_CTL_STUCK, &msg,
@@ -375,12 +189,12 @@ static void count(struct tutti_context *ctx, struct tt_stuck_entry *e, const str
 		return;
 	e->came[rank / 8] |= bit;
 	e->answered++;
-	if (fields->coll == FORGOTTEN) {
+	if (fields->coll == TT_FORGOTTEN) {
 		e->forgetful = e->forgetful < 0 || rank < e->forgetful ? rank : e->forgetful;
 		return;
 	}
 	for (i = 0; i < e->nkinds; i++)
-		if (!differing(&e->kind[i].fields, fields))
+		if (!tt_fields_differing(&e->kind[i].fields, fields))
 			break;
 	if (i == KINDS)
 		return;
@@ -418,7 +232,7 @@ static void decide(struct tutti_context *ctx, struct tt_stuck_entry *e)
 	msg.other_refused = least->refused;
 	if (e->nkinds < 2) {
 		msg.other = e->forgetful;
-		msg.other_fields = (struct tt_fields){.coll = FORGOTTEN};
+		msg.other_fields = (struct tt_fields){.coll = TT_FORGOTTEN};
 		msg.other_refused.code = 0;
 	}
 	tt_codec_name_text(msg.fields.codec, msg.codec);
@@ -492,7 +306,7 @@ static bool is_stuck(const struct tutti_comm *comm)
 
 static bool other_form(const struct tt_fields *a, const struct tt_fields *b)
 {
-	return !a->init != !b->init && !differing(a, b);
+	return !a->init != !b->init && !tt_fields_differing(a, b);
 }
 
 /* This rank has not made the call that it is asked for. */
@@ -501,11 +315,11 @@ static void not_called(struct tutti_comm *comm, int from, struct stuck_msg *msg)
 	uint32_t init = msg->fields.init;
 	struct tt_fields own;
 
-	if (comm->ctx->leaves && tell_refused(comm, init, msg->seq))
+	if (comm->ctx->leaves && tt_refusal_tell(comm, init, msg->seq))
 		return;
 	/* a persistent operation, of which the _init call has fixed what it will be */
 	if (init && tt_comm_inited(comm, init, &own) &&
-	    (msg->rank == EACH || differing(&msg->fields, &own))) {
+	    (msg->rank == EACH || tt_fields_differing(&msg->fields, &own))) {
 		tt_stuck_report(comm, msg->seq, &own);
 		return;
 	}
@@ -514,7 +328,7 @@ static void not_called(struct tutti_comm *comm, int from, struct stuck_msg *msg)
 		tt_comm_expect_poll(comm, init);
 		return;
 	}
-	msg->other_refused = refusal_of(comm, init, msg->seq);
+	msg->other_refused = tt_refusal_of(comm, init, msg->seq);
 	if (is_stuck(comm) && other_form(&msg->fields, &comm->stuck)) {
 		msg->other_fields = comm->stuck;
 		msg->other_seq = comm->stuck_seq;
@@ -525,14 +339,14 @@ static void not_called(struct tutti_comm *comm, int from, struct stuck_msg *msg)
 /* This rank may make the call, or has made it. */
 static void answer(struct tutti_comm *comm, int from, struct stuck_msg *msg)
 {
-	const struct tt_fields forgotten = {.coll = FORGOTTEN, .init = msg->fields.init};
+	const struct tt_fields forgotten = {.coll = TT_FORGOTTEN, .init = msg->fields.init};
 	struct tt_past past;
 
 	msg->other = comm->ctx->boot_params.rank;
 	if (tt_comm_calls(comm, msg->fields.init) < msg->seq)
 		not_called(comm, from, msg);
 	else if (tt_comm_past(comm, msg->fields.init, msg->seq, &past)) {
-		if (msg->rank == EACH || differing(&msg->fields, &past.fields))
+		if (msg->rank == EACH || tt_fields_differing(&msg->fields, &past.fields))
 			tt_stuck_report(comm, past.seq, &past.fields);
 	} else if (msg->rank == EACH) {
 		tt_stuck_report(comm, msg->seq, &forgotten);
@@ -731,8 +545,9 @@ static void describe_pair(const struct stuck_msg *msg, const char *field, const 
 	snprintf(text, size,
 		 "ranks disagree on %s in %s: in %s %s rank %d sends %s to rank %d, which "
 		 "expects %s",
-		 field, comm, call, number_text(&msg->fields, msg->seq, number, sizeof(number)),
-		 msg->rank, end_text(&msg->fields, sends, sizeof(sends)), msg->other,
+		 field, comm, call,
+		 tt_fields_number_text(&msg->fields, msg->seq, number, sizeof(number)), msg->rank,
+		 end_text(&msg->fields, sends, sizeof(sends)), msg->other,
 		 end_text(&msg->other_fields, expects, sizeof(expects)));
 }
 
@@ -748,7 +563,7 @@ static bool is_pair(const struct stuck_msg *msg, const char *field)
 /* The communicator may still have to be made here, or be freed. */
 static void note_mismatch(struct tutti_context *ctx, const struct stuck_msg *msg)
 {
-	const char *field = differing(&msg->fields, &msg->other_fields);
+	const char *field = tt_fields_differing(&msg->fields, &msg->other_fields);
 	const char *call = tt_fields_call(&msg->fields), *in = "a communicator";
 	struct tutti_comm *comm = tt_comm_find_any(ctx, msg->uid);
 	char a[224], b[224], c[120], d[120], name[TT_COMM_NAME], text[640];
@@ -765,9 +580,9 @@ static void note_mismatch(struct tutti_context *ctx, const struct stuck_msg *msg
 	} else {
 		snprintf(text, sizeof(text),
 			 "ranks disagree on %s in %s: rank %d%s called %s, rank %d%s called %s",
-			 field, in, msg->rank, refusal_text(&msg->refused, c, sizeof(c)),
+			 field, in, msg->rank, tt_refusal_text(&msg->refused, c, sizeof(c)),
 			 tt_fields_text(&msg->fields, msg->seq, a, sizeof(a)), msg->other,
-			 refusal_text(&msg->other_refused, d, sizeof(d)),
+			 tt_refusal_text(&msg->other_refused, d, sizeof(d)),
 			 tt_fields_text(&msg->other_fields,
 					msg->other_seq ? msg->other_seq : msg->seq, b, sizeof(b)));
 	}
