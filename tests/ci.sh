@@ -67,7 +67,8 @@ valgrind_tests="tests/unit/test_env tests/unit/test_mem
 # What the quick run leaves to the whole one.
 long_tests="tests/fault/test_points tests/fault/test_nth* tests/fault/test_grow
 	tests/plan/test_huge tests/mp/ps/test_ps_soak tests/diag/test_mismatch
-	tests/fault/test_cut_off tests/fault/test_net tests/fault/test_subsets tests/fault/secret.sh
+	tests/fault/test_cut_off tests/fault/test_stopped tests/fault/test_net
+	tests/fault/test_subsets tests/fault/secret.sh
 	tests/vm/pair.sh tests/mp/programs/preload.sh tests/mp/programs/cluster.sh
 	tests/mp/coll/test_args tests/mp/coll/test_random tests/mp/p2p/test_deadlines
 	tests/mp/comm/test_errors tests/mp/comm/test_disagree tests/mp/comm/test_start

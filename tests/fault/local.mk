@@ -5,7 +5,7 @@ TT_FAULT_TESTS = tests/fault/test_survive tests/fault/test_cut_off tests/fault/t
 	tests/fault/test_net tests/fault/test_fork tests/fault/test_cycle tests/fault/test_grow \
 	tests/fault/test_subsets tests/fault/test_tolerant tests/fault/test_left \
 	tests/fault/test_late_news tests/fault/test_arrived \
-	tests/fault/test_partial_deaths
+	tests/fault/test_partial_deaths tests/fault/test_stopped
 check_PROGRAMS += $(TT_FAULT_TESTS)
 TESTS += $(TT_FAULT_TESTS)
 tests_fault_test_survive_SOURCES = tests/fault/test_survive.c tests/fault/survive.c \
@@ -30,6 +30,9 @@ tests_fault_test_arrived_LDADD = libttmp.la
 tests_fault_test_cut_off_SOURCES = tests/fault/test_cut_off.c tests/fault/survive.c \
 	tests/fault/survive.h
 tests_fault_test_cut_off_LDADD = libttmp.la
+tests_fault_test_stopped_SOURCES = tests/fault/test_stopped.c tests/fault/survive.c \
+	tests/fault/survive.h
+tests_fault_test_stopped_LDADD = libttmp.la
 tests_fault_test_grow_SOURCES = tests/fault/test_grow.c
 tests_fault_test_grow_LDADD = libttmp.la
 tests_fault_test_points_SOURCES = tests/fault/test_points.c

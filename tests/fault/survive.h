@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Jobs whose ranks die or are cut off: test_survive.c, test_cut_off.c. */
+/* Jobs whose ranks die or are cut off: test_survive.c, test_cut_off.c, test_stopped.c. */
 #ifndef TT_SURVIVE_H
 #define TT_SURVIVE_H
 

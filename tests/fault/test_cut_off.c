@@ -1,22 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Live ranks that other ranks lose: their connections break, or they are stopped or busy for too
- * long. A rank that was taken for dead stays out. Also jobs that are aborted at any moment, and
- * files left by killed jobs.
+ * Live ranks that other ranks lose because their connections break; test_stopped.c has ranks that
+ * are stopped or busy. A rank that was taken for dead stays out. Also jobs that are aborted at any
+ * moment, and files left by killed jobs.
  */
 #include "config.h"
 
 #include "lib/base/clock.h"
-#include "lib/base/proc.h"
-#include "lib/boot/control/control.h"
 #include "lib/comm/comm.h"
-#include "lib/engine/node/node_ops.h"
-#include "lib/node/node_internal.h"
 #include "lib/wire/wire_internal.h"
 #include "tests/fault/survive.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <signal.h>
@@ -134,81 +129,6 @@ static int cut_off_body(struct mp_job *job)
 static void cut_off(void)
 {
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_NODE=on", .fn = cut_off_body, .killed = 4));
-}
-
-/* ---- stopped for too long ---- */
-
-struct stop {
-	int victim, ms;
-	const char *env;
-};
-
-static int evicted(struct mp_job *job)
-{
-	struct tutti_error_info info = {.size = sizeof(info)};
-	struct tutti_comm *next;
-	uint64_t value = 1;
-	float v = 1;
-	int err;
-
-	do
-		err = tutti_allreduce(TUTTI_IN_PLACE, &v, 1, TUTTI_FLOAT32, TUTTI_SUM, job->world);
-	while (!err);
-	MP_ERR(err, -TUTTI_EPEER);
-	MP_OK(tutti_comm_error(job->world, &info));
-	TT_EXPECT(info.rank == job->rank && strstr(info.text, "taken for dead"));
-	MP_ERR(tutti_comm_agree(job->world, TUTTI_BAND, &value), -TUTTI_EPEER);
-	MP_ERR(tutti_comm_shrink(job->world, &next), -TUTTI_EPEER);
-	atomic_store(&job->shared->word[1], 1);
-	TT_EXPECT(!mp_leave_failed(job));
-	return 0;
-}
-
-static int stop_body(struct mp_job *job)
-{
-	const struct stop *s = job->arg;
-	unsigned all = (1u << job->n) - 1;
-	struct tutti_comm *next;
-	double t0 = mp_now();
-
-	TT_EXPECT(!check_sum(job, job->world, all));
-	mp_meet(job);
-	if (job->rank == s->victim) {
-		atomic_store(&job->shared->word[0], 1);
-		raise(SIGSTOP);
-		return evicted(job);
-	}
-	if (until_death(job, job->world, s->victim))
-		return 1;
-	t0 = mp_now() - t0;
-	if (job->rank == (s->victim + 1) % job->n)
-		printf("  rank %d stopped: known after %.0f ms (limit 500 ms), %s\n", s->victim,
-		       t0 * 1e3, s->env);
-	fflush(stdout);
-	TT_EXPECT(t0 < 0.5 + 1 + 2); /* the limit, a second, and a slow machine */
-	MP_OK(tutti_comm_shrink(job->world, &next));
-	TT_EXPECT(!check_sum(job, next, all & ~(1u << s->victim)));
-	if (job->rank == (s->victim + 1) % job->n)
-		kill(atomic_load(&job->shared->pid[s->victim]), SIGCONT);
-	TT_EXPECT(mp_await(&job->shared->word[1], 1, MP_HANG_MS));
-	TT_EXPECT(!check_sum(job, next, all & ~(1u << s->victim)));
-	TT_EXPECT(!mp_leave_failed(job));
-	return 0;
-}
-
-#define HALF " TUTTI_HEARTBEAT=100ms TUTTI_HEARTBEAT_LIMIT=500ms"
-
-static void stopped(void)
-{
-	struct stop s = {0};
-
-	for (s.victim = 0; s.victim < 3; s.victim++) {
-		s.env = "TUTTI_TRANSPORT=shm" HALF;
-		TT_CHECK(!MP_RUN(.n = 3, .env = s.env, .fn = stop_body, .arg = &s));
-		s.env = "TUTTI_TRANSPORT=ofi" HALF;
-		if (!mp_no_ofi())
-			TT_CHECK(!MP_RUN(.n = 3, .env = s.env, .fn = stop_body, .arg = &s));
-	}
 }
 
 /* ---- one-sided calls of a rank that is cut off and does not know it yet ---- */
@@ -333,112 +253,7 @@ static void unaware(void)
 	}
 }
 
-/*
- * A rank is stopped while it writes to another's memory. That one ends it, as it would go on when
- * it is continued, and is not taken for dead meanwhile.
- */
-static int middle_body(struct mp_job *job)
-{
-	const size_t len = (size_t)64 << 20;
-	struct tutti_comm *next;
-	struct tutti_win *win;
-	char *mem, *own;
-
-	MP_OK(tutti_alloc(job->ctx, len, (void **)&mem));
-	if (job->arg)
-		MP_OK(tutti_win_allocate(job->world, len, 0, (void **)&own, &win));
-	else
-		MP_OK(tutti_win_create(job->world, mem, len, 0, &win));
-	while (job->rank == 1) /* until it is killed */
-		MP_OK(tutti_put(win, 0, mem, len, 0));
-	mp_sleep_ms(job->rank ? 100 : 0);
-	if (job->rank)
-		kill(atomic_load(&job->shared->pid[1]), SIGSTOP);
-	TT_EXPECT(!until_death(job, job->world, 1));
-	TT_EXPECT(!check_list(job, job->world, 1));
-	MP_OK(tutti_comm_shrink(job->world, &next));
-	TT_EXPECT(!check_sum(job, next, 5));
-	MP_ERR(tutti_win_free(win), -TUTTI_EPEER);
-	if (!job->rank)
-		TT_EXPECT(tt_proc_gone(atomic_load(&job->shared->pid[1])));
-	TT_EXPECT(!mp_leave_failed(job));
-	return 0;
-}
-
-static void in_the_middle(void)
-{
-	int allocated = 1;
-
-	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_NODE=off" HALF,
-			 .fn = middle_body, .killed = 2));
-	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_NODE=off" HALF,
-			 .fn = middle_body, .arg = &allocated, .killed = 2));
-}
-
-/*
- * A rank that still reads another's memory when their communicator fails: that one's call returns
- * only afterwards, and leaves the lock to other threads, and to the control thread, meanwhile.
- */
-#define LOOKS 20
-
-/* Rank 0's. Rank 2 dies when the call has begun; the claim ends after LOOKS. */
-static void *look(void *arg)
-{
-	struct mp_job *job = arg;
-	struct tutti_comm *world = job->world;
-	double until = mp_now() + 10;
-	int n = 0;
-
-	while (n < LOOKS && mp_now() < until) {
-		if (tt_wire_lock_within(job->ctx->wire, 100)) {
-			if (job->ctx->running || atomic_load(&world->node->in_short))
-				atomic_store(&job->shared->word[2], 1);
-			n += atomic_load(&world->failed) != 0;
-			tt_wire_unlock(job->ctx->wire);
-		}
-		mp_sleep_ms(2);
-	}
-	atomic_store(&job->shared->word[1], n == LOOKS ? 1 : 2);
-	return NULL;
-}
-
-static int reading_body(struct mp_job *job)
-{
-	struct tt_node_group *g;
-	struct tutti_comm *next;
-	pthread_t thread;
-
-	TT_EXPECT(!check_sum(job, job->world, 7));
-	g = job->world->node->group;
-	mp_meet(job);
-	if (job->rank == 1) {
-		atomic_store(&g->area->rank[1].busy, 1);
-		atomic_store(&job->shared->word[0], 1);
-		TT_EXPECT(mp_await(&job->shared->word[1], 1, 20000));
-		atomic_store(&g->area->rank[1].busy, 0);
-	} else if (job->rank == 2) {
-		TT_EXPECT(mp_await(&job->shared->word[2], 1, 20000));
-		kill(getpid(), SIGKILL);
-	} else {
-		TT_EXPECT(mp_await(&job->shared->word[0], 1, MP_HANG_MS));
-		TT_EXPECT(!pthread_create(&thread, NULL, look, job));
-	}
-	TT_EXPECT(!until_death(job, job->world, 2));
-	TT_EXPECT(atomic_load(&job->shared->word[1]) == 1);
-	if (!job->rank)
-		pthread_join(thread, NULL);
-	MP_OK(tutti_comm_shrink(job->world, &next));
-	TT_EXPECT(!check_sum(job, next, 3));
-	TT_EXPECT(!mp_leave_failed(job));
-	return 0;
-}
-
-static void reading(void)
-{
-	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_NODE=on", .fn = reading_body, .killed = 4));
-}
-
-/* Unacknowledged data also ends a control connection after the limit. */
+/* Unacknowledged data ends a control connection after the limit of the heartbeats. */
 static int unacknowledged_body(struct mp_job *job)
 {
 	struct sockaddr_storage peer;
@@ -460,129 +275,10 @@ static int unacknowledged_body(struct mp_job *job)
 
 static void unacknowledged(void)
 {
-	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm" HALF, .fn = unacknowledged_body));
-}
-
-/* A pause shorter than the limit is nothing. */
-static int pause_body(struct mp_job *job)
-{
-	unsigned all = (1u << job->n) - 1;
-	int i;
-
-	for (i = 0; i < 3; i++) {
-		if (job->rank == 0 && i)
-			TT_EXPECT(!kill(atomic_load(&job->shared->pid[1]), SIGSTOP));
-		if (job->rank == 0) {
-			mp_sleep_ms(200);
-			kill(atomic_load(&job->shared->pid[1]), SIGCONT);
-		}
-		TT_EXPECT(!check_sum(job, job->world, all));
-	}
-	return 0;
-}
-
-static void paused(void)
-{
-	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_HEARTBEAT=100ms TUTTI_HEARTBEAT_LIMIT=2s",
-			 .fn = pause_body));
-}
-
-/* ---- busy under the library's own lock is alive, too ---- */
-
-static void slow_op(const void *in, void *inout, size_t count, enum tutti_datatype datatype,
-		    void *arg)
-{
-	(void)in, (void)inout, (void)count, (void)datatype, (void)arg;
-	mp_sleep_ms(1500);
-}
-
-/* As for tutti_ras. */
-static void *ask_often(void *arg)
-{
-	struct mp_job *job = arg;
-	unsigned char ask[8] = {0};
-	int i;
-
-	for (i = 0; i < 30; i++) {
-		tt_ctl_send(job->ctx->boot, TT_CTL_ALL, TT_CTL_ASK, ask, sizeof(ask));
-		mp_sleep_ms(50);
-	}
-	return NULL;
-}
-
-static int busy_body(struct mp_job *job)
-{
-	pthread_t thread;
-	enum tutti_op op;
-	int32_t v = 1;
-
-	MP_OK(tutti_op_create(job->ctx, slow_op, NULL, 1, &op));
-	if (!job->rank)
-		TT_EXPECT(!pthread_create(&thread, NULL, ask_often, job));
-	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &v, 1, TUTTI_INT32, op, job->world));
-	if (!job->rank)
-		pthread_join(thread, NULL);
-	MP_OK(tutti_op_free(job->ctx, op));
-	return 0;
-}
-
-static void busy(void)
-{
-	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm" HALF, .fn = busy_body));
-}
-
-/* Data to rank 1 has not been taken for longer than the limit. */
-static bool stuck_for_long(struct mp_job *job)
-{
-	struct tt_wire_link link[2] = {0};
-	double end = mp_now() + 5;
-	int n = 0;
-
-	while (mp_now() < end) {
-		tt_wire_lock(job->ctx->wire);
-		n = tt_wire_links(job->ctx->wire, 1, link, 2);
-		tt_wire_unlock(job->ctx->wire);
-		if (n == 1 && link[0].silence.bytes && link[0].silence.ns > 600 * TT_MS)
-			return true;
-		mp_sleep_ms(20);
-	}
-	return false;
-}
-
-/* A rank that is busy for longer than the limit takes nothing from its sockets, which fill up, and
- * lives. */
-static int computing_body(struct mp_job *job)
-{
-	const size_t len = (size_t)64 << 20;
-	struct tutti_win *win;
-	char *mem;
-
-	MP_OK(tutti_alloc(job->ctx, len, (void **)&mem));
-	MP_OK(tutti_win_create(job->world, mem, len, 0, &win));
-	TT_EXPECT(!check_sum(job, job->world, (1u << job->n) - 1));
-	if (job->rank) {
-		tt_wire_lock(job->ctx->wire); /* its progress thread is busy, too */
-		mp_meet(job);
-		TT_EXPECT(mp_await(&job->shared->word[0], 1, 20000));
-		mp_sleep_ms(800);
-		tt_wire_unlock(job->ctx->wire);
-	} else {
-		mp_meet(job);
-		MP_OK(tutti_put(win, 1, mem, len, 0));
-		TT_EXPECT(stuck_for_long(job));
-		atomic_store(&job->shared->word[0], 1);
-		MP_OK(tutti_win_flush(win, 1));
-	}
-	TT_EXPECT(!check_sum(job, job->world, (1u << job->n) - 1));
-	MP_OK(tutti_win_free(win));
-	return 0;
-}
-
-static void computing(void)
-{
-	if (mp_no_ofi())
-		TT_SKIP("%s", mp_no_ofi());
-	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi" HALF, .fn = computing_body));
+	TT_CHECK(!MP_RUN(.n = 3,
+			 .env = "TUTTI_TRANSPORT=shm TUTTI_HEARTBEAT=100ms "
+				"TUTTI_HEARTBEAT_LIMIT=500ms",
+			 .fn = unacknowledged_body));
 }
 
 /* ---- abort from another thread, at any moment ---- */
@@ -784,21 +480,9 @@ static void suspected(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"accused", accused},
-		{"suspected", suspected},
-		{"cut_off", cut_off},
-		{"stopped", stopped},
-		{"unaware", unaware},
-		{"in_the_middle", in_the_middle},
-		{"reading", reading},
-		{"paused", paused},
-		{"unacknowledged", unacknowledged},
-		{"busy", busy},
-		{"computing", computing},
-		{"aborts", aborts},
-		{"asked_to", asked_to},
-		{"leftovers", leftovers},
-		{NULL, NULL},
+		{"accused", accused},	{"suspected", suspected},	    {"cut_off", cut_off},
+		{"unaware", unaware},	{"unacknowledged", unacknowledged}, {"aborts", aborts},
+		{"asked_to", asked_to}, {"leftovers", leftovers},	    {NULL, NULL},
 	};
 
 	return tt_test_main("cut_off", tests, argc, argv);
