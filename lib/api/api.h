@@ -18,6 +18,11 @@ int tt_check_ctx(const struct tutti_context *ctx);
 int tt_check_call(const struct tutti_comm *comm, struct tt_call *call);
 /* Makes negative displacements positive. The new arrays are *memory, to be freed after the call. */
 int tt_displs_shift(const struct tutti_comm *comm, struct tt_call *call, size_t **memory);
+/* The argument with the displacements of sendbuf or recvbuf. */
+static inline const char *tt_displs_name(enum tt_coll coll, bool sends)
+{
+	return coll != TT_COLL_ALLTOALLV ? "displs" : sends ? "sdispls" : "rdispls";
+}
 /*
  * coll_calls.c: checks a call, then runs it to its end, starts it, or makes a persistent request
  * of it.
@@ -57,13 +62,17 @@ int tt_check_message(const struct tutti_comm *comm, const struct tt_p2p_call *ca
 int tt_take_message(struct tt_p2p_call *call, struct tutti_message **message,
 		    struct tutti_comm **comm);
 
+/* No buffer has more bytes: 64 PiB is more than the memory and the address space of any host. */
+#define TT_SPACE_MAX ((size_t)PTRDIFF_MAX >> (sizeof(size_t) > 4 ? 7 : 0))
+
 struct tt_byte_blocks;
-/* Whether bytes low to high of buf are all in the address space. */
+/* Whether bytes low to high of buf may all be in the address space. */
 static inline bool tt_check_place(const void *buf, ptrdiff_t low, ptrdiff_t high)
 {
 	uintptr_t at;
 
-	return !__builtin_add_overflow((uintptr_t)buf, low, &at) &&
+	return low >= -(ptrdiff_t)TT_SPACE_MAX && high <= (ptrdiff_t)TT_SPACE_MAX &&
+	       !__builtin_add_overflow((uintptr_t)buf, low, &at) &&
 	       !__builtin_add_overflow((uintptr_t)buf, high, &at);
 }
 /*

@@ -14,7 +14,7 @@ int tt_check_data(const char *name, const void *buf, size_t count, enum tutti_da
 
 	if (!size)
 		return tt_fail(-EINVAL, "%s: %d is not a datatype", name, (int)datatype);
-	if (count > (size_t)PTRDIFF_MAX / size)
+	if (count > TT_SPACE_MAX / size)
 		return tt_fail(-EINVAL, "%s: a count of %zu %s does not fit in memory", name, count,
 			       tt_datatype_name(datatype));
 	if (count && (!buf || buf == TUTTI_IN_PLACE))
@@ -77,31 +77,42 @@ static int check_count(const struct tutti_comm *comm, const struct tt_call *call
 	size_t n = tt_coll_blocks(call->coll) ? (size_t)comm->size : 1;
 	size_t elem = tutti_datatype_size(call->datatype);
 
-	if (call->count <= (size_t)PTRDIFF_MAX / elem / n)
+	if (call->count <= TT_SPACE_MAX / elem / n)
 		return 0;
 	return tt_fail(-EINVAL, "%s: a count of %zu %s%s does not fit in memory", name, call->count,
 		       tt_datatype_name(call->datatype), n > 1 ? " for each rank" : "");
 }
 
+static int fail_far(const struct tt_call *call, const char *which, int i, size_t begin,
+		    size_t count)
+{
+	const char *name = tt_coll_name(call->coll), *type = tt_datatype_name(call->datatype);
+	bool sends = *which == 's';
+
+	if (!(sends ? call->sdispls : call->rdispls))
+		return tt_fail(-EINVAL,
+			       "%s: %s[%d] is %zu %s: the blocks up to it do not fit in memory",
+			       name, which, i, count, type);
+	return tt_fail(-EINVAL,
+		       "%s: %s[%d] is %zu: %zu %s (%s[%d]) from there on do not fit in memory",
+		       name, tt_displs_name(call->coll, sends), i, begin, count, type, which, i);
+}
+
+/* which: "sendcounts" or "recvcounts". */
 static int check_array(const struct tutti_comm *comm, const struct tt_call *call, const char *which,
 		       const size_t *counts, const size_t *displs)
 {
-	size_t most = (size_t)PTRDIFF_MAX / tutti_datatype_size(call->datatype), total = 0, begin;
-	const char *name = tt_coll_name(call->coll);
+	size_t most = TT_SPACE_MAX / tutti_datatype_size(call->datatype), total = 0, begin;
 	int i;
 
 	if (!counts)
-		return tt_fail(-EINVAL, "%s: %s is NULL", name, which);
+		return tt_fail(-EINVAL, "%s: %s is NULL", tt_coll_name(call->coll), which);
 	for (i = 0; i < comm->size; i++) {
 		begin = displs ? displs[i] : total;
 		if (displs && (ptrdiff_t)begin < 0)
 			return TT_NEGATIVE;
 		if (begin > most || counts[i] > most - begin)
-			return tt_fail(-EINVAL,
-				       "%s: %s: %zu %s at displacement %zu for rank %d do not fit "
-				       "in memory",
-				       name, which, counts[i], tt_datatype_name(call->datatype),
-				       begin, i);
+			return fail_far(call, which, i, begin, counts[i]);
 		total = begin + counts[i];
 	}
 	return 0;

@@ -10,7 +10,7 @@
 #include "lib/api/api.h"
 
 struct side {
-	const char *which;
+	bool sends;
 	const size_t *counts, **displs;
 	const void **buf;
 };
@@ -19,7 +19,8 @@ struct side {
 static int shift(const struct tutti_comm *comm, const struct tt_call *call, const struct side *s,
 		 size_t *copy)
 {
-	size_t elem = tutti_datatype_size(call->datatype);
+	const char *name = tt_coll_name(call->coll), *which = tt_displs_name(call->coll, s->sends);
+	size_t elem = tutti_datatype_size(call->datatype), most = TT_SPACE_MAX / elem;
 	ptrdiff_t lowest = 0, d;
 	int i, rank = 0;
 
@@ -30,19 +31,18 @@ static int shift(const struct tutti_comm *comm, const struct tt_call *call, cons
 		lowest = d;
 		rank = i;
 	}
-	if (lowest < -(PTRDIFF_MAX / (ptrdiff_t)elem) ||
+	if (lowest < -(ptrdiff_t)most ||
 	    (*s->buf && *s->buf != TUTTI_IN_PLACE && (uintptr_t)*s->buf < (size_t)-lowest * elem))
-		return tt_fail(-EINVAL,
-			       "%s: %s: displacement %td for rank %d begins before all memory",
-			       tt_coll_name(call->coll), s->which, lowest, rank);
+		return tt_fail(-EINVAL, "%s: %s[%d] is %td: the block begins before all memory",
+			       name, which, rank, lowest);
 	for (i = 0; i < comm->size; i++) {
 		copy[i] = s->counts[i] ? (*s->displs)[i] - (size_t)lowest : 0;
-		if ((ptrdiff_t)copy[i] < 0)
+		if (lowest < 0 && (copy[i] > most || s->counts[i] > most - copy[i]))
 			return tt_fail(-EINVAL,
-				       "%s: %s: displacements %td for rank %d and %td for rank %d "
+				       "%s: %s[%d] is %td: with %s[%d], which is %td, the blocks "
 				       "do not fit in memory",
-				       tt_coll_name(call->coll), s->which, lowest, rank,
-				       (ptrdiff_t)(*s->displs)[i], i);
+				       name, which, i, (ptrdiff_t)(*s->displs)[i], which, rank,
+				       lowest);
 	}
 	*s->displs = copy;
 	if (*s->buf && *s->buf != TUTTI_IN_PLACE)
@@ -54,8 +54,8 @@ int tt_displs_shift(const struct tutti_comm *comm, struct tt_call *call, size_t 
 {
 	const void *recvbuf = call->recvbuf;
 	bool in_place = call->coll == TT_COLL_ALLTOALLV && call->sendbuf == TUTTI_IN_PLACE;
-	struct side recv = {"recvcounts", call->rcounts, &call->rdispls, &recvbuf};
-	struct side send = {"sendcounts", call->scounts, &call->sdispls, &call->sendbuf};
+	struct side recv = {false, call->rcounts, &call->rdispls, &recvbuf};
+	struct side send = {true, call->scounts, &call->sdispls, &call->sendbuf};
 	size_t *copy = malloc(2 * (size_t)comm->size * sizeof(*copy));
 	int err = 0;
 

@@ -352,7 +352,8 @@ static int bad_buffers(struct mp_job *job, const struct bad *good)
 static int bad_body(struct mp_job *job)
 {
 	static const size_t huge[2] = {1, SIZE_MAX / 64}, two[2] = {2, 2}, none[2] = {0, 0};
-	static const ptrdiff_t far[2] = {0, PTRDIFF_MAX - 7}, at[2] = {0, 400};
+	static const ptrdiff_t far[2] = {0, PTRDIFF_MAX - 7}, away[2] = {0, PTRDIFF_MAX / 2},
+			       at[2] = {0, 400};
 	struct tutti_layout l = mp_layout_vector(TUTTI_FLOAT64, 3, 2, 4),
 			    over = mp_layout_vector(TUTTI_FLOAT64, 3, 2, 1);
 	struct tutti_layout ints = mp_layout_vector(TUTTI_INT64, 3, 2, 4), bad = l;
@@ -379,6 +380,9 @@ static int bad_body(struct mp_job *job)
 	MP_ERR(call_bad(job, b), -EINVAL);
 	MP_SAID("the block of rank 1 in sendbuf does not fit into an address space");
 	b = good, b.rdispls = far;
+	MP_ERR(call_bad(job, b), -EINVAL);
+	MP_SAID("rank 1 in recvbuf does not fit");
+	b = good, b.rdispls = away;
 	MP_ERR(call_bad(job, b), -EINVAL);
 	MP_SAID("rank 1 in recvbuf does not fit");
 	below[1] = -(ptrdiff_t)(uintptr_t)v - 16;

@@ -84,18 +84,21 @@ static int plain(struct mp_job *job, const struct tutti_call *c)
 	}
 }
 
-static int run(struct mp_job *job, struct tutti_call c, int form)
+static int run(struct mp_job *job, struct tutti_call c, enum tutti_datatype datatype, int form)
 {
 	struct tutti_request *req;
+	int err;
 
 	c.size = sizeof(c);
-	c.datatype = TUTTI_INT32;
+	c.datatype = datatype;
 	if (form == 0)
 		return plain(job, &c);
 	if (form == 1)
 		return tutti_call(job->world, &c, NULL);
 	c.flags = form == 3 ? TUTTI_CALL_PERSISTENT : 0;
-	MP_OK(tutti_call(job->world, &c, &req));
+	err = tutti_call(job->world, &c, &req);
+	if (err)
+		return err;
 	/* the call has copied them */
 	if (c.recvdispls)
 		memset((void *)(uintptr_t)c.recvdispls, 1, sizeof(size_t));
@@ -141,7 +144,7 @@ static int gathers(struct mp_job *job, int root, int form, bool in_place)
 		put(r.is, &r, me, me, 0);
 	for (i = 0; i < job->n && (root < 0 || root == me); i++)
 		put(r.want, &r, i, i, 0);
-	MP_OK(run(job, c, form));
+	MP_OK(run(job, c, TUTTI_INT32, form));
 	return check(&r);
 }
 
@@ -165,7 +168,7 @@ static int scatters(struct mp_job *job, int root, int form, bool in_place)
 	c.recvbuf = in_place ? TUTTI_IN_PLACE : r.is;
 	for (i = 0; !in_place && i < (int)c.count; i++)
 		r.want[i] = value(root, me, (size_t)i);
-	MP_OK(run(job, c, form));
+	MP_OK(run(job, c, TUTTI_INT32, form));
 	return check(&r) || check(&s);
 }
 
@@ -188,7 +191,7 @@ static int all_to_all(struct mp_job *job, int form, bool in_place)
 		put(r.want, &r, i, i, me);
 	}
 	memcpy(s.want, s.is, sizeof(s.is));
-	MP_OK(run(job, c, form));
+	MP_OK(run(job, c, TUTTI_INT32, form));
 	return check(&r) || check(&s);
 }
 
@@ -227,22 +230,54 @@ static int refused_body(struct mp_job *job)
 	MP_SAID("recvbuf is NULL");
 	MP_ERR(tutti_allgatherv(other, 2, mid, two, AT(0, PTRDIFF_MIN), TUTTI_INT32, job->world),
 	       -EINVAL);
-	MP_SAID("rank 1 begins before all memory");
+	MP_SAID("displs[1] is -9223372036854775808: the block begins before all memory");
 	MP_ERR(tutti_allgatherv(other, 2, (void *)4096, two, AT(-4096, 0), TUTTI_INT32, job->world),
 	       -EINVAL);
-	MP_SAID("displacement -4096 for rank 0 begins before all memory");
+	MP_SAID("displs[0] is -4096: the block begins before all memory");
 	MP_ERR(tutti_allgatherv(other, 2, mid, two, AT(-2, PTRDIFF_MAX), TUTTI_INT32, job->world),
 	       -EINVAL);
-	MP_SAID("do not fit in memory");
+	MP_SAID("displs[1] is 9223372036854775807: with displs[0], which is -2, the blocks do not");
 	MP_ERR(tutti_alltoallv(mid, two, AT(-2, PTRDIFF_MIN), other, two, NULL, TUTTI_INT32,
 			       job->world),
 	       -EINVAL);
-	MP_SAID("sendcounts: displacement");
+	MP_SAID("alltoallv: sdispls[1] is -9223372036854775808");
 	TT_EXPECT(req == (void *)job);
 	/* the caller goes on */
 	other[0] = job->rank;
 	MP_OK(tutti_allgatherv(other, 2, mid, two, AT(-2, -4), TUTTI_INT32, job->world));
 	TT_EXPECT(mid[-2] == 0 && mid[-4] == 1);
+	return 0;
+}
+
+/* Bytes at a displacement so large that its sum with an address would be no address. */
+static int far_body(struct mp_job *job)
+{
+	static const char *const said[] = {"allgatherv: displs[0] is 4611686018427387904: 1 int8",
+					   "gatherv: displs[0] is 4611686018427387904: 1 int8",
+					   "scatterv: displs[0] is 4611686018427387904: 1 int8",
+					   "alltoallv: sdispls[0] is 4611686018427387904: 1 int8",
+					   "alltoallv: rdispls[0] is 4611686018427387904: 1 int8"};
+	char s[8] = {0}, r[8] = {0};
+	size_t one = 1, zero = 0, far = (size_t)1 << 62;
+	struct tutti_call c[] = {
+		{.coll = TUTTI_COLL_ALLGATHERV, .count = 1, .recvcounts = &one, .recvdispls = &far},
+		{.coll = TUTTI_COLL_GATHERV, .count = 1, .recvcounts = &one, .recvdispls = &far},
+		{.coll = TUTTI_COLL_SCATTERV, .count = 1, .sendcounts = &one, .senddispls = &far},
+		{.coll = TUTTI_COLL_ALLTOALLV, .senddispls = &far, .recvdispls = &zero},
+		{.coll = TUTTI_COLL_ALLTOALLV, .senddispls = &zero, .recvdispls = &far},
+	};
+	int i, form;
+
+	for (i = 0; i < 5; i++) {
+		c[i].sendbuf = s;
+		c[i].recvbuf = r;
+		if (c[i].coll == TUTTI_COLL_ALLTOALLV)
+			c[i].sendcounts = c[i].recvcounts = &one;
+		for (form = 0; form < FORMS; form++) {
+			MP_ERR(run(job, c[i], TUTTI_INT8, form), -EINVAL);
+			TT_EXPECT(mp_said(said[i]));
+		}
+	}
 	return 0;
 }
 
@@ -273,6 +308,7 @@ static void ofi(void)
 static void refused(void)
 {
 	TT_CHECK(!MP_RUN(.n = 2, .fn = refused_body));
+	TT_CHECK(!MP_RUN(.n = 1, .fn = far_body));
 }
 
 int main(int argc, char **argv)
