@@ -118,7 +118,7 @@ static int run_actor(struct tutti_comm *world, const struct options *o, struct w
 		if (err)
 			break;
 		act(&c, w->latest, (uint64_t)w->latest[WEIGHTS], item);
-		err = queue_send(q);
+		err = queue_send(q, false);
 	}
 	return err;
 }

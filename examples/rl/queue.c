@@ -12,6 +12,11 @@
  * short item. It also says that the puts of those items are over, so the actor can use its memory
  * for them again without a flush.
  *
+ * A notification costs more than the put of a short item. So an actor that says that more items
+ * follow sends up to a quarter of its places in one put with one notification. The word behind the
+ * first item of a put says how many items have come. The learner can free half of the places
+ * without the items that are held back.
+ *
  * Places of different actors are apart, so an actor that dies leaves at most its own items behind:
  * those that came with a notification are whole, and are taken. The communicator must be tolerant
  * (tutti_comm_create(3)): the learner then acknowledges a death and waits for the others.
@@ -23,7 +28,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { LINE = 64 }; /* an actor's window: whether the queue is closed */
+enum {
+	LINE = 64,	       /* an actor's window: whether the queue is closed */
+	GROUP_BYTES = 1 << 16, /* longer items gain nothing from a common put */
+};
 
 struct queue {
 	struct tutti_comm *comm;
@@ -31,15 +39,18 @@ struct queue {
 	char *mem;	  /* this rank's part of the window */
 	char *staging;	  /* an actor's */
 	uint64_t *closed; /* the learner's: memory to put from */
-	size_t size;	  /* of an item, in whole lines */
+	size_t size;	  /* of a place: an item and the word behind it, in whole lines */
+	size_t word;	  /* where in a place that word is */
 	int slots, actors;
-	int batch;	 /* places that a notification of the learner's frees */
-	int free;	 /* an actor's places that it knows to be free */
-	uint64_t *count; /* items that were sent (an actor: its own) or taken (the learner: by
-			    actor) */
-	int *order;	 /* the learner: ids, the one whose turn it is first */
-	int *done;	 /* the learner: places of an actor that no notification has freed yet */
-	int from;	 /* the learner: the actor whose item it has; -1: none */
+	int batch;  /* places that a notification of the learner's frees */
+	int group;  /* the most items that an actor sends in one put */
+	int free;   /* an actor's places that it knows to be free */
+	int held;   /* an actor's items that wait for more */
+	int left;   /* the learner: items that came with the one it has, after it */
+	int *at;    /* the next place: an actor's own, or the learner's by actor */
+	int *order; /* the learner: ids, the one whose turn it is first */
+	int *done;  /* the learner: places of an actor that no notification has freed yet */
+	int from;   /* the learner: the actor whose item it has; -1: none */
 };
 
 static void *alloc(struct tutti_comm *comm, size_t size)
@@ -57,7 +68,7 @@ static void free_memory(struct queue *q)
 	tutti_free(q->mem);
 	tutti_free(q->staging);
 	tutti_free(q->closed);
-	free(q->count);
+	free(q->at);
 	free(q->order);
 	free(q->done);
 	free(q);
@@ -67,7 +78,9 @@ int queue_create(struct tutti_comm *comm, size_t size, int slots, struct queue *
 {
 	bool learner = !tutti_comm_rank(comm);
 	int actors = tutti_comm_size(comm) - 1, err, i;
-	size_t line = (size + LINE - 1) / LINE * LINE, all = line * (size_t)slots;
+	size_t word = (size + sizeof(uint64_t) - 1) / sizeof(uint64_t) * sizeof(uint64_t);
+	size_t line = (word + sizeof(uint64_t) + LINE - 1) / LINE * LINE;
+	size_t all = line * (size_t)slots;
 	struct queue *q;
 
 	if (actors < 1 || actors > TUTTI_NOTIFY_IDS || slots < 1)
@@ -77,22 +90,24 @@ int queue_create(struct tutti_comm *comm, size_t size, int slots, struct queue *
 		return -ENOMEM;
 	*q = (struct queue){.comm = comm,
 			    .size = line,
+			    .word = word,
 			    .slots = slots,
 			    .actors = actors,
 			    .batch = (slots + 1) / 2,
+			    .group = slots / 4,
 			    .free = slots,
 			    .from = -1};
 	q->mem = alloc(comm, learner ? all * (size_t)actors : LINE);
 	q->staging = alloc(comm, learner ? LINE : all);
 	q->closed = alloc(comm, LINE);
-	q->count = calloc((size_t)actors, sizeof(*q->count));
+	q->at = calloc((size_t)actors, sizeof(*q->at));
 	q->order = calloc((size_t)actors, sizeof(*q->order));
 	q->done = calloc((size_t)actors, sizeof(*q->done));
 	for (i = 0; q->order && i < actors; i++)
 		q->order[i] = i;
 	/* a rank without memory comes, too: the window fails on all ranks then */
 	err = tutti_win_create(comm, q->mem, learner ? all * (size_t)actors : LINE, 0, &q->win);
-	if (!err && q->staging && q->closed && q->count && q->order && q->done) {
+	if (!err && q->staging && q->closed && q->at && q->order && q->done) {
 		*queue = q;
 		return 0;
 	}
@@ -125,18 +140,31 @@ int queue_begin(struct queue *q, void **item)
 		err = tutti_wait_notify(q->win, 0, 1);
 		q->free = err ? 0 : q->batch;
 	}
-	*item = q->staging + q->count[0] % (uint64_t)q->slots * q->size;
+	*item = q->staging + (size_t)q->at[0] * q->size;
 	return err ? err : is_closed(q);
 }
 
-int queue_send(struct queue *q)
+/* Sends the items that were held back, which are one behind the other, in one put. */
+static int send_held(struct queue *q)
 {
-	int me = tutti_comm_rank(q->comm) - 1;
-	uint64_t slot = q->count[0]++ % (uint64_t)q->slots;
+	int me = tutti_comm_rank(q->comm) - 1, first = (q->at[0] ? q->at[0] : q->slots) - q->held;
+	char *from = q->staging + (size_t)first * q->size;
+	size_t len = (size_t)q->held * q->size;
 
+	*(uint64_t *)(void *)(from + q->word) = (uint64_t)q->held;
+	q->held = 0;
+	return tutti_put_notify_id(q->win, 0, from, len,
+				   (uint64_t)(me * q->slots + first) * q->size, me);
+}
+
+int queue_send(struct queue *q, bool more)
+{
 	q->free--;
-	return tutti_put_notify_id(q->win, 0, q->staging + slot * q->size, q->size,
-				   ((uint64_t)(me * q->slots) + slot) * q->size, me);
+	q->held++;
+	q->at[0] = q->at[0] + 1 < q->slots ? q->at[0] + 1 : 0;
+	if (more && q->held < q->group && q->at[0] && (size_t)q->held * q->size < GROUP_BYTES)
+		return 0;
+	return send_held(q);
 }
 
 /* ---- the learner ---- */
@@ -150,7 +178,8 @@ static void turn(struct queue *q, int at)
 	q->order[q->actors - 1] = id;
 }
 
-int queue_take(struct queue *q, const void **item, int *from)
+/* Waits for the items of an actor, whose turn ends with them. */
+static int wait_items(struct queue *q)
 {
 	int at = -1, err;
 
@@ -161,10 +190,23 @@ int queue_take(struct queue *q, const void **item, int *from)
 		return err;
 	q->from = q->order[at];
 	turn(q, at);
+	return 0;
+}
+
+int queue_take(struct queue *q, const void **item, int *from)
+{
+	int err = q->left ? 0 : wait_items(q), at;
+	const char *place;
+
+	if (err)
+		return err;
+	at = q->at[q->from];
+	q->at[q->from] = at + 1 < q->slots ? at + 1 : 0;
+	place = q->mem + (size_t)(q->from * q->slots + at) * q->size;
+	q->left =
+		q->left ? q->left - 1 : (int)*(const uint64_t *)(const void *)(place + q->word) - 1;
+	*item = place;
 	*from = q->from + 1;
-	*item = q->mem +
-		((uint64_t)(q->from * q->slots) + q->count[q->from]++ % (uint64_t)q->slots) *
-			q->size;
 	return 0;
 }
 

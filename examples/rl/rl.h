@@ -137,14 +137,17 @@ int queue_create(struct tutti_comm *comm, size_t size, int slots, struct queue *
 int queue_free(struct queue *q);
 /*
  * Actors: *item is memory for the next item, once this actor has a free place at the learner;
- * queue_send sends it. 1: the learner has closed the queue.
+ * queue_send sends it. 1: the learner has closed the queue. more: another item follows at once, so
+ * this one may wait for it: until a quarter of the places is held back, or an item without more is
+ * sent. An actor that dies takes along the items that it held back.
  */
 int queue_begin(struct queue *q, void **item);
-int queue_send(struct queue *q);
+int queue_send(struct queue *q, bool more);
 /*
  * The learner: waits for an item. *item is valid until queue_done. Half of an actor's places are
  * freed at once: the actor may send again when as many of its items are done. *from: its rank. The
- * items of an actor come in order, and actors take turns. -TUTTI_EPEER: all are dead.
+ * items of an actor come in order, and actors take turns, each with the items of one put.
+ * -TUTTI_EPEER: all are dead.
  */
 int queue_take(struct queue *q, const void **item, int *from);
 int queue_done(struct queue *q);

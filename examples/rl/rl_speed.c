@@ -12,7 +12,7 @@
 #include "examples/rl/rl.h"
 #include "examples/seconds.h"
 
-enum { ROUNDS = 9, SMALL = 64 };
+enum { ROUNDS = 9, SMALL = 64, MOST = 8 << 20 /* bytes of an actor's places */ };
 
 struct speed {
 	struct tutti_comm *world;
@@ -55,7 +55,7 @@ static int items_queue(const struct speed *s, double *seconds)
 	for (i = 0; s->rank && !err && i < s->items; i++) {
 		err = queue_begin(q, &place);
 		if (!err)
-			err = queue_send(q);
+			err = queue_send(q, i + 1 < s->items);
 	}
 	for (i = 0; !s->rank && !err && i < s->items * s->actors; i++) {
 		err = queue_take(q, &item, &from);
@@ -205,7 +205,7 @@ static int run_items(struct speed *s)
 	int err = 0;
 	size_t i;
 
-	for (i = 0; i < 3 && !err; i++) {
+	for (i = 0; i < 3 && !err && sizes[i] * (size_t)s->slots <= MOST; i++) {
 		s->size = (sizes[i] + 63) / 64 * 64;
 		s->items = (int)(((size_t)64 << 20) / s->size / (size_t)s->actors) + s->slots;
 		all = (double)s->size * s->items * s->actors / 1e9;
@@ -220,11 +220,14 @@ static int run_items(struct speed *s)
 
 static int run(struct speed *s)
 {
+	static const int slots[] = {4, 8, 64};
 	double t[2], all;
-	int err = 0;
+	int err = 0, i;
 
-	for (s->slots = 4; s->slots <= 8 && !err; s->slots *= 2)
+	for (i = 0; i < 3 && !err; i++) {
+		s->slots = slots[i];
 		err = run_items(s);
+	}
 	s->asks = 20000 / s->actors;
 	if (!err)
 		err = both(s, asks_ask, asks_put, t);

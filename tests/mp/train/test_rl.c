@@ -161,7 +161,7 @@ struct item {
 	uint64_t word[WORDS];
 };
 
-static int put(struct mp_job *job, struct queue *q, uint64_t number)
+static int put(struct mp_job *job, struct queue *q, uint64_t number, bool more)
 {
 	struct item *item;
 	void *place;
@@ -172,7 +172,7 @@ static int put(struct mp_job *job, struct queue *q, uint64_t number)
 	item = place;
 	for (i = 0; i < WORDS; i++)
 		item->word[i] = number * 1000 + (uint64_t)job->rank;
-	return queue_send(q);
+	return queue_send(q, more);
 }
 
 /* Checks that the item is the next of its rank, and whole. */
@@ -193,6 +193,7 @@ static int take(struct mp_job *job, struct queue *q, uint64_t *next, int *from)
 
 struct order {
 	int slots, items;
+	int group; /* so many items at once; 0: each alone */
 };
 
 static int order_body(struct mp_job *job)
@@ -204,7 +205,7 @@ static int order_body(struct mp_job *job)
 
 	MP_OK(queue_create(job->world, sizeof(struct item), o->slots, &q));
 	for (i = 0; job->rank && i < o->items; i++)
-		MP_OK(put(job, q, (uint64_t)i));
+		MP_OK(put(job, q, (uint64_t)i, o->group && (i + 1) % o->group && i + 1 < o->items));
 	for (i = 0; !job->rank && i < o->items * (job->n - 1); i++)
 		TT_EXPECT(!take(job, q, next, &from));
 	for (i = 1; !job->rank && i < job->n; i++)
@@ -220,7 +221,12 @@ static void order(void)
 	TT_CHECK(!MP_RUN(.n = 4, .env = SHM, .fn = order_body, .arg = &o));
 	o = (struct order){.slots = 1, .items = 500};
 	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = order_body, .arg = &o));
-	o = (struct order){.slots = 4, .items = 300};
+	/* groups end at the last place, and with as many items as an actor may hold back */
+	o = (struct order){.slots = 13, .items = 3000, .group = 1000};
+	TT_CHECK(!MP_RUN(.n = 4, .env = SHM, .fn = order_body, .arg = &o));
+	o = (struct order){.slots = 9, .items = 3000, .group = 3};
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = order_body, .arg = &o));
+	o = (struct order){.slots = 9, .items = 300, .group = 7};
 	TT_CHECK(!MP_RUN(.n = 3, .fn = order_body, .arg = &o,
 			 .env = TOLERANT
 			 "TUTTI_TRANSPORT=fault:shm "
@@ -229,7 +235,7 @@ static void order(void)
 
 static void order_ofi(void)
 {
-	struct order o = {.slots = 4, .items = 300};
+	struct order o = {.slots = 8, .items = 300, .group = 5};
 
 	if (mp_no_ofi())
 		TT_SKIP("%s", mp_no_ofi());
@@ -248,7 +254,7 @@ static int full_body(struct mp_job *job)
 
 	MP_OK(queue_create(job->world, sizeof(struct item), SLOTS, &q));
 	for (i = 0; job->rank && !err; i++) {
-		err = put(job, q, (uint64_t)i);
+		err = put(job, q, (uint64_t)i, false);
 		atomic_fetch_add(&sent[job->rank], !err);
 	}
 	for (i = 1; !job->rank && i < job->n; i++)
@@ -275,6 +281,36 @@ static void full(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = full_body));
 }
 
+/* Items that others follow go in one put, once a quarter of the places has some. */
+static int held_body(struct mp_job *job)
+{
+	enum { SLOTS = 16, GROUP = 4 };
+	struct tutti_stats a = {.size = sizeof(a)}, b = a;
+	uint64_t next[MP_MAX] = {0}, n;
+	struct queue *q;
+	int i, from;
+
+	MP_OK(queue_create(job->world, sizeof(struct item), SLOTS, &q));
+	MP_OK(tutti_stats_get(job->ctx, &a));
+	for (i = 0; job->rank && i < 2 * GROUP; i++) {
+		MP_OK(put(job, q, (uint64_t)i, i < GROUP));
+		MP_OK(tutti_stats_get(job->ctx, &b));
+		/* whole places, each longer than its item; the library may send words of its own */
+		n = (b.put_bytes - a.put_bytes) / sizeof(struct item);
+		TT_EXPECT(n == (i < GROUP - 1 ? 0 : i == GROUP - 1 ? GROUP : 1));
+		a = b;
+	}
+	for (i = 0; !job->rank && i < 2 * GROUP; i++)
+		TT_EXPECT(!take(job, q, next, &from));
+	MP_OK(queue_free(q));
+	return 0;
+}
+
+static void held(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = held_body));
+}
+
 /* ---- actors die ---- */
 
 static void *die(void *arg)
@@ -291,17 +327,17 @@ static int killed_body(struct mp_job *job)
 	uint64_t next[MP_MAX] = {0};
 	pthread_t thread;
 	struct queue *q;
-	int i, from;
+	int i, from, slots = *(const int *)job->arg % 2 ? 2 : 8;
 
-	MP_OK(queue_create(job->world, sizeof(struct item), 2, &q));
+	MP_OK(queue_create(job->world, sizeof(struct item), slots, &q));
 	mp_meet(job); /* all have it when rank 1 dies */
 	if (job->rank == 1)
 		TT_EXPECT(!pthread_create(&thread, NULL, die, job->arg));
 	for (i = 0; job->rank == 1; i++)
-		if (put(job, q, (uint64_t)i))
+		if (put(job, q, (uint64_t)i, i % 3))
 			pause();
 	for (i = 0; job->rank && i < ITEMS; i++)
-		MP_OK(put(job, q, (uint64_t)i));
+		MP_OK(put(job, q, (uint64_t)i, i + 1 < ITEMS));
 	while (!job->rank && (next[2] < ITEMS || next[3] < ITEMS))
 		TT_EXPECT(!take(job, q, next, &from));
 	if (!job->rank)
@@ -331,8 +367,8 @@ static int alone_body(struct mp_job *job)
 
 	MP_OK(queue_create(job->world, sizeof(struct item), 2, &q));
 	if (job->rank) {
-		MP_OK(put(job, q, 0));
-		MP_OK(put(job, q, 1));
+		MP_OK(put(job, q, 0, false));
+		MP_OK(put(job, q, 1, false));
 		atomic_fetch_add(&job->shared->word[0], 1);
 		TT_EXPECT(mp_await(&job->shared->word[1], 1, MP_HANG_MS));
 		kill(getpid(), SIGKILL);
@@ -359,6 +395,7 @@ int main(int argc, char **argv)
 					       {"order", order},
 					       {"order_ofi", order_ofi},
 					       {"full", full},
+					       {"held", held},
 					       {"killed", killed},
 					       {"alone", alone},
 					       {NULL, NULL}};
