@@ -357,10 +357,10 @@ void tt_vote_drop(struct tutti_comm *comm)
 	comm->ctx->voting--;
 }
 
-void tt_vote_missing(const struct tutti_comm *comm, char *text, size_t size)
+int tt_vote_missing(const struct tutti_comm *comm, char *text, size_t size)
 {
 	const struct tt_vote *v = comm->vote;
-	int i, to = coordinator(comm);
+	int i, to = coordinator(comm), first = v->refused;
 	bool more = false;
 	size_t len = 0;
 
@@ -368,20 +368,20 @@ void tt_vote_missing(const struct tutti_comm *comm, char *text, size_t size)
 	if (v->refused >= 0)
 		len = (size_t)snprintf(text, size, "; the call of rank %d was refused: %s",
 				       comm->world[v->refused], tutti_strerror(v->why));
-	if (to != comm->rank && len)
-		return;
-	if (to != comm->rank) {
+	if (to != comm->rank && !len)
 		snprintf(text, size,
 			 "; rank %d, which collects, waits for others or has not come itself",
 			 comm->world[to]);
-		return;
-	}
+	if (to != comm->rank)
+		return first;
 	for (i = 0; i < comm->size && len + 32 < size; i++)
 		if (!bit(v->by == comm->rank ? v->acked : v->state, i) && lives(comm, i)) {
 			len += (size_t)snprintf(text + len, size - len, "%s %d",
 						more ? "," : "; it waits for rank", comm->world[i]);
 			more = true;
+			first = first < 0 ? i : first;
 		}
+	return first;
 }
 
 /* ---- messages ---- */

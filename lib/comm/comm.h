@@ -508,7 +508,10 @@ int tt_comm_failure(const struct tutti_comm *comm, const char *call, uint64_t se
 int tt_comm_dead(const struct tutti_comm *comm, int rank);
 /* Sets the thread's last error: call (as text) needs this rank of comm, which has failed. */
 int tt_comm_needs_dead(const struct tutti_comm *comm, int rank, const char *call);
-/* As tt_fail_rank, of a rank of comm: the error names its rank in the world, and its host. */
+/*
+ * As tt_fail_rank, of a rank of comm (-1: none): the error names its rank in the world, and its
+ * host.
+ */
 int tt_comm_blame_rank(const struct tutti_comm *comm, int code, int rank, const char *fmt, ...)
 	TT_PRINTF(4, 5);
 
@@ -582,8 +585,8 @@ bool tt_vote_fits(const struct tutti_comm *comm);
 void tt_vote_end(struct tutti_comm *comm, struct tt_ballot *decision, unsigned char *left_out);
 void tt_vote_drop(struct tutti_comm *comm);
 void tt_vote_forget(struct tutti_comm *comm); /* what is reserved, too */
-/* The ranks that have not come yet, as a text. */
-void tt_vote_missing(const struct tutti_comm *comm, char *text, size_t size);
+/* The ranks that have not come yet, as a text, and one of them: a rank of comm; -1: not known. */
+int tt_vote_missing(const struct tutti_comm *comm, char *text, size_t size);
 void tt_vote_msg(void *ctx, int from, const void *data, size_t len);
 /* A rank has failed. */
 void tt_vote_again(struct tutti_context *ctx);

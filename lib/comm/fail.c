@@ -145,6 +145,8 @@ int tt_comm_blame_rank(const struct tutti_comm *comm, int code, int rank, const 
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
+	if (rank < 0)
+		return tt_fail(code, "%s", text);
 	return tt_fail_rank(code, comm->world[rank],
 			    tt_boot_host(comm->ctx->boot, comm->world[rank]), "%s", text);
 }

@@ -39,15 +39,17 @@ static bool settled(void *arg)
 
 static int no_agreement(struct tutti_comm *comm, const char *call)
 {
-	char missing[200] = "";
+	char missing[200];
+	int rank;
 
 	if (tt_out_of_it(comm)) {
 		tt_vote_drop(comm);
 		return tt_why_out(comm);
 	}
-	tt_vote_missing(comm, missing, sizeof(missing));
-	return tt_fail(-ETIMEDOUT, "%s did not finish within %lld ms (TUTTI_TIMEOUT)%s", call,
-		       (long long)comm->ctx->env.timeout.number, missing);
+	rank = tt_vote_missing(comm, missing, sizeof(missing));
+	return tt_comm_blame_rank(comm, -ETIMEDOUT, rank,
+				  "%s did not finish within %lld ms (TUTTI_TIMEOUT)%s", call,
+				  (long long)comm->ctx->env.timeout.number, missing);
 }
 
 int tt_vote(struct tutti_comm *comm, const char *call, struct tt_ballot *ballot,

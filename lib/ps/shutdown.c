@@ -102,9 +102,10 @@ static bool expected(const struct tutti_ps *ps)
 static void give_up(struct tutti_ps *ps)
 {
 	char missing[200];
+	int rank = tt_vote_missing(ps->comm, missing, sizeof(missing));
 
-	tt_vote_missing(ps->comm, missing, sizeof(missing));
-	tt_comm_fail(ps->comm, -ETIMEDOUT, -1, "ps_close", 0, "",
+	tt_comm_fail(ps->comm, -ETIMEDOUT, rank < 0 ? rank : ps->comm->world[rank], "ps_close", 0,
+		     "",
 		     "the end of tutti_ps_close did not finish within %lld ms "
 		     "(TUTTI_TIMEOUT)%s",
 		     (long long)ps->comm->ctx->env.timeout.number, missing);

@@ -559,6 +559,7 @@ static int unable_body(struct mp_job *job)
  */
 static int agree_again_body(struct mp_job *job)
 {
+	struct tutti_error_info info = {.size = sizeof(info)};
 	struct hog *all = NULL, *more = NULL;
 
 	if (job->rank == 1) {
@@ -571,6 +572,7 @@ static int agree_again_body(struct mp_job *job)
 	MP_ERR(agree(job, NULL), job->rank == 1 ? -ENOMEM : -ETIMEDOUT);
 	TT_EXPECT(job->rank == 1 ||
 		  mp_said("the call of rank 1 was refused: Cannot allocate memory"));
+	TT_EXPECT(!tutti_last_error(&info) && (job->rank == 1 || (info.rank == 1 && info.host[0])));
 	give_back(more);
 	give_back(all);
 	mp_meet(job);

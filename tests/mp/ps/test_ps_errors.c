@@ -355,6 +355,7 @@ static void missing(void)
  */
 static int absent_body(struct mp_job *job)
 {
+	struct tutti_error_info info = {.size = sizeof(info)};
 	int absent = *(int *)job->arg;
 	struct tutti_ps_config config = {.size = sizeof(config),
 					 .staleness = TUTTI_PS_ASYNC,
@@ -373,6 +374,7 @@ static int absent_body(struct mp_job *job)
 	TT_EXPECT(mp_said(
 		absent ? "; it waits for rank 2"
 		       : "; rank 0, which collects, waits for others or has not come itself"));
+	TT_EXPECT(!tutti_last_error(&info) && info.rank == (absent ? absent : -1));
 	MP_OK(tutti_barrier(job->world));
 	return 0;
 }
