@@ -334,17 +334,18 @@ struct tutti_context {
 	int shrunk; /* decisions of tutti_comm_shrink and tutti_comm_grow */
 
 	/* the engine's */
-	struct tt_list ready;	   /* lanes whose next round can start */
-	struct tt_list stalled;	   /* operations waiting for a connection or for room */
-	uint64_t moves;		   /* steps of operations not caused by a wire event */
-	uint64_t refusals;	   /* attempts of operations that found no connection or no room */
-	struct tt_list node_gated; /* lanes that wait for their turn */
-	struct tt_list node_waits; /* unfinished node ops and copies */
-	size_t node_left;	   /* bytes that they may still move in this step */
-	struct tt_node *node;	   /* NULL: not used */
-	unsigned node_can;	   /* agreed: TT_NODE_MAPS and so on; 0 before */
-	unsigned node_all;	   /* rank 0: what all ranks that have reported can do */
-	int node_reports;	   /* rank 0 */
+	struct tt_list ready;	/* lanes whose next round can start */
+	struct tt_list stalled; /* operations waiting for a connection or for room */
+	uint64_t moves;		/* steps of operations not caused by a wire event */
+	uint64_t refusals;	/* attempts of operations that found no connection or no room */
+	uint64_t win_marks[TT_TP_COPYING / 64]; /* window_maps.c: in use */
+	struct tt_list node_gated;		/* lanes that wait for their turn */
+	struct tt_list node_waits;		/* unfinished node ops and copies */
+	size_t node_left;			/* bytes that they may still move in this step */
+	struct tt_node *node;			/* NULL: not used */
+	unsigned node_can;			/* agreed: TT_NODE_MAPS and so on; 0 before */
+	unsigned node_all; /* rank 0: what all ranks that have reported can do */
+	int node_reports;  /* rank 0 */
 	atomic_bool node_agreed;
 	unsigned failures_seen;
 	atomic_bool unfenced; /* requests of failed communicators remain: other processes access

@@ -12,7 +12,6 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/copy.h"
-#include "lib/base/lock.h"
 #include "lib/rma/rma.h"
 
 struct tt_win_op {
@@ -432,23 +431,17 @@ static inline bool is_open(const struct tt_open_word *open)
 	return !open->word || atomic_load_explicit(open->word, memory_order_acquire) == open->is;
 }
 
-/*
- * A put into mapped memory, while the peer sees that this thread writes. Threads that share a word
- * hide each other.
- */
+/* A put into mapped memory, while the peer sees that this process writes. */
 static inline bool put_mapped(const struct tt_win_map *map, const struct tt_win_access *a)
 {
-	static _Atomic uint32_t none[TT_TP_COPYING];
-	_Atomic uint32_t *copying = map->open.copying ? map->open.copying : none;
 	bool open;
 
-	copying += (tt_lock_self() >> 12) % TT_TP_COPYING;
-	atomic_store_explicit(copying, map->open.id, memory_order_relaxed);
+	atomic_store_explicit(map->mark, map->open.id, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst);
 	open = is_open(&map->open);
 	if (open)
 		tt_copy_long(map->part.ptr + a->offset, a->local, a->len);
-	atomic_store_explicit(copying, 0, memory_order_release);
+	atomic_store_explicit(map->mark, 0, memory_order_release);
 	return open;
 }
 

@@ -40,6 +40,7 @@ struct tt_win_map {
 	struct tt_shm_map part;	  /* ptr: NULL: not yet */
 	bool reached;		  /* over shared memory: accesses may copy */
 	struct tt_open_word open; /* while the connection is */
+	_Atomic uint32_t *mark;	  /* stores open.id while this window copies there */
 	bool refused;		  /* it cannot be mapped: do not try again */
 };
 
@@ -54,12 +55,13 @@ struct tutti_win {
 	size_t size;
 	unsigned flags;
 	struct tt_region *region;
-	void *owned;		  /* memory of the pool, to be freed with the window; or NULL */
-	bool shared;		  /* of tutti_win_allocate_shared */
-	struct tt_win_map *maps;  /* by rank: the parts of a window that is kept */
-	bool abandoned;		  /* other ranks may still put or store into owned memory, which
-				     stays registered then */
-	bool kept;		  /* all ranks' parts are owned, until all have freed the window */
+	void *owned;		 /* memory of the pool, to be freed with the window; or NULL */
+	bool shared;		 /* of tutti_win_allocate_shared */
+	struct tt_win_map *maps; /* by rank: the parts of a window that is kept */
+	int mark;	/* 1 + place among the marks of copies of this process; 0: has none */
+	bool abandoned; /* other ranks may still put or store into owned memory, which
+			   stays registered then */
+	bool kept;	/* all ranks' parts are owned, until all have freed the window */
 	struct tt_moved moved;	  /* through maps */
 	struct tt_win_part *part; /* by rank */
 	struct tt_win_bell *bell; /* by origin, then by notification id */
@@ -351,5 +353,6 @@ int tt_win_share(struct tutti_win *win);
  */
 bool tt_win_map(struct tutti_win *win, int rank);
 void tt_win_unmap(struct tutti_win *win);
+void tt_win_unmark(struct tutti_win *win); /* under the lock */
 
 #endif

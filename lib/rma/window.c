@@ -319,6 +319,7 @@ void tt_win_close(struct tutti_win *win)
 	tt_wire_moved_close(wire, &win->moved);
 	tt_win_free_reqs(win);
 	tt_win_free_bells(win);
+	tt_win_unmark(win);
 	tt_wire_unlock(wire);
 	if (win->region && !(win->owned && win->abandoned))
 		tt_mem_deregister(win->region);

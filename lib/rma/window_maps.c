@@ -120,6 +120,38 @@ int tt_win_share(struct tutti_win *win)
 	return err;
 }
 
+/*
+ * A window has a mark of its own, as one thread at a time uses it: two that share one would hide
+ * each other.
+ */
+static _Atomic uint32_t *own_mark(struct tutti_win *win, _Atomic uint32_t *marks)
+{
+	static _Atomic uint32_t unseen;
+	uint64_t *used = win->comm->ctx->win_marks;
+	int i = 0;
+
+	if (!marks)
+		return &unseen;
+	if (win->mark)
+		return &marks[win->mark - 1];
+	while (i < TT_TP_COPYING / 64 && !~used[i])
+		i++;
+	if (i == TT_TP_COPYING / 64)
+		return NULL;
+	win->mark = 64 * i + __builtin_ctzll(~used[i]) + 1;
+	used[i] |= ~used[i] & (used[i] + 1);
+	return &marks[win->mark - 1];
+}
+
+void tt_win_unmark(struct tutti_win *win)
+{
+	int i = win->mark - 1;
+
+	if (win->mark)
+		win->comm->ctx->win_marks[i / 64] &= ~(1ull << i % 64);
+	win->mark = 0;
+}
+
 bool tt_win_map(struct tutti_win *win, int rank)
 {
 	struct tt_win_map *map = &win->maps[rank];
@@ -128,9 +160,9 @@ bool tt_win_map(struct tutti_win *win, int rank)
 	if (map->refused || !win->part[rank].size ||
 	    tt_wire_reach(win->comm->ctx->wire, win->comm->world[rank], &way) || !way->at_once)
 		return false;
-	if (!map->part.ptr)
-		map->refused = map_part(win, rank) != 0;
 	map->open = tt_wire_open_word(win->comm->ctx->wire, win->comm->world[rank]);
+	map->mark = own_mark(win, map->open.copying);
+	map->refused = !map->mark || (!map->part.ptr && map_part(win, rank));
 	map->reached = !map->refused;
 	return map->reached;
 }

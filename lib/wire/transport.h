@@ -22,7 +22,7 @@
 #define TT_TP_MAX 8	   /* open transports of a process */
 #define TT_TP_BLOB_MAX 512 /* bytes of an endpoint's address */
 #define TT_TP_MSG_MAX 128  /* bytes of a control message */
-#define TT_TP_COPYING 64   /* threads told apart in struct tt_open_word */
+#define TT_TP_COPYING 512  /* copies at a time in struct tt_open_word */
 /* Bytes of a brief message: its head, and twice as much as travels eagerly by default. */
 #define TT_BRIEF_TIMES 2
 #define TT_TP_BRIEF_MAX (24 + TT_BRIEF_TIMES * TT_EAGER_DEFAULT)
@@ -100,6 +100,7 @@ struct tt_ep {
 	const struct tt_ep_ops *ops; /* the hot calls: one indirect call from anywhere */
 	struct tt_tp *tp;
 	void *user;
+	bool dead; /* the peer is taken for dead: ep_close may end its process */
 };
 
 /* The key with which a peer accesses a registered region. The transport defines it. */

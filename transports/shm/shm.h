@@ -46,7 +46,7 @@
 
 #include "lib/shm/segment.h"
 
-#define SHM_MAGIC 0x3430485355545454ull /* "TTTUSH04": layout version included */
+#define SHM_MAGIC 0x3530485355545454ull /* "TTTUSH05": layout version included */
 #define SHM_SEG_NAME "tutti-shm"
 #define SHM_LINE 64
 #define SHM_RINGS 4096	    /* endpoints of a process */
@@ -67,7 +67,7 @@ struct shm_head {
 	_Atomic uint32_t sleeping;
 	_Atomic uint64_t bell[SHM_RINGS / 64]; /* one bit a ring */
 
-	/* By thread of the owner: the process that it copies into, past the fences; 0: none. */
+	/* By window of the owner: the process that it copies into, past the fences; 0: none. */
 	_Alignas(SHM_LINE) _Atomic uint32_t copying[TT_TP_COPYING];
 };
 
@@ -162,7 +162,7 @@ struct shm_tp {
 	uint64_t probe[2];	  /* the cookie again, where process_vm_readv is tried */
 	void (*alive)(void *arg); /* as in struct tt_tp_params */
 	void *alive_arg;
-	uint64_t fence_ns, fence_end, fence_again; /* shm_fence of peers taken for dead */
+	uint64_t fence_ns, fence_end, fence_again; /* waits for peers taken for dead */
 	uint32_t pid;
 	bool armed;
 	struct tt_shm_seg own;
@@ -214,7 +214,7 @@ int shm_peer_attach(struct shm_ep *ep, const struct shm_blob *blob);
 void shm_peer_detach(struct shm_ep *ep);
 void shm_free_old(struct shm_tp *tp);
 void shm_ring_bell(struct shm_ep *ep);
-/* Wait until busy is not id (0: until it is 0). */
+/* Waits while the producer accesses region id. */
 int shm_fence(struct shm_tp *tp, struct shm_ring *ring, uint64_t id);
 
 /* shm_reg.c */

@@ -15,6 +15,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "lib/rma/rma.h"
+
 /* ---- allocated ---- */
 
 static size_t size_of(int rank, int round)
@@ -482,6 +484,46 @@ static int mapped_body(struct mp_job *job)
 	return 0;
 }
 
+/* The library's view of an open window: whether it copies to that rank, and where it marks that. */
+static _Atomic uint32_t *mark_of(const struct tutti_win *win, int rank)
+{
+	return win->maps[rank].reached ? win->maps[rank].mark : NULL;
+}
+
+/*
+ * More windows than marks: no two have the same, some go by the transport, and every put lands. A
+ * mark that a window gives back is used again.
+ */
+static int marks_body(struct mp_job *job)
+{
+	enum { WINDOWS = TT_TP_COPYING + 3 };
+	static struct tutti_win *win[WINDOWS];
+	static int *mine[WINDOWS];
+	int other = !job->rank, i, k, value, without = 0;
+
+	for (i = 0; i < WINDOWS; i++) {
+		value = 10 * i + job->rank;
+		MP_OK(tutti_win_allocate(job->world, 8, 0, (void **)&mine[i], &win[i]));
+		MP_OK(tutti_put(win[i], other, &value, sizeof(value), 0));
+		MP_OK(tutti_win_flush(win[i], other));
+		without += !mark_of(win[i], other);
+		for (k = 0; k < i; k++)
+			TT_EXPECT(!mark_of(win[i], other) ||
+				  mark_of(win[i], other) != mark_of(win[k], other));
+	}
+	TT_EXPECT(without == 3);
+	MP_OK(tutti_barrier(job->world));
+	for (i = 0; i < WINDOWS; i++)
+		TT_EXPECT(*mine[i] == 10 * i + other);
+	MP_OK(tutti_win_free(win[7]));
+	MP_OK(tutti_win_allocate(job->world, 8, 0, (void **)&mine[7], &win[7]));
+	MP_OK(tutti_put(win[7], other, &value, sizeof(value), 0));
+	TT_EXPECT(mark_of(win[7], other) != NULL);
+	for (i = 0; i < WINDOWS; i++)
+		MP_OK(tutti_win_free(win[i]));
+	return 0;
+}
+
 static void run(const char *env)
 {
 	int n;
@@ -503,6 +545,7 @@ static void shm(void)
 	run("TUTTI_TRANSPORT=shm");
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = counted_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = mapped_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = marks_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = unmapped_body));
 }
 
