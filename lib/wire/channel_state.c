@@ -234,6 +234,8 @@ void tt_wire_peer_gone(struct tt_wire *wire, int rank)
 	chan = rank == wire->params.rank ? NULL : tt_chan_get(wire, rank);
 	if (chan) {
 		chan->gone = true;
+		if (chan->ep)
+			chan->ep->dead = true;
 		tt_chan_fail(chan, -TUTTI_EPEER, "the process is gone");
 	}
 	tt_wire_unlock(wire);

@@ -152,6 +152,7 @@ void test_user_memory(void);
 void test_no_process_vm(void);
 void test_killed_peer(void);
 void test_killed_while_writing(void);
+void test_marked(void);
 void test_fences(void);
 
 #endif

@@ -521,6 +521,70 @@ void test_killed_while_writing(void)
 	board_free(b);
 }
 
+/* Rank 1 marks that it copies into memory of rank 0, and runs on; 0 closes the connection. */
+static int marked(struct board *b, int me, struct rank *r)
+{
+	const struct shm_ep *ep;
+
+	TT_EXPECT(!join(b, me, r, BIG, true));
+	ep = (struct shm_ep *)r->end.ep;
+	if (me == 1)
+		atomic_store(&((struct shm_tp *)r->end.tp)->head->copying[TT_TP_COPYING - 1],
+			     (uint32_t)ep->pid);
+	else
+		((struct shm_tp *)r->end.tp)->fence_ns = 20 * TT_MS;
+	atomic_fetch_add(&b->stage, 1);
+	TT_EXPECT(wait_for(&b->stage, 2));
+	return 0;
+}
+
+/* A process taken for dead may wait for a processor, and go on: it is ended. */
+static int marked_dead_rank(int me, int n, void *arg)
+{
+	struct rank r;
+
+	TT_EXPECT(!marked(arg, me, &r));
+	if (me == 1)
+		for (;;)
+			pause();
+	r.end.ep->dead = true;
+	leave(&r);
+	return 0;
+}
+
+/* The copy of a process that is not taken for dead is waited for. */
+static int marked_alive_rank(int me, int n, void *arg)
+{
+	struct board *b = arg;
+	struct rank r;
+
+	TT_EXPECT(!marked(b, me, &r));
+	if (me == 1) {
+		usleep(100000); /* longer than the fence of those taken for dead */
+		atomic_store(&b->stage, 3);
+		atomic_store(&((struct shm_tp *)r.end.tp)->head->copying[TT_TP_COPYING - 1], 0);
+		TT_EXPECT(wait_for(&b->stage, 4));
+	} else {
+		tt_shm_tp.ep_close(r.end.ep);
+		r.end.ep = NULL;
+		TT_EXPECT(atomic_load(&b->stage) == 3);
+		atomic_store(&b->stage, 4);
+	}
+	leave(&r);
+	return 0;
+}
+
+void test_marked(void)
+{
+	struct board *b = board_new();
+
+	TT_REQUIRE(b != NULL);
+	TT_CHECK(!tt_run_ranks(2, marked_dead_rank, b, 30000, 1u << 1));
+	memset(b, 0, sizeof(*b));
+	TT_CHECK(!tt_run_ranks(2, marked_alive_rank, b, 30000, 0));
+	board_free(b);
+}
+
 /* Fills the memory, waits, and checks whether any process still writes to it. */
 static bool stays(char *p, size_t len)
 {

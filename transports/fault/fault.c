@@ -282,8 +282,10 @@ static void fault_ep_close(struct tt_ep *tt_ep)
 	struct fault_ep *ep = fault_ep_of(tt_ep);
 	struct fault_tp *f = fault_tp_of(ep->ep.tp);
 
-	if (ep->inner)
+	if (ep->inner) {
+		ep->inner->dead = tt_ep->dead;
 		f->inner->ops->ep_close(ep->inner);
+	}
 	fault_drop_ep(f, ep);
 	free(ep);
 }

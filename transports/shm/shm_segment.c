@@ -18,7 +18,8 @@
 #include "lib/base/clock.h"
 #include "lib/base/proc.h"
 
-#define END_MS 1000 /* until a killed process is gone */
+#define END_MS 1000  /* until a killed process is gone */
+#define MARK_US 1000 /* until a store of a thread that runs is seen, and much more */
 
 static bool ring_is_free(struct shm_tp *tp, uint32_t i)
 {
@@ -74,13 +75,10 @@ static uint64_t fence_end(struct shm_tp *tp)
 
 int shm_fence(struct shm_tp *tp, struct shm_ring *ring, uint64_t id)
 {
-	uint64_t deadline = 0, busy;
+	uint64_t deadline = 0;
 	unsigned turn;
 
-	for (turn = 0;; turn++) {
-		busy = atomic_load(&ring->busy);
-		if (!busy || (id && busy != id))
-			return 0;
+	for (turn = 0; atomic_load(&ring->busy) == id; turn++) {
 		if (turn % 64 != 63) {
 			tt_cpu_relax();
 			continue;
@@ -91,33 +89,59 @@ int shm_fence(struct shm_tp *tp, struct shm_ring *ring, uint64_t id)
 		if (tt_proc_gone(shm_producer(ring)))
 			return 0;
 		if (!deadline)
-			deadline = id ? tt_deadline_ms(SHM_FENCE_MS) : fence_end(tp);
+			deadline = tt_deadline_ms(SHM_FENCE_MS);
 		if (tt_passed(deadline))
 			return -ETIMEDOUT;
 		if (tp->alive)
 			tp->alive(tp->alive_arg);
 	}
+	return 0;
+}
+
+/* Whether the peer writes into memory of this process, over its ring or by a copy of its own. */
+static bool is_writing(const struct shm_ep *ep)
+{
+	uint32_t self = (uint32_t)getpid();
+	int i = 0;
+
+	if ((uint32_t)atomic_load(&ep->in->state) == SHM_CLOSED && atomic_load(&ep->in->busy))
+		return true;
+	while (ep->peer && i < TT_TP_COPYING && atomic_load(&ep->peer->copying[i]) != self)
+		i++;
+	return ep->peer && i < TT_TP_COPYING;
+}
+
+/* A process that runs, and is not taken for dead, gets the time that its copy may need. */
+static uint64_t writer_deadline(struct shm_tp *tp, const struct shm_ep *ep)
+{
+	return ep->ep.dead || tt_proc_stopped(shm_producer(ep->in)) ? fence_end(tp)
+								    : tt_deadline_ms(SHM_FENCE_MS);
 }
 
 /*
- * Such copies do not set `busy`. One that goes on ends soon; a later one finds the ring closed. A
- * thread that is stopped has stored its word.
+ * Accesses of later find the ring closed. A thread that runs may have looked at the ring before its
+ * mark can be seen here: a process taken for dead, which need not be stopped, is looked at again.
  */
-static int fence_copies(struct shm_tp *tp, const struct shm_ep *ep)
+static int wait_for_writer(struct shm_tp *tp, const struct shm_ep *ep)
 {
-	uint32_t self = (uint32_t)getpid();
+	bool again = ep->ep.dead && ep->peer;
 	uint64_t deadline = 0;
-	int i = 0;
+	unsigned turn;
 
-	while (ep->peer && i < TT_TP_COPYING) {
-		if (atomic_load(&ep->peer->copying[i]) != self) {
-			i++;
+	for (turn = 0; is_writing(ep) || again; turn++) {
+		if (!is_writing(ep)) {
+			again = false;
+			usleep(MARK_US);
 			continue;
 		}
-		if (tt_proc_gone(ep->pid))
+		if (turn % 64 != 63) {
+			tt_cpu_relax();
+			continue;
+		}
+		if (tt_proc_gone(shm_producer(ep->in)))
 			return 0;
 		if (!deadline)
-			deadline = fence_end(tp);
+			deadline = writer_deadline(tp, ep);
 		if (tt_passed(deadline))
 			return -ETIMEDOUT;
 		sched_yield();
@@ -127,27 +151,35 @@ static int fence_copies(struct shm_tp *tp, const struct shm_ep *ep)
 	return 0;
 }
 
+/* Whether to end a process because it may still write into this one's memory. */
+static bool may_end(const struct shm_ep *ep, pid_t pid)
+{
+	return pid > 1 && pid == ep->pid && pid != getpid() &&
+	       (ep->ep.dead || tt_proc_stopped(pid));
+}
+
 /*
- * A peer may still write into this process's memory, and the fence has timed out. If it has been
- * stopped in the middle of that, it would go on when it is continued: it is ended. The connection
- * may be closed for a call that was given up, too, whose peer is not taken for dead: the buffers of
- * that call could not be used again either.
+ * A peer may still write into this process's memory, and the fence has timed out. If it is taken
+ * for dead, or has been stopped in the middle of that, it would go on some time: it is ended. A
+ * connection is also closed for a call that was given up, whose peer is not taken for dead: the
+ * buffers of that call could not be used again either.
  */
 static void end_writer(const struct shm_tp *tp, const struct shm_ep *ep)
 {
 	pid_t pid = shm_producer(ep->in);
+	const char *why =
+		ep->ep.dead ? "is taken for dead" : "was stopped, and a call was given up,";
 	int ms;
 
-	if (pid <= 1 || pid != ep->pid || !tt_proc_stopped(pid) || kill(pid, SIGKILL)) {
+	if (!may_end(ep, pid) || kill(pid, SIGKILL)) {
 		tt_warn("shm: process %d is in the middle of a transfer with this process; end it "
 			"before its buffers here are used again",
 			(int)pid);
 		return;
 	}
-	tt_warn("shm: process %d was stopped in the middle of a transfer, and its connection with "
-		"this process is closed, as it is taken for dead or a call was given up; it is "
-		"ended, so that buffers here can be used again",
-		(int)pid);
+	tt_warn("shm: process %d %s in the middle of a transfer with this process; it is ended, so "
+		"that buffers here can be used again",
+		(int)pid, why);
 	for (ms = 0; ms < END_MS && !tt_proc_gone(pid); ms++) {
 		usleep(1000);
 		if (tp->alive)
@@ -167,8 +199,7 @@ void shm_ring_close(struct shm_ep *ep)
 	do
 		next = shm_state(ep->gen, (uint32_t)state == SHM_ATTACHED ? SHM_CLOSED : SHM_FREE);
 	while (!atomic_compare_exchange_weak(&ep->in->state, &state, next));
-	if ((next == shm_state(ep->gen, SHM_CLOSED) && shm_fence(tp, ep->in, 0)) ||
-	    fence_copies(tp, ep))
+	if (wait_for_writer(tp, ep))
 		end_writer(tp, ep);
 }
 
