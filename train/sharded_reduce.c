@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The gradients of a step: buckets fill, and are reduce-scattered in their order. */
+/*
+ * The gradients of a step: buckets fill, and are reduce-scattered in their order; or the caller has
+ * reduced them.
+ */
 #include <errno.h>
 #include <string.h>
 
@@ -94,6 +97,8 @@ static int start_full(struct tutti_sharded *s)
 	int err = 0;
 	size_t k;
 
+	if (s->flags & TUTTI_SHARDED_REDUCED)
+		return 0;
 	for (k = s->next; !err && k < s->b.nbuckets && !s->b.bucket[k].waiting; k++) {
 		err = source(s, k, &from);
 		if (!err)
@@ -106,6 +111,16 @@ static int start_full(struct tutti_sharded *s)
 			err = drain(s, s->stage == 2 ? TT_SHARDED_FLIGHT : SIZE_MAX);
 	}
 	return err ? err : drain(s, SIZE_MAX);
+}
+
+/* Gradients that have been reduced: only the own part counts. */
+static void take_own(struct tutti_sharded *s, size_t tensor, const char *gradient)
+{
+	struct tt_sharded_piece piece = tt_sharded_piece_of(s, tensor);
+
+	if (piece.count)
+		memcpy(s->gradient + piece.in_shard * s->b.elem,
+		       gradient + piece.in_tensor * s->b.elem, piece.count * s->b.elem);
 }
 
 /* Stage 2 copies. */
@@ -152,7 +167,9 @@ int tutti_sharded_ready(struct tutti_sharded *s, size_t tensor, const void *grad
 	s->gradients[tensor] = (char *)gradient;
 	if (!s->nready) /* parameters of the last step use the buckets' memory */
 		err = tt_sharded_gathered_all(s);
-	if (!err && s->stage == 2)
+	if (!err && s->flags & TUTTI_SHARDED_REDUCED)
+		take_own(s, tensor, gradient);
+	else if (!err && s->stage == 2)
 		err = take(s, tensor, gradient);
 	s->ready[tensor] = 1;
 	s->nready++;

@@ -16,9 +16,9 @@ static int check_config(const char *call, const struct tutti_sharded_config *c)
 	if (c->datatype != TUTTI_FLOAT32 && c->datatype != TUTTI_FLOAT64)
 		return tt_train_fail(-EINVAL, "%s: datatype is %s; it must be float32 or float64",
 				     call, tutti_datatype_name(c->datatype));
-	if (c->flags & ~TUTTI_SHARDED_SUM)
+	if (c->flags & ~(TUTTI_SHARDED_SUM | TUTTI_SHARDED_REDUCED))
 		return tt_train_fail(-EINVAL, "%s: flags are %#x; this version knows %#x", call,
-				     c->flags, TUTTI_SHARDED_SUM);
+				     c->flags, TUTTI_SHARDED_SUM | TUTTI_SHARDED_REDUCED);
 	if (c->stage != 1 && c->stage != 2)
 		return tt_train_fail(-EINVAL, "%s: stage is %d; it must be 1 or 2", call, c->stage);
 	if (c->pad)

@@ -12,6 +12,8 @@
  *	stage 2: gradients are copied into buckets, of which a few exist at a time; only the own
  *		 blocks of the reduced gradient stay
  *
+ * Gradients that the caller has reduced are not sent: the own blocks are copied from them.
+ *
  * Paper: Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models
  * (2020).
  */
@@ -63,6 +65,13 @@ struct tutti_sharded {
 	int error;
 };
 
+/* The part of a tensor that is in the own block of its bucket. */
+struct tt_sharded_piece {
+	size_t in_tensor, in_shard, count; /* first element in the tensor; in gradient and state */
+};
+
+/* sharded_step.c */
+struct tt_sharded_piece tt_sharded_piece_of(const struct tutti_sharded *s, size_t tensor);
 /* sharded_reduce.c */
 int tt_sharded_take_buffer(struct tutti_sharded *s, size_t k);
 void tt_sharded_drop_buffer(struct tutti_sharded *s, size_t k);

@@ -9,34 +9,29 @@
 
 /* ---- the own blocks ---- */
 
-/* The part of a tensor that is in the own block of its bucket. */
-struct piece {
-	size_t in_tensor, in_shard, count; /* first element in the tensor; in gradient and state */
-};
-
-static struct piece piece_of(const struct tutti_sharded *s, size_t tensor)
+struct tt_sharded_piece tt_sharded_piece_of(const struct tutti_sharded *s, size_t tensor)
 {
 	const struct tt_shard *shard = &s->shard[s->b.bucket_of[tensor]];
 	size_t begin = s->b.offset[tensor], end = begin + s->b.counts[tensor];
-	struct piece piece = {0};
+	struct tt_sharded_piece piece = {0};
 
 	begin = begin > shard->lo ? begin : shard->lo;
 	end = end < shard->hi ? end : shard->hi;
 	if (begin < end)
-		piece = (struct piece){.in_tensor = begin - s->b.offset[tensor],
-				       .in_shard = shard->at + begin - shard->lo,
-				       .count = end - begin};
+		piece = (struct tt_sharded_piece){.in_tensor = begin - s->b.offset[tensor],
+						  .in_shard = shard->at + begin - shard->lo,
+						  .count = end - begin};
 	return piece;
 }
 
 static int update(struct tutti_sharded *s)
 {
-	struct piece piece;
+	struct tt_sharded_piece piece;
 	size_t i, elem = s->b.elem;
 	int err = 0;
 
 	for (i = 0; !err && i < s->b.n; i++) {
-		piece = piece_of(s, i);
+		piece = tt_sharded_piece_of(s, i);
 		if (!piece.count)
 			continue;
 		err = tutti_rule_apply(&s->rule, s->datatype,
@@ -82,7 +77,7 @@ static int start_gather(struct tutti_sharded *s, size_t k)
 	struct tt_shard *shard = &s->shard[k];
 	char *to = tt_bucket_place(&s->b, k, s->parameters);
 	size_t i, elem = s->b.elem;
-	struct piece piece;
+	struct tt_sharded_piece piece;
 	int err;
 
 	if (!to) {
@@ -91,7 +86,7 @@ static int start_gather(struct tutti_sharded *s, size_t k)
 			return err;
 		to = shard->buf;
 		for (i = 0; i < s->b.n; i++) {
-			piece = piece_of(s, i);
+			piece = tt_sharded_piece_of(s, i);
 			if (s->b.bucket_of[i] == k && piece.count)
 				memcpy(to + (shard->lo + piece.in_shard - shard->at) * elem,
 				       s->parameters[i] + piece.in_tensor * elem,

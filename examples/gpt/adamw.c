@@ -4,8 +4,8 @@
  * Regularization", ICLR 2019. Every replica does the same to the same gradients.
  *
  * With --zero, the sharded optimizer of libtutti_train divides the moments among the replicas, and
- * with --zero 2 the gradients, too. It sums the gradients itself, and the new parameters of a layer
- * arrive while the next forward pass computes the layers below.
+ * with --zero 2 the gradients, too. It sums the gradients itself, unless they travel encoded, and
+ * the new parameters of a layer arrive while the next forward pass computes the layers below.
  */
 #include "examples/gpt/gpt.h"
 
@@ -36,7 +36,8 @@ static int make_sharded(struct gpt *g)
 	struct tutti_rule rule = rule_of(g);
 	struct tutti_sharded_config config = {.size = sizeof(config),
 					      .datatype = REAL,
-					      .flags = TUTTI_SHARDED_SUM,
+					      .flags = g->o.codec ? TUTTI_SHARDED_REDUCED
+								  : TUTTI_SHARDED_SUM,
 					      .stage = g->o.zero,
 					      .rule = &rule};
 	size_t *counts = calloc((size_t)g->nbuckets, sizeof(*counts));

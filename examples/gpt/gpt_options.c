@@ -268,10 +268,6 @@ int options_read(struct options *o, int argc, char **argv)
 		fprintf(stderr, "gpt: unexpected argument %s; see gpt --help\n", argv[optind]);
 		err = -EINVAL;
 	}
-	if (!err && o->zero && o->codec)
-		err = wrong("codec", o->codec,
-			    "not with --zero, whose reduce-scatters have no codecs; with "
-			    "--staleness 0 servers divide the state, and pushes travel encoded");
 	if (!err && o->gather_again && !o->sequence_parallel)
 		err = wrong("gather-again", "", "only with --sequence-parallel");
 	if (!err)

@@ -3,7 +3,8 @@
  * Sums of gradients over the data axis. Each layer is a bucket, whose all-reduce starts as soon as
  * the last micro-batch has passed the layer, and runs beside the backward pass of the layers below.
  * The embedding and the head come last: they are one parameter, so the first and the last stage add
- * their gradients before the replicas do. With --zero, adamw.c's optimizer sums the buckets.
+ * their gradients before the replicas do. With --zero, adamw.c's optimizer sums the buckets; with
+ * --codec, too, it gets their sums.
  *
  * With --sequence-parallel, ranks of the tensor axis have gradients of norms, of the biases beside
  * them, of the embedding and of the head from their slices only, and add them up first.
@@ -143,7 +144,7 @@ int gradients_start(struct gpt *g, int bucket)
 	double from = now();
 	int err = 0;
 
-	if (b->count && g->sharded)
+	if (b->count && g->sharded && !b->codec)
 		err = tutti_sharded_ready(g->sharded, b->tensor, g->grad + b->first);
 	else if (b->count && g->o.dims[DATA] > 1 && !g->table)
 		err = tutti_call(g->comm[DATA], &call, &b->request);
@@ -160,6 +161,18 @@ static int sum_tied(struct gpt *g)
 		err = tutti_allreduce(TUTTI_IN_PLACE, g->grad + g->head,
 				      (size_t)VOCAB * (size_t)g->o.hidden, REAL, TUTTI_SUM, g->tie);
 	g->waited[PIPELINE] += now() - from;
+	return err;
+}
+
+/* The sums of encoded gradients, for the optimizer that does not make them. */
+static int hand_over(struct gpt *g)
+{
+	struct bucket *b;
+	int err = 0;
+
+	for (b = g->buckets; b < g->buckets + g->nbuckets && !err; b++)
+		if (b->count)
+			err = tutti_sharded_ready(g->sharded, b->tensor, g->grad + b->first);
 	return err;
 }
 
@@ -180,6 +193,8 @@ int gradients_finish(struct gpt *g)
 		err = tutti_wait(&g->buckets[i].request);
 	if (!err && g->o.codec && !g->table) /* each rank has decoded other vectors */
 		err = gradients_agree(g, g->grad);
+	if (!err && g->o.codec && g->sharded)
+		err = hand_over(g);
 	g->waited[DATA] += now() - from;
 	return err;
 }

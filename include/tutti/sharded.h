@@ -15,7 +15,11 @@ extern "C" {
 
 struct tutti_sharded;
 
-#define TUTTI_SHARDED_SUM 1u /* flags: the rule gets sums of gradients; without it averages */
+/* flags */
+#define TUTTI_SHARDED_SUM 1u /* the rule gets sums of gradients; without it averages */
+#define TUTTI_SHARDED_REDUCED                                                                      \
+	2u /* gradients are those of all ranks already, with the same bits                         \
+	    */
 
 /* The same on all ranks but for parameters. Zero means the default, in brackets. */
 struct tutti_sharded_config {
@@ -43,8 +47,8 @@ int tutti_sharded_create(struct tutti_comm *comm, const struct tutti_sharded_con
 int tutti_sharded_free(struct tutti_sharded *sharded);
 /**
  * tutti_sharded_ready - the gradient of this tensor is complete. Stage 1: it belongs to the
- * optimizer until tutti_sharded_step returns. Stage 2: it has been copied when the call returns.
- * From any thread, in any order.
+ * optimizer until tutti_sharded_step returns. Stage 2, and with TUTTI_SHARDED_REDUCED: what is
+ * needed has been copied when the call returns. From any thread, in any order.
  */
 int tutti_sharded_ready(struct tutti_sharded *sharded, size_t tensor, const void *gradient);
 /**

@@ -122,16 +122,20 @@ class Reducer(_Part):
 
 
 class Sharded(_Part):
-    """An optimizer of which each rank keeps and updates its share (ZeRO 1, 2). Collective."""
+    """An optimizer of which each rank keeps and updates its share (ZeRO 1, 2). Collective.
+
+    reduced: gradients are those of all ranks already, with the same bits on each.
+    """
 
     def __init__(self, comm: Comm, parameters: Sequence[Buffer], rule: Any, *, stage: int = 1,
-                 average: bool = True, clip_norm: float = 0, bucket_bytes: int = 0) -> None:
+                 average: bool = True, reduced: bool = False, clip_norm: float = 0,
+                 bucket_bytes: int = 0) -> None:
         self._tensors = _Tensors(parameters)
         config = _abi.ShardedConfig(
             n=len(parameters), counts=C.addressof(self._tensors.counts),
             parameters=C.addressof(self._tensors.pointers), datatype=self._tensors.datatype,
-            flags=int(not average), stage=stage, rule=C.pointer(rule), clip_norm=clip_norm,
-            bucket_bytes=bucket_bytes)
+            flags=int(not average) | 2 * reduced, stage=stage, rule=C.pointer(rule),
+            clip_norm=clip_norm, bucket_bytes=bucket_bytes)
         super().__init__(train.sharded_create, train.sharded_free, comm, config, None)
         self._gradients: dict[int, Memory] = {}
 

@@ -55,12 +55,12 @@ def test_sharded(world, stage, tmp_path):
     momentum = [np.zeros(n) for n in COUNTS]
     path = tmp_path / "state"  # counts at rank 0 only
 
-    def train(optimizer, steps):
+    def train(optimizer, steps, reduced=False):
         for step in steps:
-            gradients = tensors(10 * step + world.rank, "f8")
+            average = mean([tensors(10 * step + rank, "f8") for rank in range(world.size)])
+            gradients = average if reduced else tensors(10 * step + world.rank, "f8")
             for tensor in reversed(range(len(COUNTS))):
                 optimizer.ready(tensor, gradients[tensor])
-            average = mean([tensors(10 * step + rank, "f8") for rank in range(world.size)])
             norm = optimizer.step()
             assert np.isclose(norm, np.sqrt(sum((one ** 2).sum() for one in average)))
             optimizer.wait()
@@ -77,9 +77,9 @@ def test_sharded(world, stage, tmp_path):
         assert optimizer.memory()["state_bytes"] <= 8 * sum(COUNTS)
         with pytest.raises(tutti.ArgumentError, match="does not fit"):
             optimizer.ready(0, np.zeros(4))
-    with Sharded(world, parameters, sgd, stage=stage) as optimizer:
+    with Sharded(world, parameters, sgd, stage=stage, reduced=True) as optimizer:
         optimizer.restore(path)
-        train(optimizer, [3])
+        train(optimizer, [3], reduced=True)
     with pytest.raises(tutti.ArgumentError, match="no number 'speed'"):
         rule(Rule.SGD, speed=1)
 

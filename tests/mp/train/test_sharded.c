@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The sharded optimizer: the bits of the plain optimizer by every rule, 1/P of its state, memory of
- * stage 2, clipping, states saved and restored at other numbers of ranks, files of other models and
- * damaged ones; refused arguments, ranks that differ, deaths.
+ * stage 2, encoded gradients, clipping, states saved and restored at other numbers of ranks, files
+ * of other models and damaged ones; refused arguments, ranks that differ, deaths.
  */
 #include <errno.h>
 #include <math.h>
@@ -212,6 +212,80 @@ static int stage2_body(struct mp_job *job)
 static void stage2(void)
 {
 	TT_CHECK(!MP_RUN(.n = 4, .env = SHM, .fn = stage2_body));
+}
+
+/* ---- gradients that the caller has reduced, by encoded all-reduces ---- */
+
+/*
+ * Sums the gradients of all ranks encoded. Each of P ranks is within half its scale, at most 8 /
+ * 127, and the encoding of the sum within half of that, at most P times as much.
+ */
+static int encode(struct mp_job *job, struct model *m, struct tutti_codec *codec)
+{
+	struct tutti_call call = {.size = sizeof(call),
+				  .coll = TUTTI_COLL_ALLREDUCE,
+				  .sendbuf = TUTTI_IN_PLACE,
+				  .datatype = TUTTI_FLOAT32,
+				  .op = TUTTI_SUM,
+				  .codec = codec};
+	float half = 8.0f / 127 / 2, bound = (float)job->n * (half + (8 + half) / 127 / 2), sum;
+	size_t i, k, at = 0, wrong = 0;
+
+	for (i = 0; i < TENSORS; i++) {
+		call.recvbuf = m->grad[i];
+		call.count = counts[i];
+		MP_OK(tutti_call(job->world, &call, NULL));
+		for (k = 0; k < counts[i]; k++, at++) {
+			sum = m->mean[at] * (float)job->n;
+			TT_EXPECT(fabsf(m->grad[i][k] - sum) <= bound + 1e-5f);
+			wrong += m->grad[i][k] != sum;
+			m->mean[at] = m->grad[i][k];
+		}
+	}
+	TT_EXPECT(wrong); /* it was encoded */
+	return 0;
+}
+
+static int reduced_body(struct mp_job *job)
+{
+	static struct model m;
+	const struct tutti_rule rule = rule_of(TUTTI_PS_ADAMW);
+	struct tutti_sharded_memory memory = {.size = sizeof(memory)};
+	struct tutti_sharded_config config;
+	struct tutti_codec *codec;
+	struct tutti_sharded *s;
+	unsigned step;
+	double norm, want;
+	size_t i;
+
+	MP_OK(tutti_codec_create("int8", &codec));
+	model_new(&m, 0);
+	config = config_of((void *const *)m.tensor, &rule, job->arg ? 2 : 1);
+	config.flags = TUTTI_SHARDED_REDUCED;
+	MP_OK(tutti_sharded_create(job->world, &config, &s));
+	for (step = 1; step <= 3; step++) {
+		gradients(&m, step, job->rank, job->n, false);
+		TT_EXPECT(!encode(job, &m, codec));
+		TT_EXPECT(!ready_all(job, s, &m, step, true, true));
+		MP_OK(tutti_sharded_step(s, &norm));
+		MP_OK(tutti_sharded_wait(s, TUTTI_SHARDED_ALL));
+		MP_OK(plain_step(&m, &rule, step));
+		TT_EXPECT(same_bits(&m));
+		for (i = 0, want = 0; i < TOTAL; i++)
+			want += (double)m.mean[i] * (double)m.mean[i];
+		TT_EXPECT(fabs(norm - sqrt(want)) <= 1e-9 * norm);
+	}
+	TT_EXPECT(!check_memory(job, s, &rule));
+	MP_OK(tutti_sharded_memory(s, &memory));
+	TT_EXPECT(!memory.buffer_bytes);
+	MP_OK(tutti_sharded_free(s));
+	return tutti_codec_free(codec);
+}
+
+static void reduced(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = reduced_body));
+	TT_CHECK(!MP_RUN(.n = 4, .env = SHM, .fn = reduced_body, .arg = "2"));
 }
 
 /* ---- clipping ---- */
@@ -497,8 +571,8 @@ static int refused_configs(struct mp_job *job, const struct tutti_sharded_config
 	TT_EXPECT(!refused(job, &bad, "size is 9"));
 	bad = *good, bad.stage = 3;
 	TT_EXPECT(!refused(job, &bad, "stage is 3"));
-	bad = *good, bad.flags = 2;
-	TT_EXPECT(!refused(job, &bad, "flags are 0x2"));
+	bad = *good, bad.flags = 4;
+	TT_EXPECT(!refused(job, &bad, "flags are 0x4"));
 	bad = *good, bad.pad = 1;
 	TT_EXPECT(!refused(job, &bad, "pad is 1"));
 	bad = *good, bad.datatype = TUTTI_BFLOAT16;
@@ -613,14 +687,10 @@ static void death(void)
 		TT_CHECK(!MP_RUN(.n = 3, .env = OFI, .fn = death_body, .arg = "2", .killed = 2));
 }
 
-static const struct tt_test tests[] = {{"bits", bits},
-				       {"stage2", stage2},
-				       {"clip", clip},
-				       {"saved", saved},
-				       {"other_model", other_model},
-				       {"refusals", refusals},
-				       {"death", death},
-				       {NULL, NULL}};
+static const struct tt_test tests[] = {
+	{"bits", bits},		{"stage2", stage2}, {"reduced", reduced},
+	{"clip", clip},		{"saved", saved},   {"other_model", other_model},
+	{"refusals", refusals}, {"death", death},   {NULL, NULL}};
 
 int main(int argc, char **argv)
 {
