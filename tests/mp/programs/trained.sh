@@ -230,8 +230,8 @@ else
 		glove_encoded
 fi
 # perf/training in short, by perf/kit: a verdict for each of three codecs and three tasks, and the
-# bytes that the codecs promise: a block of int8 has 260 for 1024, top-k at most 6 for 400 in each of
-# three passes.
+# bytes that the codecs promise: a block of int8 has 260 for 1024, top-k at most 6 for 400 in each
+# of three passes.
 training()
 {
 	sh "$TT_SRC/perf/kit" -q -p training -R "" -o "$tmp/short" >"$tmp/out" 2>&1 ||
