@@ -227,6 +227,7 @@ struct tutti_comm {
 	uint64_t refused_seq;	   /* 0: it was */
 	struct tt_fields stuck;	   /* this rank's last call without progress, and when it said so */
 	uint64_t stuck_seq, stuck_at;
+	uint64_t ask_at; /* before the first call, which `stuck` then is: when to ask who is late */
 	bool forms_told; /* tt_stuck_forms_differ has asked for a verdict */
 	struct tt_flight_comm
 		*flight; /* the recorder's entry, valid while its uid matches; or NULL */

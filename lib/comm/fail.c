@@ -273,11 +273,12 @@ void tt_comm_fail_later(struct tutti_context *ctx, uint64_t uid, int code, int r
 
 void tt_comm_unmade(struct tutti_context *ctx, uint64_t uid, int code, const char *call)
 {
+	struct tutti_error_info info, why = {.size = sizeof(why)};
 	struct tutti_comm *comm = tt_comm_find(ctx, uid);
-	struct tutti_error_info info;
 	int rank = ctx->boot_params.rank;
+	bool blames = !tutti_last_error(&why) && why.code == code && why.rank >= 0;
 
-	describe(ctx, &info, code, rank,
+	describe(ctx, &info, code, blames ? why.rank : rank,
 		 "rank %d could not make its part of the communicator: %.300s", rank,
 		 tt_fail_text(code));
 	snprintf(info.call, sizeof(info.call), "%s", call);

@@ -315,7 +315,8 @@ static void not_called(struct tutti_comm *comm, int from, struct stuck_msg *msg)
 	uint32_t init = msg->fields.init;
 	struct tt_fields own;
 
-	if (comm->ctx->leaves && tt_refusal_tell(comm, init, msg->seq))
+	if ((comm->ctx->leaves && tt_refusal_tell(comm, init, msg->seq)) ||
+	    (comm->ask_at && msg->rank != EACH)) /* it waits for another rank, too */
 		return;
 	/* a persistent operation, of which the _init call has fixed what it will be */
 	if (init && tt_comm_inited(comm, init, &own) &&
@@ -405,13 +406,20 @@ static bool keeps_late(const struct tutti_comm *comm, uint32_t init, uint64_t se
 	       (init != comm->stuck.init || seq < comm->stuck_seq);
 }
 
+/* Whether this rank waits in the call, or did; or for what the first call of comm needs. */
+static bool waits_in(const struct tutti_comm *comm, uint32_t init, uint64_t seq)
+{
+	return tt_comm_calls(comm, init) >= seq ||
+	       (comm->stuck_seq == seq && comm->stuck.init == init);
+}
+
 static void note_late(struct tutti_context *ctx, const struct stuck_msg *msg)
 {
 	struct tutti_comm *comm = tt_comm_find(ctx, msg->uid);
 	int i;
 
 	if (!comm || tt_comm_rank_of(comm, msg->other) < 0 ||
-	    tt_comm_calls(comm, msg->fields.init) < msg->seq ||
+	    !waits_in(comm, msg->fields.init, msg->seq) ||
 	    keeps_late(comm, msg->fields.init, msg->seq))
 		return;
 	if (comm->late_seq != msg->seq || comm->late_init != msg->fields.init)

@@ -168,17 +168,22 @@ bool tt_comm_ready(struct tutti_comm *comm, const char *call)
 	return true;
 }
 
+void tt_comm_finish(struct tutti_comm *comm, const char *call)
+{
+	int err = tt_node_comm_share(comm, false);
+
+	if (err && !atomic_load(&comm->failed))
+		unmade(comm->ctx, comm->uid, err, call);
+}
+
 int tt_comm_make(struct tutti_context *ctx, const int *world, int n,
 		 const struct tt_comm_kind *kind, const char *call, struct tutti_comm **out)
 {
 	int err = tt_comm_begin(ctx, world, n, kind, call, out);
 
-	if (err)
-		return err;
-	err = tt_node_comm_share(*out, false);
-	if (err && !atomic_load(&(*out)->failed))
-		unmade(ctx, kind->uid, err, call);
-	return 0;
+	if (!err)
+		tt_comm_finish(*out, call);
+	return err;
 }
 
 #define UID_SELF 0x73656c66

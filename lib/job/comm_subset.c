@@ -105,22 +105,28 @@ static int incomplete(const struct tutti_comm *comm, const struct tt_comm_subset
 	struct tutti_error_info info = {.size = sizeof(info)};
 	int rank = tutti_last_error(&info) ? -1 : info.rank;
 
-	return tt_fail_rank(-ETIMEDOUT, rank, NULL,
+	return tt_fail_rank(-ETIMEDOUT, rank, info.host,
 			    "tutti_comm_create_group: not all of the %d ranks have called it with "
 			    "the same ranks in the same order and tag %d: %.250s",
 			    s->nranks, s->tag, info.text);
 }
 
-/* The greatest of each of n values of all ranks. */
-static int find_most(struct tutti_comm *comm, uint64_t *most, size_t n)
+/* The greatest of each of the values of all ranks. */
+#define VALUES 3
+static struct tt_call most_call(uint64_t *most)
 {
-	struct tt_call call = {.coll = TT_COLL_ALLREDUCE,
-			       .in_place = true,
-			       .recvbuf = most,
-			       .count = n,
-			       .datatype = TUTTI_UINT64,
-			       .op = TUTTI_MAX,
-			       .inner = TT_INNER_CREATE_GROUP};
+	return (struct tt_call){.coll = TT_COLL_ALLREDUCE,
+				.in_place = true,
+				.recvbuf = most,
+				.count = VALUES,
+				.datatype = TUTTI_UINT64,
+				.op = TUTTI_MAX,
+				.inner = TT_INNER_CREATE_GROUP};
+}
+
+static int find_most(struct tutti_comm *comm, uint64_t *most)
+{
+	struct tt_call call = most_call(most);
 	struct tutti_request *req;
 	uint64_t begin = 0;
 	int err;
@@ -142,13 +148,13 @@ static int meet(struct tutti_comm *comm, const struct tt_comm_subset *s)
 {
 	/* the largest of the last two, of which the second is inverted, show whether flags differ
 	 */
-	uint64_t most[3] = {0, s->flags, ~(uint64_t)s->flags};
+	uint64_t most[VALUES] = {0, s->flags, ~(uint64_t)s->flags};
 	int err;
 
 	tt_wire_lock(comm->ctx->wire);
 	most[0] = comm->id;
 	tt_wire_unlock(comm->ctx->wire);
-	err = find_most(comm, most, 3);
+	err = find_most(comm, most);
 	if (err == -ETIMEDOUT)
 		return incomplete(comm, s);
 	if (err)
@@ -167,15 +173,33 @@ static int meet(struct tutti_comm *comm, const struct tt_comm_subset *s)
 	return 0;
 }
 
+/* The members meet for the first time: those that wait for the lowest of a host ask why it is late.
+ */
+static void finish(struct tutti_comm *made)
+{
+	struct tutti_context *ctx = made->ctx;
+	struct tt_call call = most_call(NULL);
+
+	tt_wire_lock(ctx->wire);
+	made->stuck = tt_call_fields(made, &call, NULL);
+	made->ask_at = tt_now_ns() + (uint64_t)ctx->env.late_after.number * TT_MS;
+	tt_wire_unlock(ctx->wire);
+	tt_comm_finish(made, "comm_create_group");
+	tt_wire_lock(ctx->wire);
+	made->ask_at = 0;
+	tt_wire_unlock(ctx->wire);
+}
+
 /* *given_up: the others have begun this attempt, and ended it, before this rank came. */
 static int make(struct tutti_comm *comm, const struct tt_comm_subset *s, const int *world,
 		const struct tt_comm_kind *kind, struct tutti_comm **out, bool *given_up)
 {
 	struct tutti_comm *made;
-	int err = tt_comm_make(comm->ctx, world, s->nranks, kind, "comm_create_group", &made);
+	int err = tt_comm_begin(comm->ctx, world, s->nranks, kind, "comm_create_group", &made);
 
 	if (err)
 		return err;
+	finish(made);
 	*given_up = atomic_load(&made->failed) == -ETIMEDOUT;
 	err = meet(made, s);
 	if (err)

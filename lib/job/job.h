@@ -27,11 +27,12 @@ _Static_assert(sizeof(struct tt_agreed) == 288, "doc/WIRE.md");
 int tt_comm_make(struct tutti_context *ctx, const int *world, int n,
 		 const struct tt_comm_kind *kind, const char *call, struct tutti_comm **comm);
 /*
- * The same in two steps. begin waits for nothing. ready, which is called again until it is true, is
- * called under the lock.
+ * The same in two steps. begin waits for nothing. finish waits; ready, which is called again until
+ * it is true, is called under the lock.
  */
 int tt_comm_begin(struct tutti_context *ctx, const int *world, int n,
 		  const struct tt_comm_kind *kind, const char *call, struct tutti_comm **comm);
+void tt_comm_finish(struct tutti_comm *comm, const char *call);
 bool tt_comm_ready(struct tutti_comm *comm, const char *call);
 /* Plan cache, chooser and the memory of its host, which is still to be shared. */
 int tt_comm_equip(struct tutti_comm *comm, const struct tt_agreed *agreed);

@@ -11,6 +11,14 @@
 #include "lib/base/hash.h"
 #include "lib/engine/node/node_ops.h"
 
+static void ask_if_due(struct tutti_comm *comm)
+{
+	if (!comm->ask_at || tt_now_ns() < comm->ask_at)
+		return;
+	tt_stuck_ask(comm, 1, &comm->stuck);
+	comm->ask_at = tt_now_ns() + TT_SEC;
+}
+
 /*
  * Called during a wait: makes the progress that other ranks need to get here, such as the last
  * bytes of a split.
@@ -21,6 +29,7 @@ static bool has_failed(void *arg)
 
 	tt_wire_lock(comm->ctx->wire);
 	tt_engine_progress(comm->ctx);
+	ask_if_due(comm);
 	tt_wire_leave(comm->ctx->wire);
 	tt_wire_unlock(comm->ctx->wire);
 	return atomic_load(&comm->coll_failed);
@@ -167,6 +176,8 @@ int tt_node_comm_share(struct tutti_comm *comm, bool now)
 		err = share(comm, comm->near, now);
 	if (err == -EAGAIN && atomic_load(&comm->coll_failed))
 		err = tt_fail_info(&comm->failure);
+	if (err == -ETIMEDOUT)
+		err = tt_node_comm_late(comm);
 	if (err && err != -EAGAIN)
 		tt_node_comm_free(comm);
 	return err;
@@ -183,12 +194,18 @@ void tt_node_comm_cache(struct tutti_comm *comm, size_t cache)
 int tt_node_comm_late(const struct tutti_comm *comm)
 {
 	const struct tt_node_comm *nc = comm->node->group ? comm->near : comm->node;
+	int i, rank = comm->world[nc->member[0]];
+	char why[224] = "";
 
-	if (nc->member_here)
-		return tt_fail(-ETIMEDOUT, "rank %d made no area for the communicator in time",
-			       comm->world[nc->member[0]]);
-	return tt_fail(-ETIMEDOUT, "no room for the communicator's area: other ranks of this host "
-				   "did not come for theirs in time");
+	if (!nc->member_here)
+		return tt_fail(-ETIMEDOUT, "no room for the communicator's area: other ranks of "
+					   "this host did not come for theirs in time");
+	for (i = 0; i < comm->nlate; i++)
+		if (comm->late[i] == rank)
+			tt_late_why_text(&comm->late_why[i], why, sizeof(why));
+	return tt_comm_blame_rank(comm, -ETIMEDOUT, nc->member[0],
+				  "rank %d on host %s made no area for the communicator in time%s",
+				  rank, tt_boot_host(comm->ctx->boot, rank), why);
 }
 
 static void free_group(struct tutti_comm *comm, struct tt_node_comm **nc)

@@ -381,7 +381,8 @@ static int no_area_body(struct mp_job *job)
 		TT_EXPECT(!test_often(job, 20, &req));
 		MP_OK(tutti_request_set_timeout(req, 200));
 		MP_ERR(tutti_wait(&req), -ETIMEDOUT);
-		MP_SAID("rank 0 made no area");
+		MP_SAID("rank 0 on host ");
+		MP_SAID("made no area");
 	}
 	mp_meet(job);
 	if (!job->rank) {
