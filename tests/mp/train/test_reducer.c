@@ -405,9 +405,53 @@ static int codec_body(struct mp_job *job)
 	return tutti_codec_free(codec);
 }
 
+/*
+ * A codec with two vectors, both of which move: a gradient g of one rank in step 0 that is not sent
+ * until step t has grown to (1 + 1/2 + ... + 1/2^t) g by then, and comes once.
+ */
+static int momentum_body(struct mp_job *job)
+{
+	static float memory[TOTAL];
+	static unsigned char came[TOTAL];
+	struct tutti_reducer_config config;
+	struct tutti_reducer *r;
+	struct tutti_codec *codec;
+	size_t order[TENSORS], i, k, at;
+	float *g[TENSORS], first, grown = 1;
+	unsigned step, late = 0;
+
+	MP_OK(tutti_codec_create("dgc:30%,momentum=0.5", &codec));
+	tensors_of(memory, sizeof(float), 0, (void **)g);
+	config = config_of((void *const *)g);
+	config.flags = TUTTI_REDUCER_SUM;
+	config.codec = codec;
+	MP_OK(tutti_reducer_create(job->world, &config, &r));
+	memset(came, 0, sizeof(came));
+	shuffle(9, order);
+	for (step = 0; step < 8; step++, grown = 1 + grown / 2) {
+		memset(memory, 0, sizeof(memory));
+		if (!step && job->rank == 1)
+			fill(g, 0, 1, whole);
+		for (i = 0; i < TENSORS; i++)
+			MP_OK(tutti_reducer_ready(r, order[i]));
+		MP_OK(tutti_reducer_finish(r));
+		for (i = 0, at = 0; i < TENSORS; i++)
+			for (k = 0; k < counts[i]; k++, at++) {
+				first = whole(0, 1, i * 10000 + k);
+				TT_EXPECT(!g[i][k] || (g[i][k] == first * grown && !came[at]));
+				came[at] |= !first || g[i][k] != 0;
+				late += step > 1 && g[i][k] != 0;
+			}
+	}
+	TT_EXPECT(late && !memchr(came, 0, sizeof(came)));
+	MP_OK(tutti_reducer_free(r));
+	return tutti_codec_free(codec);
+}
+
 static void codecs(void)
 {
 	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = codec_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = momentum_body));
 }
 
 /* ---- refusals ---- */
