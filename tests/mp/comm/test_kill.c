@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Ranks that die, stop or abort in the middle of calls: the others' calls end, and name them. */
+/*
+ * Ranks that die, stop or abort in the middle of calls: the others' calls end, and name them. One
+ * that goes on waiting ends with -ETIMEDOUT instead.
+ */
 #include "config.h"
 
 #include "tests/mp/job.h"
@@ -12,22 +15,14 @@
 struct death {
 	int victim, signal;
 	size_t count;
-	int limit_ms; /* by then the survivors must know */
 };
 
-static int now_ms(void)
-{
-	return (int)((long long)(mp_now() * 1000) & 0x3fffffff);
-}
-
-/* word[0]: when it happened. */
 static void *die_later(void *arg)
 {
 	struct mp_job *job = arg;
 	const struct death *d = job->arg;
 
 	mp_sleep_ms(30 + 10 * job->rank);
-	atomic_store(&job->shared->word[0], now_ms());
 	kill(getpid(), d->signal);
 	return NULL;
 }
@@ -38,7 +33,7 @@ static int survivor(struct mp_job *job, const struct death *d)
 	struct tutti_request *req = (void *)job;
 	float *v;
 	char name[32];
-	int err, after;
+	int err;
 	double t0;
 
 	MP_OK(tutti_alloc(job->ctx, d->count * 4, (void **)&v));
@@ -47,11 +42,7 @@ static int survivor(struct mp_job *job, const struct death *d)
 		err = tutti_allreduce(TUTTI_IN_PLACE, v, d->count, TUTTI_FLOAT32, TUTTI_SUM,
 				      job->world);
 	while (!err);
-	after = now_ms() - atomic_load(&job->shared->word[0]);
 	MP_ERR(err, -TUTTI_EPEER);
-	if (after > d->limit_ms)
-		fprintf(stderr, "rank %d learnt it after %d ms\n", job->rank, after);
-	TT_EXPECT(after <= d->limit_ms);
 	snprintf(name, sizeof(name), "rank %d on", d->victim);
 	MP_OK(tutti_comm_error(job->world, &info));
 	if (info.rank != d->victim || !strstr(info.text, name))
@@ -59,17 +50,16 @@ static int survivor(struct mp_job *job, const struct death *d)
 			info.text, d->victim);
 	TT_EXPECT(info.code == -TUTTI_EPEER && info.rank == d->victim && strstr(info.text, name));
 	TT_EXPECT(info.host[0]);
-	t0 = mp_now();
 	MP_ERR(tutti_barrier(job->world), -TUTTI_EPEER);
 	MP_ERR(tutti_iallreduce(TUTTI_IN_PLACE, v, 1, TUTTI_FLOAT32, TUTTI_SUM, job->world, &req),
 	       -TUTTI_EPEER);
 	TT_EXPECT(req == (void *)job);
-	TT_EXPECT(mp_now() - t0 < 1);
 	MP_OK(tutti_free(v));
 	if (d->signal == SIGSTOP)
 		kill(atomic_load(&job->shared->pid[d->victim]), SIGKILL);
+	t0 = mp_now();
 	mp_leave(job);
-	TT_EXPECT(mp_now() - t0 < 10);
+	TT_EXPECT(mp_now() - t0 < 20); /* of TUTTI_TIMEOUT's 30 */
 	return 0;
 }
 
@@ -90,6 +80,9 @@ static int death_body(struct mp_job *job)
 				      job->world));
 }
 
+/* Longer than TUTTI_TIMEOUT: a death is not known by silence. */
+#define LONG_LIMIT " TUTTI_HEARTBEAT_LIMIT=100s"
+
 static void deaths(const char *env, int signal)
 {
 	static const size_t counts[] = {16, 50000, 1000000};
@@ -101,7 +94,7 @@ static void deaths(const char *env, int signal)
 		for (i = 0; i < 3; i++) {
 			if (signal == SIGSTOP && i != (size_t)victim % 3)
 				continue;
-			d = (struct death){victim, signal, counts[i], 5000};
+			d = (struct death){victim, signal, counts[i]};
 			TT_CHECK(!MP_RUN(.n = 4, .env = env, .fn = death_body, .arg = &d,
 					 .killed = 1u << victim));
 		}
@@ -110,42 +103,43 @@ static void deaths(const char *env, int signal)
 
 static void kill_shm(void)
 {
-	deaths("TUTTI_TRANSPORT=shm", SIGKILL);
+	deaths("TUTTI_TRANSPORT=shm" LONG_LIMIT, SIGKILL);
 }
 
 static void kill_node(void)
 {
-	deaths("TUTTI_NODE=on", SIGKILL);
+	deaths("TUTTI_NODE=on" LONG_LIMIT, SIGKILL);
 }
 
 static void kill_ofi(void)
 {
 	if (mp_no_ofi())
 		TT_SKIP("%s", mp_no_ofi());
-	deaths("TUTTI_TRANSPORT=ofi", SIGKILL);
+	deaths("TUTTI_TRANSPORT=ofi" LONG_LIMIT, SIGKILL);
 }
 
-/* In an emulated guest: one death is enough there, and may take longer to be told. */
+/* In an emulated guest: one death is enough there. */
 static void kill_verbs(void)
 {
-	struct death d = {1, SIGKILL, 50000, 10000};
+	struct death d = {1, SIGKILL, 50000};
 
 	if (mp_no_verbs())
 		TT_SKIP("%s", mp_no_verbs());
-	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=verbs", .fn = death_body, .arg = &d,
-			 .killed = 1u << d.victim));
+	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=verbs" LONG_LIMIT, .fn = death_body,
+			 .arg = &d, .killed = 1u << d.victim));
 }
 
 static void kill_rdm(void)
 {
 	if (mp_no_ofi())
 		TT_SKIP("%s", mp_no_ofi());
-	deaths("TUTTI_TRANSPORT=ofi TUTTI_OFI_EP=rdm TUTTI_OFI_PROVIDER=tcp;ofi_rxm", SIGKILL);
+	deaths("TUTTI_TRANSPORT=ofi TUTTI_OFI_EP=rdm TUTTI_OFI_PROVIDER=tcp;ofi_rxm" LONG_LIMIT,
+	       SIGKILL);
 }
 
 static void kill_thread(void)
 {
-	deaths("TUTTI_TRANSPORT=shm TUTTI_PROGRESS=thread", SIGKILL);
+	deaths("TUTTI_TRANSPORT=shm TUTTI_PROGRESS=thread" LONG_LIMIT, SIGKILL);
 }
 
 static void stopped(void)
@@ -192,25 +186,23 @@ static void *abort_later(void *arg)
 	return NULL;
 }
 
-/* Rank 0 never calls, so all the others hang in the call until rank 1 aborts. */
+/* Rank 0 does not call before the others are back: they hang in the call until rank 1 aborts. */
 static int abort_body(struct mp_job *job)
 {
 	struct tutti_comm *dup;
 	pthread_t thread;
 	float v[10] = {0};
-	double t0;
 
 	MP_OK(tutti_comm_dup(job->world, &dup));
 	if (job->rank == 1)
 		TT_EXPECT(!pthread_create(&thread, NULL, abort_later, job));
-	t0 = mp_now();
 	if (job->rank == 0)
-		mp_sleep_ms(1000);
+		TT_EXPECT(mp_await(&job->shared->word[0], job->n - 1, MP_HANG_MS));
 	MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, v, 10, TUTTI_FLOAT32, TUTTI_SUM, dup),
 	       -TUTTI_EABORTED);
 	MP_SAID("42");
 	MP_SAID("rank 1");
-	TT_EXPECT(mp_now() - t0 < 5);
+	atomic_fetch_add(&job->shared->word[0], 1);
 	MP_ERR(tutti_barrier(job->world), -TUTTI_EABORTED);
 	if (job->rank == 1)
 		pthread_join(thread, NULL);
@@ -305,7 +297,6 @@ static int how_far_body(struct mp_job *job)
 	struct tutti_request *bcast, *reduce, *recv;
 	struct tutti_error_info info;
 	unsigned char w[7] = {0}, x[7];
-	double t0;
 	size_t i;
 
 	memset(v, job->rank ? 0 : 5, sizeof(v));
@@ -321,7 +312,7 @@ static int how_far_body(struct mp_job *job)
 	TT_EXPECT(atoi(info.phase + 6) == (int)(info.bytes / PIECE) + 1);
 	for (i = 0; i < info.bytes; i++)
 		TT_EXPECT(v[i] == 5);
-	t0 = mp_now(); /* the others that were pending, and later ones */
+	/* the others that were pending, and later ones */
 	MP_ERR(tutti_wait(&reduce), -TUTTI_EPEER);
 	TT_EXPECT(!told(job, "allreduce", 2, &info) && info.phase[0] && !info.bytes);
 	MP_ERR(tutti_wait(&recv), -TUTTI_EPEER);
@@ -329,7 +320,6 @@ static int how_far_body(struct mp_job *job)
 	MP_ERR(tutti_barrier(job->world), -TUTTI_EPEER);
 	TT_EXPECT(!told(job, "barrier", 3, &info) && !strcmp(info.phase, "not started") &&
 		  !info.bytes);
-	TT_EXPECT(mp_now() - t0 < 1);
 	TT_EXPECT(!mp_leave_failed(job));
 	return 0;
 }
