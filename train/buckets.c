@@ -92,16 +92,31 @@ static void place_tensors(struct tt_buckets *b, size_t k)
 	}
 }
 
+/* The first of the last tensors that have at most so many bytes together; n: they have none. */
+static size_t last_tensors(const struct tt_buckets *b, size_t bytes)
+{
+	size_t i = b->n, have = 0, more;
+
+	for (; i; i--, have += more) {
+		more = b->counts[b->order[i - 1]] * b->elem;
+		if (have + more > bytes)
+			break;
+	}
+	return have ? i : b->n;
+}
+
 void tt_buckets_divide(struct tt_buckets *b, const size_t *order, size_t first_bytes, size_t bytes)
 {
-	size_t i, have = 0, k = 0;
+	size_t i, have = 0, k = 0, last;
 
+	for (i = 0; i < b->n; i++)
+		b->order[i] = order ? order[i] : b->n - 1 - i;
+	last = first_bytes < bytes ? last_tensors(b, first_bytes) : b->n;
 	b->bucket[0] = (struct tt_bucket){0};
 	for (i = 0; i < b->n; i++) {
-		b->order[i] = order ? order[i] : b->n - 1 - i;
 		b->bucket[k].n++;
 		have += b->counts[b->order[i]] * b->elem;
-		if (have < (k ? bytes : first_bytes) || i + 1 == b->n)
+		if (i + 1 == b->n || (i + 1 != last && have < (k ? bytes : first_bytes)))
 			continue;
 		b->bucket[++k] = (struct tt_bucket){.first = i + 1};
 		have = 0;

@@ -4,7 +4,8 @@
  *
  * Every bucket has one persistent all-reduce. A step starts them in the order of their numbers, on
  * all ranks, whatever the order of readiness: bucket k is started when its tensors are ready and
- * all buckets before it have been started. Small buckets end early, so that the first one is small.
+ * all buckets before it have been started. Small buckets end early, so that the first one is small,
+ * and so that little is left to do when the last gradients are ready.
  */
 #ifndef TT_TRAIN_REDUCER_STATE_H
 #define TT_TRAIN_REDUCER_STATE_H

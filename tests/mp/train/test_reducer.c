@@ -362,6 +362,49 @@ static void unused(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = unused_body, .arg = "strict"));
 }
 
+/* ---- which tensors are in a bucket ---- */
+
+static int divided_body(struct mp_job *job)
+{
+	static const size_t sizes[] = {4, 4, 4, 100, 100, 100, 10}, n = 7;
+	static const size_t want[2][7] = {{3, 3, 2, 2, 1, 1, 0}, {2, 2, 2, 2, 1, 1, 0}};
+	static float memory[322];
+	struct tutti_reducer_config config = {.size = sizeof(config),
+					      .n = n,
+					      .counts = sizes,
+					      .datatype = TUTTI_FLOAT32,
+					      .bucket_bytes = 800};
+	struct tutti_reducer *r;
+	size_t i, k, bucket, offset;
+	void *g[7];
+	int step;
+
+	for (i = 0, k = 0; i < n; k += sizes[i++])
+		g[i] = memory + k;
+	config.gradients = g;
+	/* two of four elements fit into the last bucket, or none does */
+	for (k = 0; k < 2; k++) {
+		config.first_bytes = k ? 15 : 40;
+		MP_OK(tutti_reducer_create(job->world, &config, &r));
+		for (step = 0; step < 2; step++) {
+			for (i = 0; i < n; i++) {
+				MP_OK(tutti_reducer_bucket(r, i, &bucket, &offset));
+				TT_EXPECT(bucket == want[k][i]);
+			}
+			for (i = n; i-- > 0;)
+				MP_OK(tutti_reducer_ready(r, i));
+			MP_OK(tutti_reducer_finish(r));
+		}
+		MP_OK(tutti_reducer_free(r));
+	}
+	return 0;
+}
+
+static void divided(void)
+{
+	TT_CHECK(!MP_RUN(.n = 1, .env = SHM, .fn = divided_body));
+}
+
 /* ---- codecs ---- */
 
 /* The part of step 0 that top-k leaves out arrives later, although the buckets change after step 0.
@@ -652,17 +695,12 @@ static void death(void)
 		TT_CHECK(!MP_RUN(.n = 3, .env = OFI, .fn = death_body, .killed = 2));
 }
 
-static const struct tt_test tests[] = {{"steps_shm", steps_shm},
-				       {"steps_fault", steps_fault},
-				       {"steps_ofi", steps_ofi},
-				       {"threads", threads},
-				       {"accumulate", accumulate},
-				       {"unused", unused},
-				       {"codecs", codecs},
-				       {"refusals", refusals},
-				       {"differ", differ},
-				       {"death", death},
-				       {NULL, NULL}};
+static const struct tt_test tests[] = {{"steps_shm", steps_shm},   {"steps_fault", steps_fault},
+				       {"steps_ofi", steps_ofi},   {"threads", threads},
+				       {"accumulate", accumulate}, {"unused", unused},
+				       {"divided", divided},	   {"codecs", codecs},
+				       {"refusals", refusals},	   {"differ", differ},
+				       {"death", death},	   {NULL, NULL}};
 
 int main(int argc, char **argv)
 {
