@@ -297,13 +297,12 @@ static int differ_body(struct mp_job *job)
 	MP_OK(tutti_barrier(job->world));
 	mp_meet(job); /* no rank is in the barrier any more when the first fails */
 	err = call_differ(job, d, in, out, counts, other);
-	while (!err &&
-	       mp_now() - t0 < 5) { /* done its part before the verdict came: a later call tells */
+	/* it may have done its part before the verdict came: a later call tells */
+	while (!err && mp_now() - t0 < MP_HANG_MS * 1e-3) {
 		mp_sleep_ms(10);
 		err = tutti_barrier(job->world);
 	}
 	MP_ERR(err, -TUTTI_EMISMATCH);
-	TT_EXPECT(mp_now() - t0 < 10);
 	MP_OK(tutti_comm_error(job->world, &info));
 	TT_EXPECT(!strcmp(info.field, d->which == OP ? "op" : "counts") && info.sequence == 2);
 	TT_EXPECT(strstr(info.text, "rank 1") || d->which == OP);

@@ -67,16 +67,13 @@ static void differ_on(const char *env)
 {
 	static const char *const fields[] = {"count", "datatype", "op", "collective"};
 	struct differ d;
-	double t0;
 	size_t i;
 
 	for (i = 0; i < 16; i++) {
 		d = (struct differ){fields[i % 4], (int)i % 3, i / 4 % 2 ? 300000 : 100, i >= 8};
 		if (d.root_goes_on && !strcmp(d.field, "op"))
 			continue; /* a broadcast has none */
-		t0 = mp_now();
 		TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = differ_body, .arg = &d));
-		TT_CHECK(mp_now() - t0 < 15);
 	}
 }
 
@@ -134,13 +131,14 @@ static int nothing_of(struct mp_job *job, int op, size_t count, struct tutti_com
 static int nothing_body(struct mp_job *job)
 {
 	struct tutti_comm *comm;
-	double t0 = mp_now();
 	int i, k, err;
+	double t0;
 
 	for (i = 0; i < 10; i++) {
 		MP_OK(tutti_comm_dup(job->world, &comm));
 		err = nothing_of(job, i / 2, i % 2 ? 5000 : 100, comm);
-		for (k = 0; !err && mp_now() - t0 < 20; k++)
+		t0 = mp_now();
+		for (k = 0; !err && mp_now() - t0 < MP_HANG_MS * 1e-3; k++)
 			err = k % 2 ? tutti_barrier(comm) : nothing_of(job, 0, 8, comm);
 		MP_ERR(err, -TUTTI_EMISMATCH);
 		MP_SAID("(count 0, ");

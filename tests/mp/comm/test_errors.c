@@ -226,7 +226,7 @@ static int never_body(struct mp_job *job)
 		MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, v, count, TUTTI_FLOAT32, TUTTI_SUM,
 				       job->world),
 		       -ETIMEDOUT);
-		TT_EXPECT(mp_now() - t0 > 0.9 && mp_now() - t0 < 10);
+		TT_EXPECT(mp_now() - t0 > 0.9);
 		MP_OK(tutti_comm_error(job->world, &info));
 		TT_EXPECT(info.rank == 1 && strstr(info.text, "rank 1") && info.sequence == 2);
 		atomic_fetch_add(&job->shared->word[0], 1);
