@@ -78,8 +78,7 @@ void tt_comm_strip(struct tutti_comm *comm)
 	tt_node_comm_free(comm);
 	free(comm->all_hosts);
 	comm->all_hosts = NULL;
-	tt_p2p_free(comm->p2p);
-	comm->p2p = NULL;
+	tt_p2p_end(comm);
 	tt_alltoallw_free(comm);
 	tt_codec_forget(comm);
 	tt_chooser_free(comm->chooser);

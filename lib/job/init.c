@@ -8,6 +8,7 @@
 #include <sodium.h>
 
 #include "lib/job/job.h"
+#include "lib/p2p/p2p.h"
 #include "lib/observe/report/rank_report.h"
 #include "lib/observe/report/prometheus.h"
 #include "lib/rma/rma.h"
@@ -104,6 +105,7 @@ static int open_wire(struct tutti_context *ctx)
 					.local_addr = ctx->local_addr,
 					.mismatch = tt_run_mismatch,
 					.early = tt_run_early,
+					.late = tt_p2p_late,
 					.fenced = tt_run_fenced,
 					.damaged = tt_ctx_damaged,
 					.cut = tt_ctx_cut,

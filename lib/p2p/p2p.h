@@ -110,6 +110,7 @@ struct tt_p2p_peer {
 	struct tt_list held, announced;
 	bool open;    /* the peer has sent something for this port, so it has opened its own */
 	bool greeted; /* the peer knows that of this rank */
+	bool freed;   /* the peer has freed the communicator */
 	/*
 	 * as receiver: the next in order, the number matched, and the limits last sent to the peer
 	 */
@@ -146,7 +147,10 @@ struct tt_p2p {
 
 /* p2p_state.c */
 int tt_p2p_get(struct tutti_comm *comm, struct tt_p2p **p2p);
-void tt_p2p_free(struct tt_p2p *p2p);
+/* The messages of a communicator end. If it has been freed, ranks that wait in sends hear of it. */
+void tt_p2p_end(struct tutti_comm *comm);
+/* For the wire: the message is for a communicator that has been freed. */
+bool tt_p2p_late(void *ctx, int from, const struct tt_key *key, uint64_t total, uint32_t len);
 struct tt_p2p_peer *tt_p2p_peer(struct tt_p2p *p2p, int rank);
 /* Keeps a message with a copy of its len bytes. */
 struct tutti_message *tt_p2p_keep(struct tt_p2p *p2p, const void *data, uint32_t len);
@@ -181,9 +185,9 @@ bool tt_p2p_send_brief(struct tt_p2p_peer *peer, const struct tt_p2p_call *call,
 void tt_p2p_send(struct tt_p2p_req *req);
 /*
  * Sent to the port: more messages may come; the receiver drops this payload; it has matched this
- * message, which was sent with TT_P2P_SYNC.
+ * message, which was sent with TT_P2P_SYNC; it has freed the communicator, and drops this message.
  */
-enum tt_p2p_said { TT_P2P_CREDIT = 1, TT_P2P_REFUSE, TT_P2P_MATCHED };
+enum tt_p2p_said { TT_P2P_CREDIT = 1, TT_P2P_REFUSE, TT_P2P_MATCHED, TT_P2P_FREED };
 void tt_p2p_said(struct tt_port *port, int peer, uint32_t what, const struct tt_key *key,
 		 uint64_t a, uint64_t b);
 

@@ -383,7 +383,7 @@ void tt_p2p_message(struct tt_port *port, int from, const struct tt_key *key, ui
 	peer = tt_p2p_peer(p2p, (int)key->index);
 	if (!peer)
 		return;
-	peer->open = true;
+	peer->open = !peer->freed;
 	if (!peer->greeted)
 		greet(p2p, peer);
 	if (key->seq == peer->expected)

@@ -220,7 +220,7 @@ static int explain_dead(const struct tutti_request *r)
 static int p2p_explain(const struct tutti_request *r)
 {
 	const struct tt_p2p_req *req = p2p_req(r);
-	char text[128], sent[32], received[32];
+	char text[128], sent[32], received[32], name[TT_COMM_NAME];
 	int world;
 
 	if (r->status == -TUTTI_EPEER)
@@ -230,6 +230,12 @@ static int p2p_explain(const struct tutti_request *r)
 	if (r->status == -ECANCELED)
 		return tt_fail(r->status, "%s was cancelled", p2p_text(r, text, sizeof(text)));
 	world = r->comm->world[req->peer];
+	if (r->status == -EACCES)
+		return tt_fail_rank(r->status, world, tt_boot_host(r->comm->ctx->boot, world),
+				    "%s: rank %d on host %s has freed %s without receiving it",
+				    p2p_text(r, text, sizeof(text)), world,
+				    tt_boot_host(r->comm->ctx->boot, world),
+				    tt_comm_name(r->comm, name, sizeof(name)));
 	if (r->status == -TUTTI_EMISMATCH)
 		return tt_fail_rank(
 			r->status, world, tt_boot_host(r->comm->ctx->boot, world),

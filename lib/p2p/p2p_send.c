@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Sending: heads as credit allows, in order; then the payload, if it was not sent along. */
+#include <errno.h>
 
 #include "lib/p2p/p2p.h"
 
@@ -55,6 +56,10 @@ void tt_p2p_send(struct tt_p2p_req *req)
 		tt_request_end(&req->r, -TUTTI_EPEER);
 		return;
 	}
+	if (peer->freed) {
+		tt_request_end(&req->r, -EACCES);
+		return;
+	}
 	req->tag = req->call.tag;
 	req->total = req->bytes;
 	req->seq = peer->seq++;
@@ -80,11 +85,7 @@ static void credit(struct tt_p2p_peer *peer, uint32_t limit, uint32_t whole)
 	}
 }
 
-/*
- * The receiver has dropped a message that does not fit, or has matched one that went whole: for the
- * sender it is complete.
- */
-static void matched(struct tt_p2p_peer *peer, uint32_t seq)
+static void end_announced(struct tt_p2p_peer *peer, uint32_t seq, int status)
 {
 	struct tt_list *l, *tmp;
 
@@ -95,8 +96,21 @@ static void matched(struct tt_p2p_peer *peer, uint32_t seq)
 		if (req->seq != seq)
 			continue;
 		req->r.ops->cancel(&req->r);
-		tt_request_end(&req->r, 0);
+		tt_request_end(&req->r, status);
 		return;
+	}
+}
+
+/* The receiver has dropped this message; those that wait for credit need not be sent. */
+static void freed(struct tt_p2p_peer *peer, uint32_t seq)
+{
+	peer->freed = true;
+	end_announced(peer, seq, -EACCES);
+	while (!tt_list_empty(&peer->held)) {
+		struct tt_p2p_req *req = tt_container(peer->held.next, struct tt_p2p_req, link);
+
+		tt_list_del(&req->link);
+		tt_request_end(&req->r, -EACCES);
 	}
 }
 
@@ -111,9 +125,12 @@ void tt_p2p_said(struct tt_port *port, int from, uint32_t what, const struct tt_
 	peer = p2p->peer[key->index];
 	if (!peer)
 		return;
-	peer->open = true;
+	if (what == TT_P2P_FREED)
+		freed(peer, key->seq);
+	peer->open = !peer->freed;
 	if (what == TT_P2P_CREDIT)
 		credit(peer, (uint32_t)a, (uint32_t)b);
+	/* dropped, as it does not fit, or matched after it went whole: complete for the sender */
 	else if (what == TT_P2P_REFUSE || what == TT_P2P_MATCHED)
-		matched(peer, key->seq);
+		end_announced(peer, key->seq, 0);
 }

@@ -123,18 +123,101 @@ void tt_p2p_drop(struct tt_p2p *p2p, struct tutti_message *msg)
 	tt_list_add(&p2p->free_msgs, &msg->link);
 }
 
+/*
+ * ---- the end ----
+ *
+ * A sender keeps a long message, and waits for a synchronous one, until it is matched. If the
+ * receiver frees the communicator first, it says so of each such message: of those that wait here,
+ * and of those that come later. A communicator that is not made yet is not among the freed ones.
+ */
+
+static void say_freed(struct tutti_comm *comm, int world, const struct tt_key *key, uint64_t total,
+		      uint32_t len)
+{
+	struct tt_key answer = *key;
+
+	answer.index = (uint32_t)comm->rank;
+	answer.port = TT_P2P_PORT;
+	if (key->port & TT_P2P_SYNC || len < total)
+		tt_wire_port_say(comm->ctx->wire, world, TT_P2P_FREED, &answer, 0, 0);
+}
+
+bool tt_p2p_late(void *arg, int from, const struct tt_key *key, uint64_t total, uint32_t len)
+{
+	struct tutti_context *ctx = arg;
+	struct tt_list *l, *tmp;
+
+	tt_list_each(l, tmp, &ctx->dead)
+	{
+		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
+
+		if (tt_comm_port(comm) != key->comm)
+			continue;
+		say_freed(comm, from, key, total, len);
+		return true;
+	}
+	return false;
+}
+
+/* A communicator that has used no messages. */
+struct unused {
+	struct tt_port port;
+	struct tutti_comm *comm;
+};
+
+static void refuse(struct tt_port *port, int from, const struct tt_key *key, uint64_t total,
+		   const void *data, uint32_t len)
+{
+	(void)data;
+	say_freed(tt_container(port, struct unused, port)->comm, from, key, total, len);
+}
+
+static void refuse_early(struct tutti_comm *comm)
+{
+	struct unused u = {.port = {.comm = tt_comm_port(comm), .message = refuse}, .comm = comm};
+
+	tt_wire_port_open(comm->ctx->wire, &u.port);
+	tt_wire_port_close(comm->ctx->wire, &u.port);
+}
+
+static void refuse_all(struct tt_p2p *p2p, const struct tt_list *list)
+{
+	struct tutti_comm *comm = p2p->comm;
+	struct tt_list *l;
+
+	for (l = list->next; l != list; l = l->next) {
+		const struct tutti_message *msg = tt_container(l, struct tutti_message, link);
+		struct tt_key key = tt_p2p_key(p2p, comm->rank, msg->seq, msg->tag);
+
+		key.port = msg->head;
+		say_freed(comm, comm->world[msg->peer->rank], &key, msg->total,
+			  msg->data ? (uint32_t)msg->total : 0);
+	}
+}
+
+static void refuse_rest(struct tt_p2p *p2p)
+{
+	int i;
+
+	for (i = 0; i < p2p->comm->size; i++) {
+		if (!p2p->peer[i])
+			continue;
+		refuse_all(p2p, &p2p->peer[i]->ahead);
+		refuse_all(p2p, &p2p->peer[i]->arrived);
+	}
+	refuse_all(p2p, &p2p->taken);
+}
+
 static void drop_all(struct tt_p2p *p2p, struct tt_list *list)
 {
 	while (!tt_list_empty(list))
 		tt_p2p_drop(p2p, tt_container(list->next, struct tutti_message, link));
 }
 
-void tt_p2p_free(struct tt_p2p *p2p)
+static void free_all(struct tt_p2p *p2p)
 {
 	int i;
 
-	if (!p2p)
-		return;
 	tt_wire_port_close(p2p->comm->ctx->wire, &p2p->port);
 	for (i = 0; i < p2p->comm->size; i++) {
 		if (!p2p->peer[i])
@@ -165,4 +248,17 @@ void tt_p2p_free(struct tt_p2p *p2p)
 	}
 	free(p2p->peer);
 	free(p2p);
+}
+
+void tt_p2p_end(struct tutti_comm *comm)
+{
+	struct tt_p2p *p2p = comm->p2p;
+
+	if (comm->freed && p2p)
+		refuse_rest(p2p);
+	else if (comm->freed)
+		refuse_early(comm);
+	if (p2p)
+		free_all(p2p);
+	comm->p2p = NULL;
 }

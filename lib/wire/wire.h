@@ -207,6 +207,8 @@ struct tt_wire_params {
 	void (*fenced)(void *arg, int peer, bool mine, uint64_t comm);
 	/* An unexpected message or offer has come; under the lock. */
 	void (*early)(void *arg, int peer, const struct tt_key *key, uint64_t fprint, bool offer);
+	/* a message to a port that is not open, as tt_port.message; true: it will not be opened */
+	bool (*late)(void *arg, int peer, const struct tt_key *key, uint64_t fprint, uint32_t len);
 	/* Data from peer was damaged in transit; its channel fails next. Only with checksums. */
 	void (*damaged)(void *arg, int peer, const char *why);
 	/*

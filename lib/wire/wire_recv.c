@@ -255,6 +255,9 @@ void tt_chan_slot_note(struct tt_chan *chan, int slot)
 	} else if (x) {
 		deliver(chan, x, head->fprint, head->len, head + 1);
 		tt_slot_free(chan, slot);
+	} else if (ported && chan->wire->params.late(chan->wire->params.arg, chan->peer, &head->key,
+						     head->fprint, head->len)) {
+		tt_slot_free(chan, slot);
 	} else {
 		park(chan, slot, head, flow);
 	}

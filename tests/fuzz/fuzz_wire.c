@@ -44,6 +44,15 @@ static void on_mismatch(void *arg, int peer, const struct tt_key *key)
 {
 }
 
+static bool on_late(void *arg, int peer, const struct tt_key *key, uint64_t fprint, uint32_t len)
+{
+	(void)arg;
+	(void)peer;
+	(void)key;
+	(void)fprint;
+	return len % 8 == 7;
+}
+
 static void on_early(void *arg, int peer, const struct tt_key *key, uint64_t fprint, bool offer)
 {
 }
@@ -76,6 +85,7 @@ static void start(void)
 					.local_addr = "127.0.0.1",
 					.mismatch = on_mismatch,
 					.early = on_early,
+					.late = on_late,
 					.fenced = on_fenced,
 					.damaged = on_damaged};
 

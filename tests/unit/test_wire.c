@@ -56,6 +56,16 @@ static void tokens(void)
 
 static struct tt_env env;
 
+static bool on_late(void *arg, int peer, const struct tt_key *key, uint64_t fprint, uint32_t len)
+{
+	(void)arg;
+	(void)peer;
+	(void)key;
+	(void)fprint;
+	(void)len;
+	return false;
+}
+
 static void on_early(void *arg, int peer, const struct tt_key *key, uint64_t fprint, bool offer)
 {
 	++*(int *)arg;
@@ -71,6 +81,7 @@ static struct tt_wire *new_wire(int *came)
 					.nranks = 1,
 					.local_addr = "127.0.0.1",
 					.early = on_early,
+					.late = on_late,
 					.fenced = on_fenced,
 					.arg = came};
 	struct tt_wire *wire;

@@ -326,16 +326,104 @@ static void dead(void)
 				 .killed = 2));
 }
 
+/* ---- receivers that have freed the communicator ---- */
+
+enum { BEFORE, UNUSED, ARRIVED, TAKEN, FREES };
+#define BURST 300 /* more than a sender may be ahead */
+
+/* Rank 1 frees comm at some time; it has received the message with tag 1, if it uses comm. */
+static int free_unreceived(struct mp_job *job, struct tutti_comm *comm, int when)
+{
+	struct tutti_message *msg;
+	int v;
+
+	if (when == BEFORE)
+		MP_OK(tutti_comm_free(comm));
+	mp_meet(job);
+	if (when != BEFORE)
+		MP_OK(tutti_recv(&v, 1, TUTTI_INT32, 0, 9, job->world,
+				 NULL)); /* they may be here */
+	if (when >= ARRIVED) {
+		MP_OK(tutti_recv(&v, 1, TUTTI_INT32, 0, 1, comm, NULL));
+		MP_OK(tutti_probe(0, 3, comm, NULL));
+	}
+	if (when == TAKEN)
+		MP_OK(tutti_mprobe(0, 2, comm, &msg, NULL));
+	return when == BEFORE ? 0 : tutti_comm_free(comm);
+}
+
+/* The sends end soon, alone, and say why; later sends, too. */
+static int to_freed(struct mp_job *job, struct tutti_comm *comm, char *big)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_request *req[BURST + 3];
+	int i, v = 0;
+
+	MP_OK(tutti_send(&v, 1, TUTTI_INT32, 1, 1, comm)); /* nobody need receive it */
+	MP_OK(tutti_isend(big, 100000, TUTTI_UINT8, 1, 2, comm, &req[0]));
+	MP_OK(tutti_issend(&v, 1, TUTTI_INT32, 1, 3, comm, &req[1]));
+	for (i = 2; i < BURST; i++)
+		MP_OK(tutti_isend(big, i % 9 ? 100000 : 4, TUTTI_UINT8, 1, 4, comm, &req[i]));
+	MP_OK(tutti_send(&v, 1, TUTTI_INT32, 1, 9, job->world));
+	for (i = 0; i < BURST; i++) {
+		int err = tutti_wait(&req[i]);
+
+		if (!err && i > 1 && i % 9 == 0)
+			continue;
+		MP_ERR(err, -EACCES);
+		MP_OK(tutti_last_error(&info));
+		TT_EXPECT(info.rank == 1 && info.host[0] && strstr(info.text, "send to rank 1 (") &&
+			  strstr(info.text, "rank 1 on host ") &&
+			  strstr(info.text, " has freed communicator "));
+	}
+	MP_ERR(tutti_send(big, 100000, TUTTI_UINT8, 1, 5, comm), -EACCES);
+	MP_ERR(tutti_send(&v, 1, TUTTI_INT32, 1, 5, comm), -EACCES);
+	return tutti_comm_free(comm);
+}
+
+static int freed_body(struct mp_job *job)
+{
+	char *big = calloc(1, 100000);
+	struct tutti_comm *comm;
+	int when;
+
+	for (when = BEFORE; when < FREES; when++) {
+		MP_OK(tutti_comm_dup(job->world, &comm));
+		if (job->rank == 1)
+			MP_OK(free_unreceived(job, comm, when));
+		else
+			mp_meet(job);
+		if (!job->rank)
+			MP_OK(to_freed(job, comm, big));
+		if (job->rank == 2)
+			MP_OK(tutti_comm_free(comm));
+		if (job->rank == 1 && when == BEFORE)
+			MP_OK(tutti_recv(&when, 1, TUTTI_INT32, 0, 9, job->world, NULL));
+		MP_OK(tutti_barrier(job->world));
+	}
+	free(big);
+	return 0;
+}
+
+static void freed(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .fn = freed_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_NODE=off", .fn = freed_body));
+	TT_CHECK(!MP_RUN(.n = 2,
+			 .env = "TUTTI_TRANSPORT=fault:shm "
+				"TUTTI_FAULT=seed=8,delay=0.1:100,reorder=0.4,again=0.2",
+			 .fn = freed_body));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi", .fn = freed_body));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"truncation", truncation},
-		{"arguments", arguments},
-		{"waiting", waiting},
-		{"beside", beside},
-		{"fence", fence},
-		{"dead", dead},
-		{NULL, NULL},
+		{"truncation", truncation}, {"arguments", arguments},
+		{"waiting", waiting},	    {"beside", beside},
+		{"fence", fence},	    {"dead", dead},
+		{"freed", freed},	    {NULL, NULL},
 	};
 
 	return tt_test_main("p2p_errors", tests, argc, argv);
