@@ -47,8 +47,8 @@ static int start(struct tutti_comm *comm, const struct tt_p2p_call *call, bool p
 
 	tt_wire_lock(comm->ctx->wire);
 	err = tt_comm_check(comm);
-	if (!err && !persistent && call->kind == TT_P2P_SEND && !tt_group_is_open())
-		req = tt_p2p_send_at_once(comm, call);
+	if (!err && !persistent && !tt_group_is_open())
+		req = tt_p2p_start_brief(comm, call);
 	if (!err && !req) {
 		err = tt_p2p_new(comm, call, persistent, &req);
 		if (!err && !persistent)

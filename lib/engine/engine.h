@@ -308,6 +308,8 @@ bool tt_request_orphan(struct tutti_request *req);
  * failure.
  */
 int tt_request_begin(struct tutti_request *req);
+/* The part of it that needs no checks: without a deadline and a record. */
+void tt_request_under_way(struct tutti_request *req);
 /* Its timeout in ns; TT_NEVER: none. */
 static inline uint64_t tt_request_timeout(const struct tutti_request *req)
 {
@@ -356,6 +358,9 @@ void tt_record_plan(struct tt_plan_req *req);
 /* A collective without a plan. */
 void tt_record_fields(struct tutti_request *req, const struct tt_fields *fields);
 void tt_record_other(struct tutti_request *req);
+/* The record of a call that waits, for its request. */
+uint64_t tt_record_call(struct tutti_context *ctx, const char *call, enum tutti_datatype type,
+			struct tt_flight_op *op);
 /* A call without a request has ended with success; start: its ticks then, 0: now. */
 void tt_record_brief(struct tutti_context *ctx, const char *call, enum tutti_datatype type,
 		     struct tt_flight_op *op, uint64_t start);

@@ -245,6 +245,14 @@ void tt_record_other(struct tutti_request *req)
 	req->flight = tt_flight_begin(&r->flight, &op, 0);
 }
 
+uint64_t tt_record_call(struct tutti_context *ctx, const char *call, enum tutti_datatype type,
+			struct tt_flight_op *op)
+{
+	op->call = name_of(ctx->recorder, call);
+	op->type = type_name(ctx->recorder, type);
+	return tt_flight_begin(ctx->flight, op, 0);
+}
+
 void tt_record_brief(struct tutti_context *ctx, const char *call, enum tutti_datatype type,
 		     struct tt_flight_op *op, uint64_t start)
 {

@@ -120,6 +120,17 @@ int tt_request_start(struct tutti_request *req)
 	return req->ops->start(req);
 }
 
+void tt_request_under_way(struct tutti_request *req)
+{
+	req->status = 0;
+	req->phase[0] = 0;
+	req->bytes = 0;
+	req->progressed = false;
+	atomic_store_explicit(&req->state, TT_REQ_RUNNING, memory_order_release);
+	tt_list_add(&req->comm->active[req->ops->list], &req->link);
+	req->comm->ctx->running++;
+}
+
 int tt_request_begin(struct tutti_request *req)
 {
 	struct tutti_comm *comm = req->comm;
@@ -130,19 +141,13 @@ int tt_request_begin(struct tutti_request *req)
 	err = tt_comm_check_call(comm, req->ops->list, req->ops->call(req));
 	if (err)
 		return err;
-	req->status = 0;
-	req->phase[0] = 0;
-	req->bytes = 0;
+	tt_request_under_way(req);
 	if (req->ops->list != TT_ACTIVE_RECV) {
 		now = tt_now_ns();
 		timeout = tt_request_timeout(req);
 		tt_request_due(req, timeout == TT_NEVER ? TT_NEVER : now + timeout);
 		req->late_at = now + (uint64_t)ctx->env.late_after.number * TT_MS;
 	}
-	req->progressed = false;
-	atomic_store_explicit(&req->state, TT_REQ_RUNNING, memory_order_release);
-	tt_list_add(&comm->active[req->ops->list], &req->link);
-	ctx->running++;
 	if (!tt_active_numbered(req->ops->list)) /* collectives are recorded with their number */
 		tt_record_other(req);
 	return 0;

@@ -151,7 +151,12 @@ int tt_p2p_get(struct tutti_comm *comm, struct tt_p2p **p2p);
 void tt_p2p_end(struct tutti_comm *comm);
 /* For the wire: the message is for a communicator that has been freed. */
 bool tt_p2p_late(void *ctx, int from, const struct tt_key *key, uint64_t total, uint32_t len);
-struct tt_p2p_peer *tt_p2p_peer(struct tt_p2p *p2p, int rank);
+struct tt_p2p_peer *tt_p2p_peer_new(struct tt_p2p *p2p, int rank);
+/* NULL: no memory. */
+static inline struct tt_p2p_peer *tt_p2p_peer(struct tt_p2p *p2p, int rank)
+{
+	return p2p->peer[rank] ? p2p->peer[rank] : tt_p2p_peer_new(p2p, rank);
+}
 /* Keeps a message with a copy of its len bytes. */
 struct tutti_message *tt_p2p_keep(struct tt_p2p *p2p, const void *data, uint32_t len);
 void tt_p2p_drop(struct tt_p2p *p2p, struct tutti_message *msg);
@@ -163,6 +168,12 @@ int tt_p2p_new(struct tutti_comm *comm, const struct tt_p2p_call *call, bool per
 int tt_p2p_new_layout(struct tutti_comm *comm, const struct tt_p2p_call *call,
 		      const struct tt_byte_blocks *layout, bool persistent,
 		      struct tutti_request **req);
+/*
+ * A receive of a short message from peer that waits; nothing that has come is kept, and the
+ * communicator is intact. NULL: not in this way. Its checks are fewer than those of tt_p2p_new.
+ */
+struct tutti_request *tt_p2p_post(struct tt_p2p_peer *peer, const struct tt_p2p_call *call,
+				  size_t bytes);
 /* A send that has ended with success; NULL: no memory. */
 struct tutti_request *tt_p2p_ended(struct tt_p2p *p2p);
 /* Ends a receive that no message has matched; -EINVAL: it is no receive. */
@@ -173,8 +184,11 @@ int tt_p2p_cancel(struct tutti_request *req);
  * open. True: it has ended with success, without a request. Without the lock.
  */
 bool tt_p2p_at_once(struct tutti_comm *comm, const struct tt_p2p_call *call);
-/* The same of a send; its request, or NULL. Under the lock. */
-struct tutti_request *tt_p2p_send_at_once(struct tutti_comm *comm, const struct tt_p2p_call *call);
+/*
+ * The request of a nonblocking call: a send that has ended, or a receive that waits. NULL: not in
+ * this way. Under the lock.
+ */
+struct tutti_request *tt_p2p_start_brief(struct tutti_comm *comm, const struct tt_p2p_call *call);
 /* The buffer is in memory of tutti_alloc as a whole, or not at all. */
 bool tt_p2p_is_whole(struct tt_p2p *p2p, const void *buf, size_t bytes);
 /* Sends a message that nobody waits for whole; false: not now, or not at all. Under the lock. */
@@ -193,6 +207,8 @@ void tt_p2p_said(struct tt_port *port, int peer, uint32_t what, const struct tt_
 
 /* p2p_recv.c */
 void tt_p2p_recv(struct tt_p2p_req *req);
+/* The same of a receive from peer that no kept message matches. */
+void tt_p2p_await(struct tt_p2p_req *req, struct tt_p2p_peer *peer);
 void tt_p2p_message(struct tt_port *port, int peer, const struct tt_key *key, uint64_t total,
 		    const void *data, uint32_t len);
 /* A message of peer is matched: sends the peer its new limits if they changed enough. */

@@ -3,8 +3,9 @@
  * Short messages between ranks of one host: the transport carries them whole (tt_wire_brief), and a
  * blocking call ends here without a request. A send ends if it may go now. A receive ends if its
  * message is the next of its peer and no other receive, probe or message has a claim before it; it
- * looks for that message for a few microseconds. Everything else, errors included, is left to
- * requests: what a call finds here stays where it is.
+ * looks for that message for a few microseconds. A nonblocking send that may go now gets a request
+ * that has ended, and a nonblocking receive of a short message one that waits. Everything else,
+ * errors included, is left to requests of the usual way: what a call finds here stays where it is.
  */
 #include <string.h>
 
@@ -169,20 +170,31 @@ static bool recv_soon(struct tt_p2p *p2p, struct tt_p2p_peer *peer, const struct
 	return false;
 }
 
-struct tutti_request *tt_p2p_send_at_once(struct tutti_comm *comm, const struct tt_p2p_call *call)
+static struct tutti_request *send_at_once(struct tt_p2p *p2p, struct tt_p2p_peer *peer,
+					  const struct tt_p2p_call *call, size_t bytes)
 {
-	size_t bytes = call->count * tutti_datatype_size(call->datatype);
-	struct tt_p2p_peer *peer = comm->p2p ? comm->p2p->peer[call->rank] : NULL;
-	struct tutti_request *req;
+	struct tutti_request *req = tt_p2p_ended(p2p);
 
-	if (!peer || !peer->open || call->sync || !is_calm(comm))
-		return NULL;
-	req = tt_p2p_ended(comm->p2p);
-	if (req && !send_now(comm->p2p, peer, call, bytes, MOST)) {
+	if (req && !send_now(p2p, peer, call, bytes, MOST)) {
 		tt_request_free(req);
 		return NULL;
 	}
 	return req;
+}
+
+struct tutti_request *tt_p2p_start_brief(struct tutti_comm *comm, const struct tt_p2p_call *call)
+{
+	struct tt_p2p_peer *peer =
+		comm->p2p && call->rank >= 0 ? comm->p2p->peer[call->rank] : NULL;
+	size_t bytes = call->count * tutti_datatype_size(call->datatype);
+
+	if (!peer || !peer->open || call->sync || !is_calm(comm))
+		return NULL;
+	if (call->kind == TT_P2P_SEND)
+		return send_at_once(comm->p2p, peer, call, bytes);
+	if (call->kind == TT_P2P_PROBE || call->taken || !tt_list_empty(&peer->arrived))
+		return NULL;
+	return tt_p2p_post(peer, call, bytes);
 }
 
 bool tt_p2p_at_once(struct tutti_comm *comm, const struct tt_p2p_call *call)

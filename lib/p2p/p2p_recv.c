@@ -14,7 +14,7 @@ static void grant(struct tt_p2p *p2p, struct tt_p2p_peer *peer, bool waits)
 {
 	uint32_t whole = peer->matched + TT_P2P_WINDOW, limit = peer->said_limit;
 	struct tutti_comm *comm = p2p->comm;
-	struct tt_key key = tt_p2p_key(p2p, comm->rank, 0, 0);
+	struct tt_key key;
 
 	if ((int32_t)(whole - limit) > 0)
 		limit = whole;
@@ -25,6 +25,7 @@ static void grant(struct tt_p2p *p2p, struct tt_p2p_peer *peer, bool waits)
 		return;
 	peer->said_limit = limit;
 	peer->said_whole = whole;
+	key = tt_p2p_key(p2p, comm->rank, 0, 0);
 	tt_wire_port_say(comm->ctx->wire, comm->world[peer->rank], TT_P2P_CREDIT, &key, limit,
 			 whole);
 }
@@ -264,6 +265,14 @@ void tt_p2p_recv(struct tt_p2p_req *req)
 		give_up(req);
 	else
 		want(p2p, req->call.rank);
+}
+
+void tt_p2p_await(struct tt_p2p_req *req, struct tt_p2p_peer *peer)
+{
+	req->peer = -1;
+	req->stamp = req->p2p->stamp++;
+	tt_list_add(&peer->posted, &req->link);
+	grant(req->p2p, peer, true);
 }
 
 struct tutti_message *tt_p2p_find(struct tt_p2p *p2p, int rank, int tag)

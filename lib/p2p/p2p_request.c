@@ -388,6 +388,34 @@ int tt_p2p_new(struct tutti_comm *comm, const struct tt_p2p_call *call, bool per
 	return 0;
 }
 
+struct tutti_request *tt_p2p_post(struct tt_p2p_peer *peer, const struct tt_p2p_call *call,
+				  size_t bytes)
+{
+	struct tt_p2p *p2p = peer->p2p;
+	struct tutti_comm *comm = p2p->comm;
+	struct tt_flight_op op = {
+		.comm = comm->uid, .count = call->count, .peer = call->rank, .tag = call->tag};
+	struct tt_p2p_req *req;
+
+	if (bytes > NEED_NONE || bytes > tt_wire_eager_max(&comm->ctx->env) ||
+	    !tt_wire_has_brief(comm->ctx->wire, comm->world[call->rank]) ||
+	    !tt_p2p_is_whole(p2p, call->buf, bytes))
+		return NULL;
+	req = req_get(p2p);
+	if (!req)
+		return NULL;
+	req->call = *call;
+	req->bytes = bytes;
+	req->region = NULL;
+	tt_request_init(&req->r, &recv_ops, comm, false);
+	tt_request_under_way(&req->r);
+	req->r.flight = tt_record_call(comm->ctx, "recv", call->datatype, &op);
+	tt_p2p_await(req, peer);
+	if (comm->ctx->thread_runs)
+		tt_wire_wake(comm->ctx->wire);
+	return &req->r;
+}
+
 int tt_p2p_new_layout(struct tutti_comm *comm, const struct tt_p2p_call *call,
 		      const struct tt_byte_blocks *layout, bool persistent,
 		      struct tutti_request **out)

@@ -38,13 +38,10 @@ int tt_p2p_get(struct tutti_comm *comm, struct tt_p2p **out)
 	return 0;
 }
 
-struct tt_p2p_peer *tt_p2p_peer(struct tt_p2p *p2p, int rank)
+struct tt_p2p_peer *tt_p2p_peer_new(struct tt_p2p *p2p, int rank)
 {
-	struct tt_p2p_peer *peer = p2p->peer[rank];
+	struct tt_p2p_peer *peer = calloc(1, sizeof(*peer));
 
-	if (peer)
-		return peer;
-	peer = calloc(1, sizeof(*peer));
 	if (!peer)
 		return NULL;
 	peer->p2p = p2p;

@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #define SHM "TUTTI_TRANSPORT=shm"
@@ -213,8 +214,97 @@ static int picks_body(struct mp_job *job)
 	return tutti_comm_free(comm[1]);
 }
 
+enum { POSTED = 12 };
+
+/* Source and tag of receive i, tag of message i; all ranks draw the same. */
+struct draw {
+	int source[POSTED], tag[POSTED], sent[POSTED];
+};
+
+static void draw(struct draw *d, int round)
+{
+	unsigned seed = (unsigned)round;
+	int i;
+
+	for (i = 0; i < POSTED; i++) {
+		d->source[i] = rand_r(&seed) % 3 ? 1 : TUTTI_ANY_SOURCE;
+		d->tag[i] = rand_r(&seed) % 4 ? (int)(rand_r(&seed) % 3) : TUTTI_ANY_TAG;
+		d->sent[i] = (int)(rand_r(&seed) % 3);
+	}
+}
+
+/* The message that each posted receive gets, -1: none; the messages that none gets, in order. */
+static int match(const struct draw *d, int *gets, int *left)
+{
+	int m, r, n = 0;
+
+	for (r = 0; r < POSTED; r++)
+		gets[r] = -1;
+	for (m = 0; m < POSTED; m++) {
+		for (r = 0; r < POSTED; r++)
+			if (gets[r] < 0 && (d->tag[r] < 0 || d->tag[r] == d->sent[m]))
+				break;
+		if (r < POSTED)
+			gets[r] = m;
+		else
+			left[n++] = m;
+	}
+	return n;
+}
+
+static int receive_posted(struct mp_job *job, const struct draw *d)
+{
+	int gets[POSTED], left[POSTED], value[POSTED], n = match(d, gets, left), i, last;
+	struct tutti_status status[POSTED];
+	struct tutti_request *req[POSTED];
+
+	for (i = 0; i < POSTED; i++)
+		MP_OK(tutti_irecv(&value[i], 1, TUTTI_INT32, d->source[i], d->tag[i], job->world,
+				  &status[i], &req[i]));
+	mp_meet(job);
+	MP_OK(tutti_recv(&last, 1, TUTTI_INT32, 1, 9, job->world, NULL)); /* all have come */
+	for (i = 0; i < POSTED; i++) {
+		if (gets[i] < 0) {
+			MP_OK(tutti_cancel(req[i]));
+			MP_ERR(tutti_wait(&req[i]), -ECANCELED);
+			continue;
+		}
+		MP_OK(tutti_wait(&req[i]));
+		TT_EXPECT(value[i] == gets[i] && status[i].tag == d->sent[gets[i]] &&
+			  status[i].source == 1 && status[i].bytes == 4);
+	}
+	for (i = 0; i < n; i++) {
+		MP_OK(tutti_recv(&last, 1, TUTTI_INT32, 1, TUTTI_ANY_TAG, job->world, NULL));
+		TT_EXPECT(last == left[i]);
+	}
+	return 0;
+}
+
+/* Receives wait before the messages come, and get them in the order in which they were posted. */
+static int posted_body(struct mp_job *job)
+{
+	struct draw d;
+	int round, i;
+
+	TT_EXPECT(!warm_up(job, job->world));
+	for (round = 0; round < ROUNDS; round++) {
+		draw(&d, round);
+		if (job->rank == 0) {
+			TT_EXPECT(!receive_posted(job, &d));
+			continue;
+		}
+		mp_meet(job);
+		for (i = 0; i < POSTED; i++)
+			MP_OK(tutti_send(&i, 1, TUTTI_INT32, 0, d.sent[i], job->world));
+		MP_OK(tutti_send(&i, 1, TUTTI_INT32, 0, 9, job->world));
+	}
+	return 0;
+}
+
 static void claims(void)
 {
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = posted_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM " TUTTI_PROGRESS=thread", .fn = posted_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = claims_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = SPIN, .fn = claims_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = SHM " TUTTI_WAIT=sleep", .fn = claims_body));
@@ -223,6 +313,18 @@ static void claims(void)
 }
 
 /* ---- errors leave the messages behind them alone ---- */
+
+/* Blocking, or posted, perhaps before the message has come. */
+static int receive(struct mp_job *job, void *buf, size_t count, enum tutti_datatype type, int i)
+{
+	struct tutti_request *req;
+	int err;
+
+	if (i % 2)
+		return tutti_recv(buf, count, type, 1, 1, job->world, NULL);
+	err = tutti_irecv(buf, count, type, 1, 1, job->world, NULL, &req);
+	return err ? err : tutti_wait(&req);
+}
 
 static int errors_body(struct mp_job *job)
 {
@@ -242,12 +344,11 @@ static int errors_body(struct mp_job *job)
 			continue;
 		}
 		memset(got, 'x', sizeof(got));
-		MP_ERR(tutti_recv(got, 8, TUTTI_UINT8, 1, 1, job->world, NULL), -EMSGSIZE);
+		MP_ERR(receive(job, got, 8, TUTTI_UINT8, i), -EMSGSIZE);
 		TT_EXPECT(got[0] == 'x');
-		MP_OK(tutti_recv(got, 16, TUTTI_UINT8, 1, 1, job->world, NULL));
+		MP_OK(receive(job, got, 16, TUTTI_UINT8, i));
 		TT_EXPECT(!strcmp(got, "1234567") && got[8] == 'x');
-		MP_ERR(tutti_recv(&number, 1, TUTTI_FLOAT32, 1, 1, job->world, NULL),
-		       -TUTTI_EMISMATCH);
+		MP_ERR(receive(job, &number, 1, TUTTI_FLOAT32, i), -TUTTI_EMISMATCH);
 		MP_OK(tutti_recv(got, 8, TUTTI_UINT8, 1, 2, job->world, NULL));
 		MP_OK(tutti_send(got, 1, TUTTI_UINT8, 1, 3, job->world));
 	}
