@@ -109,7 +109,8 @@ static int check_array(const struct tutti_comm *comm, const struct tt_call *call
 		return tt_fail(-EINVAL, "%s: %s is NULL", tt_coll_name(call->coll), which);
 	for (i = 0; i < comm->size; i++) {
 		begin = displs ? displs[i] : total;
-		if (displs && (ptrdiff_t)begin < 0)
+		/* of an empty block it may be anything */
+		if (displs && ((ptrdiff_t)begin < 0 || (begin > most && !counts[i])))
 			return TT_NEGATIVE;
 		if (begin > most || counts[i] > most - begin)
 			return fail_far(call, which, i, begin, counts[i]);

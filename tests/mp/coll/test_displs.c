@@ -266,6 +266,7 @@ static int far_body(struct mp_job *job)
 		{.coll = TUTTI_COLL_ALLTOALLV, .senddispls = &far, .recvdispls = &zero},
 		{.coll = TUTTI_COLL_ALLTOALLV, .senddispls = &zero, .recvdispls = &far},
 	};
+	struct tutti_call empty;
 	int i, form;
 
 	for (i = 0; i < 5; i++) {
@@ -276,6 +277,10 @@ static int far_body(struct mp_job *job)
 		for (form = 0; form < FORMS; form++) {
 			MP_ERR(run(job, c[i], TUTTI_INT8, form), -EINVAL);
 			TT_EXPECT(mp_said(said[i]));
+			empty = c[i]; /* of an empty block it may be anything */
+			one = empty.count = 0;
+			MP_OK(run(job, empty, TUTTI_INT8, form));
+			one = 1;
 		}
 	}
 	return 0;
