@@ -18,7 +18,6 @@
 #include "lib/base/clock.h"
 #include "lib/base/proc.h"
 
-#define END_MS 1000  /* until a killed process is gone */
 #define MARK_US 1000 /* until a store of a thread that runs is seen, and much more */
 
 static bool ring_is_free(struct shm_tp *tp, uint32_t i)
@@ -60,7 +59,8 @@ int shm_ring_open(struct shm_tp *tp, uint32_t *index, uint32_t *gen)
 
 /*
  * Peers that are taken for dead are fenced in the control thread, or while it waits for the lock:
- * no heartbeats leave meanwhile. All of them together may take a quarter of the heartbeat limit.
+ * no heartbeats leave to ranks that have just become its neighbours in the control tree. All such
+ * peers together may take a quarter of the heartbeat limit, and another one until they are gone.
  */
 static uint64_t fence_end(struct shm_tp *tp)
 {
@@ -169,7 +169,6 @@ static void end_writer(const struct shm_tp *tp, const struct shm_ep *ep)
 	pid_t pid = shm_producer(ep->in);
 	const char *why =
 		ep->ep.dead ? "is taken for dead" : "was stopped, and a call was given up,";
-	int ms;
 
 	if (!may_end(ep, pid) || kill(pid, SIGKILL)) {
 		tt_warn("shm: process %d is in the middle of a transfer with this process; end it "
@@ -180,15 +179,16 @@ static void end_writer(const struct shm_tp *tp, const struct shm_ep *ep)
 	tt_warn("shm: process %d %s in the middle of a transfer with this process; it is ended, so "
 		"that buffers here can be used again",
 		(int)pid, why);
-	for (ms = 0; ms < END_MS && !tt_proc_gone(pid); ms++) {
+	while (!tt_proc_gone(pid) && !tt_passed(tp->fence_end + tp->fence_ns)) {
 		usleep(1000);
 		if (tp->alive)
 			tp->alive(tp->alive_arg);
 	}
 	if (!tt_proc_gone(pid))
-		tt_warn("shm: process %d is still there %d ms after it was killed; wait for its "
-			"end before buffers here are used again",
-			(int)pid, END_MS);
+		tt_warn("shm: process %d is killed, but still there: it is frozen, and its "
+			"program runs no more, or it is in a system call; wait for its end before "
+			"buffers here are used again",
+			(int)pid);
 }
 
 void shm_ring_close(struct shm_ep *ep)
