@@ -281,6 +281,8 @@ static int far_body(struct mp_job *job)
 			one = empty.count = 0;
 			MP_OK(run(job, empty, TUTTI_INT8, form));
 			one = 1;
+			far = (size_t)1 << 62; /* a persistent form writes over its arrays */
+			zero = 0;
 		}
 	}
 	return 0;
