@@ -18,6 +18,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define HALF " TUTTI_HEARTBEAT=100ms TUTTI_HEARTBEAT_LIMIT=500ms"
@@ -82,6 +83,48 @@ static int stop_body(struct mp_job *job)
 	return 0;
 }
 
+/* Continues this process when ranks 2 and 3 have ended. */
+static pid_t wake_when_alone(struct mp_job *job)
+{
+	pid_t me = getpid(), child = fork();
+	int ms;
+
+	if (child)
+		return child;
+	for (ms = 0; ms < MP_HANG_MS && (!tt_proc_gone(atomic_load(&job->shared->pid[2])) ||
+					 !tt_proc_gone(atomic_load(&job->shared->pid[3])));
+	     ms += 10)
+		usleep(10000);
+	kill(me, SIGCONT);
+	_exit(0);
+}
+
+/*
+ * Ranks 0 and 1 are stopped, the others go on without them and end. Nobody is left to tell them:
+ * neither takes itself for the only survivor.
+ */
+static int alone_body(struct mp_job *job)
+{
+	struct tutti_comm *next;
+	pid_t child;
+
+	TT_EXPECT(!check_sum(job, job->world, 0xf));
+	mp_meet(job);
+	if (job->rank < 2) {
+		child = wake_when_alone(job);
+		TT_EXPECT(child > 0);
+		raise(SIGSTOP);
+		waitpid(child, NULL, 0);
+		return evicted(job);
+	}
+	if (until_death(job, job->world, 0))
+		return 1;
+	MP_OK(tutti_comm_shrink(job->world, &next));
+	TT_EXPECT(!check_sum(job, next, 0xc));
+	TT_EXPECT(!mp_leave_failed(job));
+	return 0;
+}
+
 static void stopped(void)
 {
 	struct stop s = {0};
@@ -93,6 +136,7 @@ static void stopped(void)
 		if (!mp_no_ofi())
 			TT_CHECK(!MP_RUN(.n = 3, .env = s.env, .fn = stop_body, .arg = &s));
 	}
+	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm" HALF, .fn = alone_body));
 }
 
 /*

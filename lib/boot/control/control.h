@@ -133,6 +133,9 @@ struct tt_boot {
 	bool out_of_files;     /* during the start */
 	uint64_t listen_again; /* after running out of descriptors */
 	uint64_t start_deadline, drain_deadline, last_loop;
+	uint64_t ran; /* when this rank could last send a heartbeat */
+	uint64_t silent,
+		doubt_until;  /* it could not for the limit: for how long; see tt_tree_found_gone */
 	uint64_t ask_at;      /* when params.stop is called next */
 	uint64_t replaced_at; /* rank 0: no other file was in the boot directory until then */
 	char before[96]; /* rank 0: whose file was in the boot directory; empty: there was none */
@@ -176,6 +179,8 @@ struct tt_boot {
 uint64_t tt_ctl_excused(uint64_t elapsed, uint64_t asked, uint64_t limit);
 /* The moment of the last sign of life, as if the last excused ns had not been. */
 uint64_t tt_ctl_excuse(uint64_t then, uint64_t now, uint64_t excused);
+/* This rank runs, and sends heartbeats. */
+void tt_ctl_runs(struct tt_boot *b);
 extern const struct tt_link_ops tt_ctl_link_ops;
 void *tt_ctl_main(void *boot);
 void tt_ctl_add_link(struct tt_boot *b, struct tt_link *link);
@@ -278,6 +283,8 @@ bool tt_tree_adopt(struct tt_boot *b, struct tt_link *link);
 void tt_tree_attached(struct tt_boot *b, struct tt_link *link);
 /* The dialer gives up on a parent, or on this try: true to go on trying. */
 bool tt_tree_dial_failed(struct tt_boot *b, int err, const char *why);
+/* This rank finds by itself that another one is gone. */
+void tt_tree_found_gone(struct tt_boot *b, int rank, const char *why);
 void tt_tree_evict(struct tt_boot *b, int rank, const char *why);
 /* Both ends of a new link send this, and then know the same. */
 void tt_tree_tell_gone(struct tt_boot *b, struct tt_link *link);

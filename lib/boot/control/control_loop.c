@@ -197,6 +197,17 @@ uint64_t tt_ctl_excuse(uint64_t then, uint64_t now, uint64_t excused)
 	return now - then > excused ? then + excused : now;
 }
 
+void tt_ctl_runs(struct tt_boot *b)
+{
+	uint64_t now = tt_now_ns(), silent = now - b->ran;
+
+	b->ran = now;
+	if (silent < b->limit_ns)
+		return;
+	b->silent = silent;
+	b->doubt_until = now + 2 * b->limit_ns;
+}
+
 /*
  * A process that was stopped, starved or did not read must not take its peers' silence for death.
  * Peers on the same host are starved at the same time.
@@ -366,14 +377,16 @@ void *tt_ctl_main(void *arg)
 
 	tt_spawned_brief();
 	tt_ctl_watch(b, &b->wakefd, EPOLL_CTL_ADD);
-	b->last_loop = tt_now_ns();
+	b->ran = b->last_loop = tt_now_ns();
 	if (b->rank)
 		tt_join_begin(b);
 	else if (b->params.broken)
 		tt_start_refuse(b);
 	while (b->phase != TT_PH_END) {
 		ms = next_timeout(b);
+		tt_ctl_runs(b);
 		n = epoll_wait(b->epfd, ev, 64, ms);
+		tt_ctl_runs(b);
 		for (i = 0; i < n; i++)
 			dispatch(b, &ev[i]);
 		if (b->phase == TT_PH_JOIN)

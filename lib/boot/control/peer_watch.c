@@ -239,7 +239,7 @@ static bool step(struct tt_boot *b, struct watch *w, uint64_t now)
 		dial(b, w, now);
 	if (!verdict(b, w, now, why, sizeof(why)))
 		return false;
-	tt_tree_gone(b, NULL, w->rank, b->rank, why);
+	tt_tree_found_gone(b, w->rank, why);
 	return true;
 }
 
@@ -275,7 +275,7 @@ void tt_watch_timers(struct tt_boot *b, uint64_t now)
 			again = true;
 			break;
 		}
-	} while (again);
+	} while (again && !b->evicted[0]);
 }
 
 uint64_t tt_watch_next(const struct tt_boot *b, uint64_t next)

@@ -183,6 +183,24 @@ static void evicted(struct tt_boot *b, const char *why)
 		b->handlers.gone(b->handlers.arg, b->rank, b->host, b->evicted);
 }
 
+/*
+ * A rank that could not run for the limit has been taken for dead by those that could, and they may
+ * have ended since, so that nobody is left to tell it. If it then finds another rank gone, it must
+ * not go on without that one: it would take itself for the only survivor.
+ */
+void tt_tree_found_gone(struct tt_boot *b, int rank, const char *why)
+{
+	char text[TT_GONE_WHY];
+
+	if (b->ranks[rank].gone || tt_now_ns() >= b->doubt_until) {
+		tt_tree_gone(b, NULL, rank, b->rank, why);
+		return;
+	}
+	snprintf(text, sizeof(text), "it was silent for %llu ms, and rank %d is gone: %.100s",
+		 (unsigned long long)(b->silent / TT_MS), rank, why);
+	tt_tree_evict(b, b->rank, text);
+}
+
 void tt_tree_evict(struct tt_boot *b, int rank, const char *why)
 {
 	int i;
@@ -228,7 +246,9 @@ void tt_tree_cut(struct tt_boot *b, struct tt_link *link)
 		return;
 	}
 	if (!b->ranks[rank].gone) /* otherwise another rank has given the reason */
-		tt_tree_gone(b, NULL, rank, b->rank, link->why);
+		tt_tree_found_gone(b, rank, link->why);
+	if (b->evicted[0])
+		return;
 	b->unsettled = tt_deadline_ms(SETTLE_MS) + 2 * b->limit_ns;
 	if (!b->parent && !b->dialer.active) {
 		b->bye_said = 0;
@@ -333,7 +353,7 @@ bool tt_tree_dial_failed(struct tt_boot *b, int err, const char *why)
 		return false;
 	}
 	snprintf(text, sizeof(text), "it can't be reached: %.160s", why);
-	tt_tree_gone(b, NULL, rank, b->rank, text);
+	tt_tree_found_gone(b, rank, text);
 	return false;
 }
 
@@ -395,6 +415,7 @@ void tt_boot_beat(struct tt_boot *b)
 	uint64_t now = tt_now_ns();
 	struct tt_list *pos, *tmp;
 
+	tt_ctl_runs(b);
 	tt_list_each(pos, tmp, &b->links)
 	{
 		struct tt_link *link = tt_container(pos, struct tt_link, node);
