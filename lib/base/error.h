@@ -3,6 +3,9 @@
 #ifndef TT_ERROR_H
 #define TT_ERROR_H
 
+#include <errno.h>
+#include <stdbool.h>
+
 #include "lib/base/log.h"
 #include "lib/base/sized.h"
 
@@ -18,6 +21,11 @@ int tt_fail_rank(int code, int rank, const char *host, const char *fmt, ...) TT_
 int tt_fail_info(const struct tutti_error_info *info);
 /* The text of this thread's last error if it has this code, else tutti_strerror(code). */
 const char *tt_fail_text(int code);
+/* Lack of memory or descriptors, which says nothing about a peer or a transport. */
+static inline bool tt_is_shortage(int code)
+{
+	return code == -ENOMEM || code == -EMFILE || code == -ENFILE;
+}
 /* The advice where a mapping fails for lack of memory. */
 #define TT_RAISE_MEMORY "raise 'ulimit -v' or the memory limit of the container"
 extern const struct tt_sized tt_error_info_sized;

@@ -247,11 +247,11 @@ void tt_comm_broken(struct tutti_comm *comm, int peer, int status, const char *c
 			     tt_boot_host(ctx->boot, peer), why ? why : tt_fail_text(status));
 		return;
 	}
-	if (status != -ENOMEM && status != -TUTTI_EABORTED) {
+	if (!tt_is_shortage(status) && status != -TUTTI_EABORTED) {
 		suspect(comm, peer, status, what);
 		return;
 	}
-	why = status == -ENOMEM ? tt_wire_why(ctx->wire, peer) : NULL;
+	why = tt_is_shortage(status) ? tt_wire_why(ctx->wire, peer) : NULL;
 	tt_comm_fail(comm, status, peer, call, seq, "",
 		     "%s failed between this rank and rank %d on host %s: %s", what, peer,
 		     tt_boot_host(ctx->boot, peer), why ? why : tt_fail_text(status));

@@ -47,7 +47,9 @@ int tt_win_status(int status)
 	case EACCES:
 	case EFAULT:
 	case EINVAL:
+	case EMFILE:
 	case EMSGSIZE:
+	case ENFILE:
 	case ENOMEM:
 	case EOPNOTSUPP:
 	case ERANGE:

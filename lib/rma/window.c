@@ -44,7 +44,7 @@ int tt_win_failure(struct tutti_win *win, int rank, const char *call, int status
 		return tt_comm_blame_rank(win->comm, status, rank, "rank %d has freed its window",
 					  rank);
 	snprintf(text, sizeof(text), "%s on rank %d's window", call, rank);
-	if (status == -TUTTI_ETRANSPORT || status == -ENOMEM)
+	if (status == -TUTTI_ETRANSPORT || tt_is_shortage(status))
 		why = tt_wire_why(win->comm->ctx->wire, win->comm->world[rank]);
 	if (status == -TUTTI_EPEER && atomic_load(&win->comm->failed) == status)
 		return tt_comm_check(win->comm);

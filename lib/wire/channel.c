@@ -16,12 +16,12 @@
 
 /*
  * A transport that refuses an operation for any reason but lack of room is broken for this peer,
- * most likely because the peer closed its end or is dying. -EPERM: the peer lives. -ENOMEM: this
- * rank has no memory, which says nothing about the peer.
+ * most likely because the peer closed its end or is dying. -EPERM: the peer lives. So it may where
+ * this rank is out of memory or descriptors.
  */
 int tt_chan_refusal(int status)
 {
-	return status == -EPERM || status == -ENOMEM ? status : -TUTTI_EPEER;
+	return status == -EPERM || tt_is_shortage(status) ? status : -TUTTI_EPEER;
 }
 
 void tt_chan_refused(struct tt_chan *chan, int status)

@@ -137,8 +137,8 @@ static void connect_self(struct tt_chan *chan)
 	if (!err)
 		err = connect_end(chan, &msg, true);
 	if (err)
-		tt_chan_fail(chan, err == -ENOMEM ? err : -TUTTI_ETRANSPORT, "transport self: %s",
-			     tt_fail_text(err));
+		tt_chan_fail(chan, tt_is_shortage(err) ? err : -TUTTI_ETRANSPORT,
+			     "transport self: %s", tt_fail_text(err));
 }
 
 static void refuse(struct tt_wire *wire, int peer, uint32_t generation, uint32_t attempt,
@@ -160,13 +160,19 @@ static void keep(struct tt_chan *chan, const struct conn_msg *msg)
 		*chan->said = *msg;
 }
 
+static void note_shortage(struct tt_chan *chan, int status)
+{
+	if (tt_is_shortage(status) && !chan->shortage)
+		chan->shortage = status;
+}
+
 /* Adds why an attempt failed to the reasons of earlier ones. */
 static void add_reason(struct tt_chan *chan, const char *transport, int status, const char *why)
 {
 	size_t used = strlen(chan->reason);
 	bool named = !strncmp(why, transport, strlen(transport));
 
-	chan->no_memory |= status == -ENOMEM;
+	note_shortage(chan, status);
 	snprintf(chan->reason + used, sizeof(chan->reason) - used, "%s%s%s%s", used ? "; " : "",
 		 named ? "" : transport, named ? "" : ": ", why);
 }
@@ -185,7 +191,7 @@ static void request(struct tt_chan *chan)
 		chan->attempt++;
 		err = tt_open_place(wire, places[chan->candidate], &tp);
 		if (err)
-			chan->no_memory |= err == -ENOMEM;
+			note_shortage(chan, err);
 		else if ((err = open_end(chan, tp, &msg)))
 			add_reason(chan, wire->tp[tp].name, err, tt_fail_text(err));
 		if (!err) {
@@ -198,11 +204,11 @@ static void request(struct tt_chan *chan)
 			break;
 	}
 	snprintf(why, sizeof(why), "%s", chan->reason);
-	if (!chan->no_memory || !why[0])
+	if (!chan->shortage || !why[0])
 		tt_card_refusals(wire, chan->peer, why, sizeof(why));
 	tt_err("no transport to rank %d (%s): %s", chan->peer, tt_boot_host(wire->boot, chan->peer),
 	       why);
-	status = chan->no_memory ? -ENOMEM : -TUTTI_ETRANSPORT;
+	status = chan->shortage ? chan->shortage : -TUTTI_ETRANSPORT;
 	refuse(wire, chan->peer, chan->generation, TT_NO_ATTEMPT, tt_fail(status, "%s", why));
 	tt_chan_fail(chan, status, "no transport: %s", why);
 }
@@ -215,7 +221,8 @@ void tt_chan_connect(struct tt_chan *chan)
 	}
 	chan->candidate = 0;
 	chan->reason[0] = 0;
-	chan->agreed = chan->no_memory = false;
+	chan->agreed = false;
+	chan->shortage = 0;
 	request(chan);
 }
 
@@ -349,7 +356,7 @@ static void handle_request(struct tt_wire *wire, int from, const void *data, siz
 	switch (chan->state) {
 	case TT_CHAN_FAILED: /* the peer may have had no channel when the failure was reported */
 		refuse(wire, from, chan->generation, msg.attempt,
-		       tt_fail(chan->status == -ENOMEM ? -ENOMEM : -ECONNABORTED, "%s",
+		       tt_fail(tt_is_shortage(chan->status) ? chan->status : -ECONNABORTED, "%s",
 			       chan->reason));
 		return;
 	case TT_CHAN_OPEN:
@@ -434,7 +441,7 @@ void tt_wire_conn_rep(struct tt_wire *wire, int from, const void *data, size_t l
 			closed_by_peer(chan, msg.generation);
 		tt_wire_wake(wire);
 	} else if (chan && msg.attempt == TT_NO_ATTEMPT) {
-		tt_chan_fail(chan, msg.status == -ENOMEM ? -ENOMEM : -TUTTI_ETRANSPORT,
+		tt_chan_fail(chan, tt_is_shortage(msg.status) ? msg.status : -TUTTI_ETRANSPORT,
 			     "no transport: %s", msg.text);
 		tt_wire_wake(wire);
 	} else if (chan && chan->state == TT_CHAN_REQUESTED &&

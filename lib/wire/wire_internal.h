@@ -126,11 +126,11 @@ struct tt_chan {
 	struct conn_msg *said; /* the last request or answer; NULL: none */
 	bool gone;	       /* the peer has failed: never reconnect */
 	char reason[TT_REASON_MAX];
-	bool active;		   /* this end asked */
-	bool agreed;		   /* the peer has agreed to an attempt that this end made */
-	bool no_memory;		   /* an attempt failed for lack of memory, here or at the peer */
-	bool up;		   /* reported by the transport */
-	bool heard;		   /* something came from the peer */
+	bool active;  /* this end asked */
+	bool agreed;  /* the peer has agreed to an attempt that this end made */
+	int shortage; /* an attempt failed for lack of memory or descriptors, here or there; or 0 */
+	bool up;      /* reported by the transport */
+	bool heard;   /* something came from the peer */
 	uint64_t early_notes;	   /* slots rung before the channel was open */
 	struct tt_list early_ctrl; /* control messages from before */
 	int tp, attempt, candidate;

@@ -50,8 +50,8 @@ static int map_region(struct shm_ep *ep, uint32_t slot, uint64_t id)
 		return 0;
 	if (is_dying(ep, -err))
 		return broken(ep);
-	if (err == -EMFILE || err == -ENFILE) /* as -EPERM: the peer lives */
-		return tt_fail(-EPERM,
+	if (err == -EMFILE || err == -ENFILE)
+		return tt_fail(err,
 			       "shm: a region of %zu bytes of process %d cannot be mapped: %s; "
 			       "raise 'ulimit -n'",
 			       (size_t)ep->regs[slot].at.len, (int)ep->pid, strerror(-err));

@@ -305,6 +305,44 @@ static int unmapped_body(struct mp_job *job)
 	return 0;
 }
 
+/*
+ * Rank 0 has no descriptor to map the memory of rank 1, or to connect; a put, a get and an atomic
+ * say what to do, and later ones work, unless no connection came about.
+ */
+static int no_files_body(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	bool connected = *(bool *)job->arg;
+	struct rlimit old, none;
+	uint64_t word = 7, was;
+	struct tutti_win *win;
+	void *base;
+	int i, err;
+
+	MP_OK(tutti_win_allocate(job->world, 64, 0, &base, &win));
+	if (connected)
+		MP_OK(job->rank ? tutti_recv(&was, 1, TUTTI_UINT64, 0, 0, job->world, NULL)
+				: tutti_send(&word, 1, TUTTI_UINT64, 1, 0, job->world));
+	TT_EXPECT(!getrlimit(RLIMIT_NOFILE, &old));
+	none = (struct rlimit){.rlim_cur = 3, .rlim_max = old.rlim_max};
+	for (i = 0; !job->rank && i < 3; i++) {
+		TT_EXPECT(!setrlimit(RLIMIT_NOFILE, &none));
+		err = i == 0   ? tutti_put(win, 1, &word, 8, 0)
+		      : i == 1 ? tutti_get(win, 1, &was, 8, 0)
+			       : tutti_fetch_add(win, 1, 1, 0, &was);
+		if (!err)
+			err = tutti_win_flush(win, 1);
+		TT_EXPECT(!setrlimit(RLIMIT_NOFILE, &old));
+		MP_ERR(err, -EMFILE);
+		MP_OK(tutti_last_error(&info));
+		TT_EXPECT(strstr(info.text, "ulimit -n") != NULL);
+	}
+	mp_meet(job);
+	if (connected && !job->rank)
+		MP_OK(tutti_fetch_add(win, 1, 1, 0, &was));
+	return tutti_win_free(win);
+}
+
 /* Ranks of several hosts have none: the error names one, and the next collective works. */
 static int hosts_body(struct mp_job *job)
 {
@@ -542,11 +580,17 @@ static void run(const char *env)
 
 static void shm(void)
 {
+	static bool connected[] = {true, false};
+
 	run("TUTTI_TRANSPORT=shm");
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = counted_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = mapped_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = marks_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = unmapped_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = no_files_body,
+			 .arg = &connected[0]));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = no_files_body,
+			 .arg = &connected[1]));
 }
 
 static void ofi(void)
