@@ -271,14 +271,26 @@ void tt_comm_fail_later(struct tutti_context *ctx, uint64_t uid, int code, int r
 	doom(ctx, uid, &info);
 }
 
+int tt_ctx_any_gone(const struct tutti_context *ctx)
+{
+	int r, n = ctx->boot ? ctx->boot_params.nranks : 0;
+
+	for (r = 0; r < n && !tt_boot_gone(ctx->boot, r, NULL, 0); r++)
+		;
+	return r < n ? r : -1;
+}
+
 void tt_comm_unmade(struct tutti_context *ctx, uint64_t uid, int code, const char *call)
 {
 	struct tutti_error_info info, why = {.size = sizeof(why)};
 	struct tutti_comm *comm = tt_comm_find(ctx, uid);
-	int rank = ctx->boot_params.rank;
-	bool blames = !tutti_last_error(&why) && why.code == code && why.rank >= 0;
+	int rank = ctx->boot_params.rank, blamed = rank;
 
-	describe(ctx, &info, code, blames ? why.rank : rank,
+	if (!tutti_last_error(&why) && why.code == code && why.rank >= 0)
+		blamed = why.rank;
+	else if (code == -TUTTI_EPEER)
+		blamed = tt_ctx_any_gone(ctx);
+	describe(ctx, &info, code, blamed,
 		 "rank %d could not make its part of the communicator: %.300s", rank,
 		 tt_fail_text(code));
 	snprintf(info.call, sizeof(info.call), "%s", call);

@@ -54,7 +54,7 @@ static int max_without_deadline(uint64_t *word, struct tutti_comm *comm)
  */
 static int tell_why(struct tutti_comm *comm, const char *call, int mine, int code, int root)
 {
-	int rank = comm->world[root], err;
+	int rank = comm->world[root], err, gone;
 	const char *host = tt_boot_host(comm->ctx->boot, rank);
 	struct tutti_error_info own = {.size = sizeof(own)};
 	char text[304] = "";
@@ -71,6 +71,11 @@ static int tell_why(struct tutti_comm *comm, const char *call, int mine, int cod
 	if (mine)
 		return own.code == mine ? tt_fail_info(&own) : mine;
 	text[sizeof(text) - 1] = 0;
+	gone = code == -TUTTI_EPEER ? tt_ctx_any_gone(comm->ctx) : -1;
+	if (gone >= 0)
+		return tt_fail_rank(code, gone, tt_boot_host(comm->ctx->boot, gone),
+				    "%s failed on rank %d on host %s: rank %d is gone", call, rank,
+				    host, gone);
 	return tt_fail_rank(code, rank, host, "%s failed on rank %d on host %s: %s", call, rank,
 			    host, err || !text[0] ? tutti_strerror(code) : text);
 }
