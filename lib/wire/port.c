@@ -171,14 +171,17 @@ void tt_port_brief(struct tt_chan *chan, const void *data, size_t len)
 		tt_chan_heard(chan);
 	memcpy(&head, data, sizeof(head));
 	port = tt_wire_port_find(chan->wire, head.comm);
-	if (!port) /* closed since its owner said that it is open */
-		return;
 	key = (struct tt_key){.comm = head.comm,
 			      .seq = head.seq,
 			      .lane = head.lane,
 			      .index = head.index,
 			      .port = head.port};
 	len -= sizeof(head);
+	if (!port) { /* closed since its owner said that it is open */
+		chan->wire->params.late(chan->wire->params.arg, chan->peer, &key, len,
+					(uint32_t)len);
+		return;
+	}
 	port->message(port, chan->peer, &key, len, (const char *)data + sizeof(head),
 		      (uint32_t)len);
 }

@@ -405,8 +405,29 @@ static int freed_body(struct mp_job *job)
 	return 0;
 }
 
+/* Both have sent, so that short messages go whole; a synchronous one waits to be matched. */
+static int freed_open_body(struct mp_job *job)
+{
+	struct tutti_comm *comm;
+	int i, v = 0, other = !job->rank;
+
+	MP_OK(tutti_comm_dup(job->world, &comm));
+	for (i = 0; i < 4; i++)
+		MP_OK(tutti_sendrecv(&i, 1, TUTTI_INT32, other, 1, &v, 1, TUTTI_INT32, other, 1,
+				     comm, NULL));
+	if (job->rank == 1)
+		MP_OK(tutti_comm_free(comm));
+	mp_meet(job);
+	if (job->rank == 1)
+		return tutti_recv(&v, 1, TUTTI_INT32, 0, 9, job->world, NULL);
+	MP_ERR(tutti_ssend(&v, 1, TUTTI_INT32, 1, 2, comm), -EACCES);
+	MP_OK(tutti_send(&v, 1, TUTTI_INT32, 1, 9, job->world));
+	return tutti_comm_free(comm);
+}
+
 static void freed(void)
 {
+	TT_CHECK(!MP_RUN(.n = 2, .fn = freed_open_body));
 	TT_CHECK(!MP_RUN(.n = 3, .fn = freed_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_NODE=off", .fn = freed_body));
 	TT_CHECK(!MP_RUN(.n = 2,
