@@ -181,6 +181,11 @@ uint64_t tt_ctl_excused(uint64_t elapsed, uint64_t asked, uint64_t limit);
 uint64_t tt_ctl_excuse(uint64_t then, uint64_t now, uint64_t excused);
 /* This rank runs, and sends heartbeats. */
 void tt_ctl_runs(struct tt_boot *b);
+/* Whether it could not for the limit, a short time ago, and the others may have cut it off. */
+bool tt_ctl_doubts(const struct tt_boot *b);
+/* A heartbeat to a neighbour, which says whether this rank doubts; and one from it. */
+void tt_ctl_beat(const struct tt_boot *b, struct tt_link *link);
+void tt_ctl_heard(struct tt_boot *b, size_t len);
 extern const struct tt_link_ops tt_ctl_link_ops;
 void *tt_ctl_main(void *boot);
 void tt_ctl_add_link(struct tt_boot *b, struct tt_link *link);

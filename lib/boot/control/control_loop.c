@@ -202,10 +202,32 @@ void tt_ctl_runs(struct tt_boot *b)
 	uint64_t now = tt_now_ns(), silent = now - b->ran;
 
 	b->ran = now;
-	if (silent < b->limit_ns)
+	if (silent < b->limit_ns || b->phase != TT_PH_UP) /* nobody counts silences before */
 		return;
 	b->silent = silent;
 	b->doubt_until = now + 2 * b->limit_ns;
+}
+
+bool tt_ctl_doubts(const struct tt_boot *b)
+{
+	return tt_now_ns() < b->doubt_until;
+}
+
+void tt_ctl_beat(const struct tt_boot *b, struct tt_link *link)
+{
+	static const unsigned char doubts = 1;
+
+	tt_link_send(link, TT_F_BEAT, &doubts, tt_ctl_doubts(b));
+}
+
+/*
+ * A rank that has run all the time has not cut this one off, or its link would be closed. What it
+ * sent before this rank was continued does not count.
+ */
+void tt_ctl_heard(struct tt_boot *b, size_t len)
+{
+	if (!len && tt_now_ns() > b->doubt_until - 2 * b->limit_ns + 2 * b->beat_ns)
+		b->doubt_until = 0;
 }
 
 /*

@@ -435,6 +435,8 @@ void tt_tree_frame(struct tt_boot *b, struct tt_link *link, int type, const unsi
 	struct tt_unpack u = {.p = data, .len = len};
 	bool up = b->phase == TT_PH_UP, down = link == b->parent;
 
+	if (type == TT_F_BEAT)
+		tt_ctl_heard(b, len);
 	if (b->phase > TT_PH_UP || type == TT_F_BEAT)
 		return;
 	if ((type == TT_F_MSG || type == TT_F_AGAIN) && up)
@@ -486,11 +488,13 @@ static void beat(struct tt_boot *b, struct tt_link *link, uint64_t now)
 	    !tt_link_has_input(link)) {
 		snprintf(why, sizeof(why), "it was silent for %llu ms",
 			 (unsigned long long)((now - link->last_rx) / TT_MS));
-		tt_tree_say_gone(b, link, NULL, link->peer, b->rank, why);
-		tt_link_flush(link);
+		if (!tt_ctl_doubts(b)) {
+			tt_tree_say_gone(b, link, NULL, link->peer, b->rank, why);
+			tt_link_flush(link);
+		}
 		tt_link_kill(link, -ETIMEDOUT, "%s", why);
 	} else if (now >= link->last_tx + b->beat_ns) {
-		tt_link_send(link, TT_F_BEAT, NULL, 0);
+		tt_ctl_beat(b, link);
 	}
 }
 

@@ -252,7 +252,7 @@ static void beat(struct tt_boot *b, uint64_t now)
 		struct tt_link *link = tt_container(pos, struct tt_link, node);
 
 		if (link->kind == TT_LINK_WATCH && now >= link->last_tx + b->beat_ns)
-			tt_link_send(link, TT_F_BEAT, NULL, 0);
+			tt_ctl_beat(b, link);
 	}
 }
 
@@ -313,6 +313,8 @@ void tt_watch_frame(struct tt_boot *b, struct tt_link *link, int type, const uns
 {
 	struct tt_unpack u = {.p = data, .len = len};
 
+	if (type == TT_F_BEAT)
+		tt_ctl_heard(b, len);
 	if (b->phase != TT_PH_UP || type == TT_F_BEAT)
 		return;
 	if (type == TT_F_GONE)

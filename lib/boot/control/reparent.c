@@ -192,7 +192,7 @@ void tt_tree_found_gone(struct tt_boot *b, int rank, const char *why)
 {
 	char text[TT_GONE_WHY];
 
-	if (b->ranks[rank].gone || tt_now_ns() >= b->doubt_until) {
+	if (b->ranks[rank].gone || !tt_ctl_doubts(b)) {
 		tt_tree_gone(b, NULL, rank, b->rank, why);
 		return;
 	}
@@ -422,7 +422,7 @@ void tt_boot_beat(struct tt_boot *b)
 
 		if (link->kind == TT_LINK_TREE && link->state == TT_LINK_OPEN && !link->closing &&
 		    now >= link->last_tx + b->beat_ns)
-			tt_link_send(link, TT_F_BEAT, NULL, 0);
+			tt_ctl_beat(b, link);
 		tt_link_flush(link);
 	}
 }
