@@ -18,6 +18,7 @@
 #include "lib/base/clock.h"
 #include "lib/base/proc.h"
 
+#define END_MS 20    /* until a killed process is gone, at least */
 #define MARK_US 1000 /* until a store of a thread that runs is seen, and much more */
 
 static bool ring_is_free(struct shm_tp *tp, uint32_t i)
@@ -119,7 +120,7 @@ static uint64_t writer_deadline(struct shm_tp *tp, const struct shm_ep *ep)
 }
 
 /*
- * Accesses of later find the ring closed. A thread that runs may have looked at the ring before its
+ * Later accesses find the ring closed. A thread that runs may have looked at the ring before its
  * mark can be seen here: a process taken for dead, which need not be stopped, is looked at again.
  */
 static int wait_for_writer(struct shm_tp *tp, const struct shm_ep *ep)
@@ -166,6 +167,7 @@ static bool may_end(const struct shm_ep *ep, pid_t pid)
  */
 static void end_writer(const struct shm_tp *tp, const struct shm_ep *ep)
 {
+	uint64_t until = tt_deadline_ms(END_MS);
 	pid_t pid = shm_producer(ep->in);
 	const char *why =
 		ep->ep.dead ? "is taken for dead" : "was stopped, and a call was given up,";
@@ -176,10 +178,12 @@ static void end_writer(const struct shm_tp *tp, const struct shm_ep *ep)
 			(int)pid);
 		return;
 	}
+	if (until < tp->fence_end + tp->fence_ns)
+		until = tp->fence_end + tp->fence_ns;
 	tt_warn("shm: process %d %s in the middle of a transfer with this process; it is ended, so "
 		"that buffers here can be used again",
 		(int)pid, why);
-	while (!tt_proc_gone(pid) && !tt_passed(tp->fence_end + tp->fence_ns)) {
+	while (!tt_proc_gone(pid) && !tt_passed(until)) {
 		usleep(1000);
 		if (tp->alive)
 			tp->alive(tp->alive_arg);
