@@ -498,8 +498,8 @@ void tt_comm_fail_later(struct tutti_context *ctx, uint64_t uid, int code, int r
 			const char *call, uint64_t seq, const char *field, const char *text);
 /* This rank could not create a communicator that other ranks have or will have: fails it there. */
 void tt_comm_unmade(struct tutti_context *ctx, uint64_t uid, int code, const char *call);
-/* The lowest rank of the job that is known to be gone; -1: none. */
-int tt_ctx_any_gone(const struct tutti_context *ctx);
+/* The lowest rank of comm, or of the job (NULL), that is known to be gone; -1: none. */
+int tt_ctx_gone_of(const struct tutti_context *ctx, const struct tutti_comm *comm);
 /* The connection to peer was closed: fails every communicator that shares it, with that failure. */
 void tt_comm_fail_with(struct tutti_context *ctx, int peer, const struct tutti_error_info *cause);
 /* A rank of a new communicator may have failed already, for example during tutti_init. */

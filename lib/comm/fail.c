@@ -271,26 +271,37 @@ void tt_comm_fail_later(struct tutti_context *ctx, uint64_t uid, int code, int r
 	doom(ctx, uid, &info);
 }
 
-int tt_ctx_any_gone(const struct tutti_context *ctx)
+static bool contains(const struct tutti_comm *comm, int rank)
+{
+	int i;
+
+	for (i = 0; i < comm->size; i++)
+		if (comm->world[i] == rank)
+			return true;
+	return rank < 0;
+}
+
+int tt_ctx_gone_of(const struct tutti_context *ctx, const struct tutti_comm *comm)
 {
 	int r, n = ctx->boot ? ctx->boot_params.nranks : 0;
 
-	for (r = 0; r < n && !tt_boot_gone(ctx->boot, r, NULL, 0); r++)
-		;
-	return r < n ? r : -1;
+	for (r = 0; r < n; r++)
+		if (tt_boot_gone(ctx->boot, r, NULL, 0) && (!comm || contains(comm, r)))
+			return r;
+	return -1;
 }
 
 void tt_comm_unmade(struct tutti_context *ctx, uint64_t uid, int code, const char *call)
 {
 	struct tutti_error_info info, why = {.size = sizeof(why)};
 	struct tutti_comm *comm = tt_comm_find(ctx, uid);
-	int rank = ctx->boot_params.rank, blamed = rank;
+	int rank = ctx->boot_params.rank, blamed = -1;
 
 	if (!tutti_last_error(&why) && why.code == code && why.rank >= 0)
 		blamed = why.rank;
 	else if (code == -TUTTI_EPEER)
-		blamed = tt_ctx_any_gone(ctx);
-	describe(ctx, &info, code, blamed,
+		blamed = tt_ctx_gone_of(ctx, comm);
+	describe(ctx, &info, code, blamed >= 0 ? blamed : rank,
 		 "rank %d could not make its part of the communicator: %.300s", rank,
 		 tt_fail_text(code));
 	snprintf(info.call, sizeof(info.call), "%s", call);
@@ -362,16 +373,6 @@ static bool outlives(struct tutti_comm *comm, int rank, const struct tutti_error
 	if (comm->suspect == rank)
 		comm->suspect = -1;
 	return true;
-}
-
-static bool contains(const struct tutti_comm *comm, int rank)
-{
-	int i;
-
-	for (i = 0; i < comm->size; i++)
-		if (comm->world[i] == rank)
-			return true;
-	return rank < 0;
 }
 
 /* Fails every communicator with this rank. */

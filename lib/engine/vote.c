@@ -71,13 +71,15 @@ static int tell_why(struct tutti_comm *comm, const char *call, int mine, int cod
 	if (mine)
 		return own.code == mine ? tt_fail_info(&own) : mine;
 	text[sizeof(text) - 1] = 0;
-	gone = code == -TUTTI_EPEER ? tt_ctx_any_gone(comm->ctx) : -1;
+	if (err || !text[0])
+		snprintf(text, sizeof(text), "%s", tutti_strerror(code));
+	gone = code == -TUTTI_EPEER ? tt_ctx_gone_of(comm->ctx, comm) : -1;
 	if (gone >= 0)
 		return tt_fail_rank(code, gone, tt_boot_host(comm->ctx->boot, gone),
-				    "%s failed on rank %d on host %s: rank %d is gone", call, rank,
-				    host, gone);
+				    "%s failed on rank %d on host %s, and rank %d is gone: %s",
+				    call, rank, host, gone, text);
 	return tt_fail_rank(code, rank, host, "%s failed on rank %d on host %s: %s", call, rank,
-			    host, err || !text[0] ? tutti_strerror(code) : text);
+			    host, text);
 }
 
 static int agree(struct tutti_comm *comm, const char *call, int mine, bool patient)
