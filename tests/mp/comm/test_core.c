@@ -387,10 +387,13 @@ static int group_refused(struct mp_job *job)
 	mp_meet(job);
 	MP_OK(tutti_comm_set_timeout(parent, 20000));
 	do { /* it joins an attempt of which it has not heard yet that the other has given it up */
-		MP_OK(tutti_comm_create_group(parent, &how, &comm));
-		err = tutti_barrier(comm);
+		err = tutti_comm_create_group(parent, &how, &comm);
 		TT_EXPECT(!err || here);
-		MP_OK(tutti_comm_free(comm));
+		if (!err) {
+			err = tutti_barrier(comm);
+			TT_EXPECT(!err || here);
+			MP_OK(tutti_comm_free(comm));
+		}
 	} while (err == -ETIMEDOUT);
 	MP_OK(err);
 	return tutti_comm_free(parent);
