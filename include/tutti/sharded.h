@@ -17,9 +17,8 @@ struct tutti_sharded;
 
 /* flags */
 #define TUTTI_SHARDED_SUM 1u /* the rule gets sums of gradients; without it averages */
-#define TUTTI_SHARDED_REDUCED                                                                      \
-	2u /* gradients are those of all ranks already, with the same bits                         \
-	    */
+/* gradients are those of all ranks already, with the same bits */
+#define TUTTI_SHARDED_REDUCED 2u
 
 /* The same on all ranks but for parameters. Zero means the default, in brackets. */
 struct tutti_sharded_config {

@@ -111,8 +111,8 @@ static int incomplete(const struct tutti_comm *comm, const struct tt_comm_subset
 			    s->nranks, s->tag, info.text);
 }
 
-/* The greatest of each of the values of all ranks. */
 #define VALUES 3
+
 static struct tt_call most_call(uint64_t *most)
 {
 	return (struct tt_call){.coll = TT_COLL_ALLREDUCE,
@@ -124,6 +124,7 @@ static struct tt_call most_call(uint64_t *most)
 				.inner = TT_INNER_CREATE_GROUP};
 }
 
+/* The greatest of each of the values of all ranks. */
 static int find_most(struct tutti_comm *comm, uint64_t *most)
 {
 	struct tt_call call = most_call(most);

@@ -16,8 +16,8 @@
 
 /*
  * A transport that refuses an operation for any reason but lack of room is broken for this peer,
- * most likely because the peer closed its end or is dying. -EPERM: the peer lives. So it may where
- * this rank is out of memory or descriptors.
+ * most likely because the peer closed its end or is dying. -EPERM: the peer lives. With a shortage
+ * of this rank, of memory or descriptors, it may live, too.
  */
 int tt_chan_refusal(int status)
 {

@@ -34,8 +34,8 @@
  * wait for busy afterwards (both sides seq_cst, as in Dekker's algorithm). That wait lasts as long
  * as a copy under way, but does not wait for a peer that was killed during its copy. Pointers from
  * map() bypass them: the owner of such memory keeps it until the peer has finished or ended. While
- * a thread of the peer copies there, it stores the owner's process id in `copying` of its own head,
- * so that ep_close sees whether a peer that was stopped would write on.
+ * the peer copies there, it stores the owner's process id in `copying` of its own head, in the word
+ * of its window, so that ep_close sees whether a peer that is taken for dead would write on.
  */
 #ifndef TT_SHM_H
 #define TT_SHM_H
