@@ -539,7 +539,7 @@ static int bad_vectors(struct mp_job *job)
 	MP_SAID("999 is not a datatype");
 	MP_ERR(tutti_partial_create(job->world, SIZE_MAX / 4, TUTTI_INT32, TUTTI_SUM, NULL, &p),
 	       -EINVAL);
-	MP_ERR(tutti_partial_create(job->world, SIZE_MAX / 16, TUTTI_INT32, TUTTI_SUM, NULL, &p),
+	MP_ERR(tutti_partial_create(job->world, (size_t)1 << 50, TUTTI_INT32, TUTTI_SUM, NULL, &p),
 	       -ENOMEM);
 	MP_ERR(tutti_partial_create(job->world, 1, TUTTI_INT32, TUTTI_MAX, NULL, &p), -EINVAL);
 	MP_SAID("sum or avg");
