@@ -123,20 +123,19 @@ void tt_p2p_drop(struct tt_p2p *p2p, struct tutti_message *msg)
 /*
  * ---- the end ----
  *
- * A sender keeps a long message, and waits for a synchronous one, until it is matched. If the
- * receiver frees the communicator first, it says so of each such message: of those that wait here,
- * and of those that come later. A communicator that is not made yet is not among the freed ones.
+ * A sender keeps a long message, and waits for a synchronous one, until it is matched, and for
+ * credit after many. If the receiver frees the communicator first, it says so of each message: of
+ * those that wait here, and of those that come later. A communicator that is not made yet is not
+ * among the freed ones.
  */
 
-static void say_freed(struct tutti_comm *comm, int world, const struct tt_key *key, uint64_t total,
-		      uint32_t len)
+static void say_freed(struct tutti_comm *comm, int world, const struct tt_key *key)
 {
 	struct tt_key answer = *key;
 
 	answer.index = (uint32_t)comm->rank;
 	answer.port = TT_P2P_PORT;
-	if (key->port & TT_P2P_SYNC || len < total)
-		tt_wire_port_say(comm->ctx->wire, world, TT_P2P_FREED, &answer, 0, 0);
+	tt_wire_port_say(comm->ctx->wire, world, TT_P2P_FREED, &answer, 0, 0);
 }
 
 bool tt_p2p_late(void *arg, int from, const struct tt_key *key, uint64_t total, uint32_t len)
@@ -150,7 +149,7 @@ bool tt_p2p_late(void *arg, int from, const struct tt_key *key, uint64_t total, 
 
 		if (tt_comm_port(comm) != key->comm)
 			continue;
-		say_freed(comm, from, key, total, len);
+		say_freed(comm, from, key);
 		return true;
 	}
 	return false;
@@ -165,8 +164,8 @@ struct unused {
 static void refuse(struct tt_port *port, int from, const struct tt_key *key, uint64_t total,
 		   const void *data, uint32_t len)
 {
-	(void)data;
-	say_freed(tt_container(port, struct unused, port)->comm, from, key, total, len);
+	(void)total, (void)data, (void)len;
+	say_freed(tt_container(port, struct unused, port)->comm, from, key);
 }
 
 static void refuse_early(struct tutti_comm *comm)
@@ -186,9 +185,7 @@ static void refuse_all(struct tt_p2p *p2p, const struct tt_list *list)
 		const struct tutti_message *msg = tt_container(l, struct tutti_message, link);
 		struct tt_key key = tt_p2p_key(p2p, comm->rank, msg->seq, msg->tag);
 
-		key.port = msg->head;
-		say_freed(comm, comm->world[msg->peer->rank], &key, msg->total,
-			  msg->data ? (uint32_t)msg->total : 0);
+		say_freed(comm, comm->world[msg->peer->rank], &key);
 	}
 }
 

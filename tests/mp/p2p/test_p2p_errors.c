@@ -405,11 +405,14 @@ static int freed_body(struct mp_job *job)
 	return 0;
 }
 
-/* Both have sent, so that short messages go whole; a synchronous one waits to be matched. */
+/*
+ * Both have sent, so that short messages go whole. A synchronous one waits to be matched, and after
+ * many others a send waits for credit.
+ */
 static int freed_open_body(struct mp_job *job)
 {
 	struct tutti_comm *comm;
-	int i, v = 0, other = !job->rank;
+	int i, err = 0, v = 0, other = !job->rank;
 
 	MP_OK(tutti_comm_dup(job->world, &comm));
 	for (i = 0; i < 4; i++)
@@ -420,7 +423,11 @@ static int freed_open_body(struct mp_job *job)
 	mp_meet(job);
 	if (job->rank == 1)
 		return tutti_recv(&v, 1, TUTTI_INT32, 0, 9, job->world, NULL);
-	MP_ERR(tutti_ssend(&v, 1, TUTTI_INT32, 1, 2, comm), -EACCES);
+	if (job->arg)
+		MP_ERR(tutti_ssend(&v, 1, TUTTI_INT32, 1, 2, comm), -EACCES);
+	for (i = 0; i < BURST && !err; i++)
+		err = tutti_send(&v, 1, TUTTI_INT32, 1, 2, comm);
+	MP_ERR(err, -EACCES);
 	MP_OK(tutti_send(&v, 1, TUTTI_INT32, 1, 9, job->world));
 	return tutti_comm_free(comm);
 }
@@ -428,6 +435,7 @@ static int freed_open_body(struct mp_job *job)
 static void freed(void)
 {
 	TT_CHECK(!MP_RUN(.n = 2, .fn = freed_open_body));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = freed_open_body, .arg = "ssend"));
 	TT_CHECK(!MP_RUN(.n = 3, .fn = freed_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_NODE=off", .fn = freed_body));
 	TT_CHECK(!MP_RUN(.n = 2,
