@@ -90,6 +90,20 @@ void tt_flow_consumed(struct tt_chan *chan, struct tt_flow *flow)
 	say(chan, TT_CTRL_GO, flow->comm, flow->epoch, 0);
 }
 
+/*
+ * The communicator is gone, and what was parked. A flow that has said STOP stays until it has said
+ * GO, since the sender waits for that with messages that it does not know to be too late.
+ */
+void tt_flow_forget(struct tt_chan *chan, struct tt_flow *flow)
+{
+	flow->parked = flow->offers = 0;
+	tt_flow_consumed(chan, flow);
+	if (flow->state == TT_FLOW_STOPPING && chan->state == TT_CHAN_OPEN)
+		return;
+	tt_list_del(&flow->link);
+	free(flow);
+}
+
 /* ---- sender ---- */
 
 /* Sends that waited for offers may travel eagerly again. */

@@ -245,10 +245,8 @@ void tt_wire_forget_comm(struct tt_wire *wire, uint64_t comm)
 			{
 				struct tt_flow *flow = tt_container(l, struct tt_flow, link);
 
-				if (flow->comm != comm)
-					continue;
-				tt_list_del(&flow->link);
-				free(flow);
+				if (flow->comm == comm)
+					tt_flow_forget(wire->chan[i], flow);
 			}
 }
 

@@ -407,6 +407,7 @@ struct tt_flow *tt_flow_get(struct tt_chan *chan, uint64_t comm);
 void tt_flow_parked(struct tt_chan *chan, struct tt_flow *flow);
 void tt_flow_received(struct tt_chan *chan, struct tt_flow *flow);
 void tt_flow_consumed(struct tt_chan *chan, struct tt_flow *flow);
+void tt_flow_forget(struct tt_chan *chan, struct tt_flow *flow);
 void tt_flow_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl);
 
 /* wire_recv.c: the payload is in place and verified */

@@ -432,8 +432,40 @@ static int freed_open_body(struct mp_job *job)
 	return tutti_comm_free(comm);
 }
 
+/*
+ * Rank 1 has asked rank 0, which does nothing, to stop sending, and frees the communicator before
+ * the answer. What rank 0 holds back then is dropped there: no send waits.
+ */
+static int freed_stopped_body(struct mp_job *job)
+{
+	struct tutti_request *req[BURST];
+	struct tutti_comm *comm;
+	int i = 0, v = 0, other = !job->rank;
+
+	MP_OK(tutti_comm_dup(job->world, &comm));
+	MP_OK(tutti_sendrecv(&i, 1, TUTTI_INT32, other, 1, &v, 1, TUTTI_INT32, other, 1, job->world,
+			     NULL));
+	for (i = 0; i < BURST && !job->rank; i++)
+		MP_OK(tutti_isend(&v, 1, TUTTI_INT32, 1, 1, comm, &req[i]));
+	mp_meet(job);
+	for (i = 0; i < 1000 && job->rank; i++) /* takes in what has come */
+		MP_OK(tutti_iprobe(0, 1, job->world, &v, NULL));
+	if (job->rank)
+		MP_OK(tutti_comm_free(comm));
+	mp_meet(job);
+	for (i = 0; i < BURST && !job->rank; i++) {
+		int err = tutti_wait(&req[i]);
+
+		TT_EXPECT(!err || err == -EACCES);
+	}
+	MP_OK(tutti_barrier(job->world));
+	return job->rank ? 0 : tutti_comm_free(comm);
+}
+
 static void freed(void)
 {
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_PARKED=5 TUTTI_TRANSPORT=shm",
+			 .fn = freed_stopped_body));
 	TT_CHECK(!MP_RUN(.n = 2, .fn = freed_open_body));
 	TT_CHECK(!MP_RUN(.n = 2, .fn = freed_open_body, .arg = "ssend"));
 	TT_CHECK(!MP_RUN(.n = 3, .fn = freed_body));
@@ -442,8 +474,11 @@ static void freed(void)
 			 .env = "TUTTI_TRANSPORT=fault:shm "
 				"TUTTI_FAULT=seed=8,delay=0.1:100,reorder=0.4,again=0.2",
 			 .fn = freed_body));
-	if (!mp_no_ofi())
-		TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi", .fn = freed_body));
+	if (mp_no_ofi())
+		return;
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi", .fn = freed_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_PARKED=5 TUTTI_TRANSPORT=ofi",
+			 .fn = freed_stopped_body));
 }
 
 int main(int argc, char **argv)
