@@ -291,6 +291,20 @@ static void copy(struct shm_ep *ep, const struct shm_entry *e, size_t len, uint8
 	ev->data = memcpy(msg, e->data, len);
 }
 
+#define SOON 8 /* lines */
+
+/*
+ * Several short entries wait: fetches a line that follows, so that the next ones do not each wait
+ * for the other core. Of long entries the core fetches lines by itself.
+ */
+static inline void fetch_soon(const struct shm_ep *ep, uint32_t lines)
+{
+	struct shm_at soon = shm_after(ep->tail, SOON);
+
+	if (lines <= SOON / 2)
+		__builtin_prefetch(shm_entry_at(ep->in, &soon));
+}
+
 /* Take entries; *more is set if some may be left. msgs has room for max messages. */
 static int drain(struct shm_ep *ep, uint8_t (*msgs)[TT_TP_BRIEF_MAX], struct tt_event *ev, int max,
 		 bool *more)
@@ -308,6 +322,8 @@ static int drain(struct shm_ep *ep, uint8_t (*msgs)[TT_TP_BRIEF_MAX], struct tt_
 		}
 		ev[n] = (struct tt_event){.kind = TT_EV_NOTE, .note = e->note};
 		len = shm_entry_len(e);
+		if (n)
+			fetch_soon(ep, shm_entry_lines(len));
 		if (e->kind == SHM_MSG || e->kind == SHM_BRIEF)
 			copy(ep, e, len, msgs[n], &ev[n]);
 		ep->tail = shm_after(ep->tail, shm_entry_lines(len));
