@@ -65,4 +65,19 @@ static inline void tt_cpu_relax(void)
 #endif
 }
 
+/* A cheap, steady counter; dump.c converts it to time. */
+static inline uint64_t tt_ticks(void)
+{
+#if defined(__x86_64__)
+	return __builtin_ia32_rdtsc();
+#elif defined(__aarch64__)
+	uint64_t t;
+
+	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(t));
+	return t;
+#else
+	return tt_now_ns();
+#endif
+}
+
 #endif

@@ -335,6 +335,8 @@ static inline void tt_request_due(struct tutti_request *req, uint64_t deadline)
 void tt_request_time_out(struct tutti_request *req);
 /* The only way to end a request. Its memory may be freed from then on. */
 void tt_request_end(struct tutti_request *req, int status);
+/* The same, with the time of its record. */
+void tt_request_end_at(struct tutti_request *req, int status, uint64_t ticks);
 /*
  * A transfer of req to or from peer (of the world) has failed: fails the communicator, at once or
  * when the control tree has given a reason, and thereby ends the request.

@@ -155,8 +155,13 @@ int tt_request_begin(struct tutti_request *req)
 
 void tt_request_end(struct tutti_request *req, int status)
 {
+	tt_request_end_at(req, status, tt_ticks());
+}
+
+void tt_request_end_at(struct tutti_request *req, int status, uint64_t ticks)
+{
 	req->status = status;
-	tt_flight_end(req->comm->ctx->flight, req->flight, status);
+	tt_flight_end(req->comm->ctx->flight, req->flight, status, ticks);
 	if (req->comm->ctx->trace)
 		tt_trace_call(req->comm->ctx->trace, req->flight, status);
 	if (req->ops->ended)

@@ -9,6 +9,8 @@
 #ifndef TT_MEM_H
 #define TT_MEM_H
 
+#include <stdatomic.h>
+
 #include "lib/wire/transport.h"
 
 struct tt_memory; /* the memory of one context */
@@ -103,7 +105,7 @@ void tt_mem_return(struct tt_region *region);
  */
 bool tt_mem_partial(struct tt_memory *memory, const void *addr, size_t len);
 /* A number that changes whenever tt_mem_find or tt_mem_partial may give another answer. */
-unsigned tt_mem_changes(const struct tt_memory *memory);
+const atomic_uint *tt_mem_changes(const struct tt_memory *memory);
 /*
  * RLIMIT_MEMLOCK failure as a sentence: need, limit, remedy; returns -ENOMEM. For transports' reg
  * too.

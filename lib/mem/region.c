@@ -390,9 +390,9 @@ bool tt_mem_partial(struct tt_memory *memory, const void *addr, size_t len)
 	return partial;
 }
 
-unsigned tt_mem_changes(const struct tt_memory *memory)
+const atomic_uint *tt_mem_changes(const struct tt_memory *memory)
 {
-	return atomic_load_explicit(&memory->changes, memory_order_acquire);
+	return &memory->changes;
 }
 
 struct tt_memory *tt_mem_owner(const void *ptr)

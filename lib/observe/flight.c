@@ -241,14 +241,14 @@ void tt_flight_more(struct tt_flight *f, uint64_t number, uint32_t rounds, uint6
 	rec->bytes += bytes;
 }
 
-void tt_flight_end(struct tt_flight *f, uint64_t number, int status)
+void tt_flight_end(struct tt_flight *f, uint64_t number, int status, uint64_t end)
 {
 	struct tt_flight_rec *rec = find(f, number);
 
 	if (!rec)
 		return;
 	rec->status = status;
-	rec->end = tt_ticks();
+	rec->end = end;
 	rec->state = status ? TT_FLIGHT_FAILED : TT_FLIGHT_DONE;
 }
 

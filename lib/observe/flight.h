@@ -101,21 +101,6 @@ struct tt_flight {
 	int fd;
 };
 
-/* A cheap, steady counter; dump.c converts it to time. */
-static inline uint64_t tt_ticks(void)
-{
-#if defined(__x86_64__)
-	return __builtin_ia32_rdtsc();
-#elif defined(__aarch64__)
-	uint64_t t;
-
-	__asm__ volatile("mrs %0, cntvct_el0" : "=r"(t));
-	return t;
-#else
-	return tt_now_ns();
-#endif
-}
-
 /* The size of the memory, and an empty memfd of it; fd, or a negative code. */
 size_t tt_flight_size(void);
 int tt_flight_memfd(void);
@@ -151,7 +136,7 @@ uint64_t tt_flight_begin(struct tt_flight *f, const struct tt_flight_op *op, uin
 void tt_flight_whole(struct tt_flight *f, const struct tt_flight_op *op, uint64_t start);
 /* Rounds and bytes more are done. */
 void tt_flight_more(struct tt_flight *f, uint64_t number, uint32_t rounds, uint64_t bytes);
-void tt_flight_end(struct tt_flight *f, uint64_t number, int status);
+void tt_flight_end(struct tt_flight *f, uint64_t number, int status, uint64_t end);
 /* It has ended well: all rounds are done, and so many bytes. */
 void tt_flight_done(struct tt_flight *f, uint64_t number, uint64_t bytes);
 

@@ -108,9 +108,10 @@ struct tt_p2p_peer {
 	 */
 	uint32_t seq, limit, whole;
 	struct tt_list held, announced;
-	bool open;    /* the peer has sent something for this port, so it has opened its own */
-	bool greeted; /* the peer knows that of this rank */
-	bool freed;   /* the peer has freed the communicator */
+	bool open;	   /* the peer has sent something for this port, so it has opened its own */
+	bool greeted;	   /* the peer knows that of this rank */
+	bool freed;	   /* the peer has freed the communicator */
+	size_t post_below; /* receives of fewer bytes may be posted at once; 0: not known */
 	/*
 	 * as receiver: the next in order, the number matched, and the limits last sent to the peer
 	 */
@@ -125,8 +126,13 @@ struct tt_p2p_peer {
 struct tt_p2p_seen {
 	const void *buf;
 	size_t bytes;
-	unsigned changes; /* tt_mem_changes() then */
+	unsigned changes; /* *p2p->changes then */
 };
+
+static inline size_t tt_p2p_seen_at(const void *buf)
+{
+	return (uintptr_t)buf / 64 % TT_P2P_SEEN;
+}
 
 struct tt_p2p {
 	struct tt_port port;
@@ -138,7 +144,8 @@ struct tt_p2p {
 	struct tt_list taken;	/* by a matched probe, and not received yet */
 	int narrived;
 	uint64_t stamp;
-	unsigned briefs; /* receives that tried p2p_brief.c */
+	unsigned briefs;	    /* receives that tried p2p_brief.c */
+	const atomic_uint *changes; /* tt_mem_changes() */
 	struct tt_p2p_seen seen[TT_P2P_SEEN];
 	size_t most; /* bytes of a piece, the same at both ends */
 	struct tt_list idle, free_msgs;
@@ -189,8 +196,16 @@ bool tt_p2p_at_once(struct tutti_comm *comm, const struct tt_p2p_call *call);
  * this way. Under the lock.
  */
 struct tutti_request *tt_p2p_start_brief(struct tutti_comm *comm, const struct tt_p2p_call *call);
-/* The buffer is in memory of tutti_alloc as a whole, or not at all. */
-bool tt_p2p_is_whole(struct tt_p2p *p2p, const void *buf, size_t bytes);
+/* The buffer is in memory of tutti_alloc as a whole, or not at all: asks memory, or remembers. */
+bool tt_p2p_look_whole(struct tt_p2p *p2p, const void *buf, size_t bytes);
+static inline bool tt_p2p_is_whole(struct tt_p2p *p2p, const void *buf, size_t bytes)
+{
+	const struct tt_p2p_seen *seen = &p2p->seen[tt_p2p_seen_at(buf)];
+
+	return (seen->buf == buf && bytes <= seen->bytes &&
+		seen->changes == atomic_load_explicit(p2p->changes, memory_order_acquire)) ||
+	       tt_p2p_look_whole(p2p, buf, bytes);
+}
 /* Sends a message that nobody waits for whole; false: not now, or not at all. Under the lock. */
 bool tt_p2p_send_brief(struct tt_p2p_peer *peer, const struct tt_p2p_call *call, uint32_t seq,
 		       size_t bytes);

@@ -28,17 +28,15 @@ static bool is_calm(const struct tutti_comm *comm)
 	       !atomic_load_explicit(&ctx->dump_due, memory_order_relaxed);
 }
 
-bool tt_p2p_is_whole(struct tt_p2p *p2p, const void *buf, size_t bytes)
+bool tt_p2p_look_whole(struct tt_p2p *p2p, const void *buf, size_t bytes)
 {
 	struct tt_memory *memory = tt_wire_memory(p2p->comm->ctx->wire);
-	struct tt_p2p_seen *seen = &p2p->seen[(uintptr_t)buf / 64 % TT_P2P_SEEN];
-	unsigned changes = tt_mem_changes(memory);
+	unsigned changes = atomic_load_explicit(p2p->changes, memory_order_acquire);
 
-	if (seen->buf == buf && bytes <= seen->bytes && seen->changes == changes)
-		return true;
 	if (bytes && !tt_mem_find(memory, buf, bytes) && tt_mem_partial(memory, buf, bytes))
 		return false;
-	*seen = (struct tt_p2p_seen){.buf = buf, .bytes = bytes, .changes = changes};
+	p2p->seen[tt_p2p_seen_at(buf)] =
+		(struct tt_p2p_seen){.buf = buf, .bytes = bytes, .changes = changes};
 	return true;
 }
 

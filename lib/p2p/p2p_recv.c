@@ -88,9 +88,11 @@ static struct tt_p2p_req *first_fit(struct tt_list *list, const struct tt_p2p_pe
 /* The earliest posted receive that matches a message from peer. */
 static struct tt_p2p_req *find_posted(struct tt_p2p *p2p, struct tt_p2p_peer *peer, int tag)
 {
-	struct tt_p2p_req *own = first_fit(&peer->posted, peer, tag);
-	struct tt_p2p_req *any = first_fit(&p2p->any, peer, tag);
+	struct tt_p2p_req *own = first_fit(&peer->posted, peer, tag), *any;
 
+	if (tt_list_empty(&p2p->any))
+		return own;
+	any = first_fit(&p2p->any, peer, tag);
 	if (!own || !any)
 		return own ? own : any;
 	return own->stamp < any->stamp ? own : any;
@@ -167,13 +169,32 @@ static void take(struct tt_p2p_req *req, struct tt_p2p_peer *peer, uint32_t seq,
 		else
 			memcpy(req->call.buf, data, total);
 		tt_wire_stats(comm->ctx->wire)->copied_bytes += total;
-		tt_request_end(&req->r, 0);
+		tt_request_end_at(&req->r, 0, tt_wire_ticks(comm->ctx->wire));
 	} else if (!total) {
 		tt_request_end(&req->r, 0);
 	} else {
 		tt_p2p_payload(req);
 	}
 	tt_p2p_grant(peer);
+}
+
+/* The same of nearly every short message: it fits, and nobody waits for its match. */
+static inline bool take_short(struct tt_p2p_req *req, struct tt_p2p_peer *peer,
+			      const struct tt_key *key, const void *data, uint32_t len)
+{
+	struct tt_wire *wire = peer->p2p->comm->ctx->wire;
+
+	if (!len || len > req->bytes || req->layout || key->port & TT_P2P_SYNC ||
+	    tt_p2p_type(key->port) != req->call.datatype)
+		return false;
+	tt_list_del(&req->link);
+	req->peer = peer->rank;
+	tt_p2p_tell(req->call.status, peer->rank, (int)key->lane, len, key->port);
+	memcpy(req->call.buf, data, len);
+	tt_wire_stats(wire)->copied_bytes += len;
+	tt_request_end_at(&req->r, 0, tt_wire_ticks(wire));
+	tt_p2p_grant(peer);
+	return true;
 }
 
 void tt_p2p_take(struct tt_p2p *p2p, struct tutti_message *msg)
@@ -399,7 +420,9 @@ void tt_p2p_message(struct tt_port *port, int from, const struct tt_key *key, ui
 		req = find_posted(p2p, peer, (int)key->lane);
 	if (req) {
 		peer->expected++;
-		take(req, peer, key->seq, (int)key->lane, total, key->port, len ? data : NULL);
+		if (!take_short(req, peer, key, data, len))
+			take(req, peer, key->seq, (int)key->lane, total, key->port,
+			     len ? data : NULL);
 	} else if (!keep(p2p, peer, key, total, data, len)) {
 		return;
 	}

@@ -388,6 +388,17 @@ int tt_p2p_new(struct tutti_comm *comm, const struct tt_p2p_call *call, bool per
 	return 0;
 }
 
+/* Finds out whether peer's messages of so many bytes come whole. */
+static bool may_post(struct tt_p2p_peer *peer, size_t bytes)
+{
+	struct tutti_comm *comm = peer->p2p->comm;
+	size_t most = tt_wire_eager_max(&comm->ctx->env);
+
+	if (tt_wire_has_brief(comm->ctx->wire, comm->world[peer->rank]))
+		peer->post_below = (most < NEED_NONE ? most : NEED_NONE) + 1;
+	return bytes < peer->post_below;
+}
+
 struct tutti_request *tt_p2p_post(struct tt_p2p_peer *peer, const struct tt_p2p_call *call,
 				  size_t bytes)
 {
@@ -397,8 +408,7 @@ struct tutti_request *tt_p2p_post(struct tt_p2p_peer *peer, const struct tt_p2p_
 		.comm = comm->uid, .count = call->count, .peer = call->rank, .tag = call->tag};
 	struct tt_p2p_req *req;
 
-	if (bytes > NEED_NONE || bytes > tt_wire_eager_max(&comm->ctx->env) ||
-	    !tt_wire_has_brief(comm->ctx->wire, comm->world[call->rank]) ||
+	if ((bytes >= peer->post_below && !may_post(peer, bytes)) ||
 	    !tt_p2p_is_whole(p2p, call->buf, bytes))
 		return NULL;
 	req = req_get(p2p);

@@ -291,6 +291,8 @@ struct tutti_stats tt_wire_stats_now(const struct tt_wire *wire);
 size_t tt_wire_eager_max(const struct tt_env *env);
 /* Whether all transports carry one-sided operations to a target that makes no calls. */
 bool tt_wire_auto_progress(struct tt_wire *wire);
+/* For the handling of a message: the time, which all messages found at once share. */
+uint64_t tt_wire_ticks(struct tt_wire *wire);
 /* How often tt_wire_progress has polled the transports; under the lock. */
 uint64_t tt_wire_looks(const struct tt_wire *wire);
 /* Whether a thread is in tt_wire_sleep. */

@@ -230,6 +230,7 @@ struct tt_wire {
 	int inflight;	 /* wrs at transports */
 	struct tt_event *batch; /* events being handled */
 	int batch_len;
+	uint64_t ticks; /* while they are handled, 0: not read yet */
 
 	uint64_t watch_at; /* time of the next look at connections */
 	int wake_fd;

@@ -96,7 +96,7 @@ static void *write_records(void *arg)
 		op.count = n * 3;
 		op.of = (uint32_t)n;
 		n = tt_flight_begin(&w->f, &op, 0);
-		tt_flight_end(&w->f, n, 0);
+		tt_flight_end(&w->f, n, 0, tt_ticks());
 	}
 	return NULL;
 }

@@ -452,7 +452,7 @@ static int resume(struct short_call *c, const struct tt_call *call, struct tutti
 			*out = req;
 	}
 	if (err) { /* no request will end its record, or take back what it has published */
-		tt_flight_end(comm->ctx->flight, c->flight, err);
+		tt_flight_end(comm->ctx->flight, c->flight, err, tt_ticks());
 		take_back(c);
 	}
 	return err;
