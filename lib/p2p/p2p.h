@@ -210,6 +210,10 @@ static inline bool tt_p2p_is_whole(struct tt_p2p *p2p, const void *buf, size_t b
 bool tt_p2p_send_brief(struct tt_p2p_peer *peer, const struct tt_p2p_call *call, uint32_t seq,
 		       size_t bytes);
 
+/* The same of the head of a message that stays here until it is matched. */
+bool tt_p2p_announce_brief(struct tt_p2p_peer *peer, const struct tt_p2p_call *call, uint32_t seq,
+			   size_t bytes);
+
 /* p2p_send.c */
 void tt_p2p_send(struct tt_p2p_req *req);
 /*

@@ -4,8 +4,9 @@
  * blocking call ends here without a request. A send ends if it may go now. A receive ends if its
  * message is the next of its peer and no other receive, probe or message has a claim before it; it
  * looks for that message for a few microseconds. A nonblocking send that may go now gets a request
- * that has ended, and a nonblocking receive of a short message one that waits. Everything else,
- * errors included, is left to requests of the usual way: what a call finds here stays where it is.
+ * that has ended, and a nonblocking receive of a short message one that waits. Of a long message
+ * only the head is brief. Everything else, errors included, is left to requests of the usual way:
+ * what a call finds here stays where it is.
  */
 #include <string.h>
 
@@ -51,18 +52,32 @@ static void record(struct tutti_comm *comm, const struct tt_p2p_call *call, uint
 
 /* ---- sending ---- */
 
-static bool send_brief(struct tt_p2p_peer *peer, const struct tt_p2p_call *call, uint32_t seq,
-		       size_t bytes)
+static inline bool push(struct tt_p2p_peer *peer, const struct tt_p2p_call *call, uint32_t seq,
+			uint32_t bare, const void *data, size_t len)
 {
 	struct tutti_comm *comm = peer->p2p->comm;
 	struct tt_brief head = {.comm = peer->p2p->port.comm,
 				.seq = seq,
-				.lane = (uint32_t)call->tag,
+				.lane = (uint32_t)call->tag | bare,
 				.index = (uint32_t)comm->rank,
 				.port = tt_p2p_head(call)};
 
-	return peer->open && (int32_t)(seq - peer->whole) < 0 &&
-	       tt_wire_brief(comm->ctx->wire, comm->world[peer->rank], &head, call->buf, bytes);
+	return peer->open &&
+	       tt_wire_brief(comm->ctx->wire, comm->world[peer->rank], &head, data, len);
+}
+
+static bool send_brief(struct tt_p2p_peer *peer, const struct tt_p2p_call *call, uint32_t seq,
+		       size_t bytes)
+{
+	return (int32_t)(seq - peer->whole) < 0 && push(peer, call, seq, 0, call->buf, bytes);
+}
+
+bool tt_p2p_announce_brief(struct tt_p2p_peer *peer, const struct tt_p2p_call *call, uint32_t seq,
+			   size_t bytes)
+{
+	uint64_t total = bytes;
+
+	return push(peer, call, seq, TT_BRIEF_BARE, &total, sizeof(total));
 }
 
 bool tt_p2p_send_brief(struct tt_p2p_peer *peer, const struct tt_p2p_call *call, uint32_t seq,

@@ -30,8 +30,9 @@ static void announce(struct tt_p2p_req *req)
 	struct tutti_comm *comm = req->p2p->comm;
 	struct tt_xfer *x = &req->piece[0].x;
 
-	if (tt_p2p_send_brief(peer, &req->call, req->seq, req->total)) {
-		x->whole = true;
+	x->whole = tt_p2p_send_brief(peer, &req->call, req->seq, req->total);
+	if (x->whole || (req->total > (size_t)comm->ctx->env.eager.number &&
+			 tt_p2p_announce_brief(peer, &req->call, req->seq, req->total))) {
 		head_left(x, NULL, 0);
 		return;
 	}

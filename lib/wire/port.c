@@ -121,8 +121,10 @@ bool tt_wire_brief(struct tt_wire *wire, int peer, const struct tt_brief *head, 
 		tt_chan_refused(chan, rc);
 		return false;
 	}
-	wire->stats.copied_bytes += len;
-	wire->stats.put_bytes += len;
+	if (!(head->lane & TT_BRIEF_BARE)) {
+		wire->stats.copied_bytes += len;
+		wire->stats.put_bytes += len;
+	}
 	wire->stats.eager_messages++;
 	return true;
 }
@@ -155,33 +157,50 @@ void tt_wire_brief_take(struct tt_wire *wire, int peer)
 	chan->ep->ops->take(chan->ep);
 }
 
-void tt_port_brief(struct tt_chan *chan, const void *data, size_t len)
+/* Reads a brief message; false: it is malformed. */
+static bool read_brief(const void *data, size_t len, struct tt_key *key, uint64_t *total)
 {
 	struct tt_brief head;
+
+	if (len < sizeof(head))
+		return false;
+	memcpy(&head, data, sizeof(head));
+	*key = (struct tt_key){.comm = head.comm,
+			       .seq = head.seq,
+			       .lane = head.lane & ~TT_BRIEF_BARE,
+			       .index = head.index,
+			       .port = head.port};
+	*total = len - sizeof(head);
+	if (!(head.lane & TT_BRIEF_BARE))
+		return true;
+	if (*total != sizeof(*total))
+		return false;
+	memcpy(total, (const char *)data + sizeof(head), sizeof(*total));
+	return true;
+}
+
+void tt_port_brief(struct tt_chan *chan, const void *data, size_t len)
+{
+	const char *payload = (const char *)data + sizeof(struct tt_brief);
 	struct tt_port *port;
 	struct tt_key key;
+	uint64_t total;
 
 	if (!chan || chan->state != TT_CHAN_OPEN)
 		return;
-	if (len < sizeof(head)) {
+	if (!read_brief(data, len, &key, &total)) {
 		tt_chan_fail(chan, -EPROTO, "a brief message of %zu bytes", len);
 		return;
 	}
 	if (!chan->heard)
 		tt_chan_heard(chan);
-	memcpy(&head, data, sizeof(head));
-	port = tt_wire_port_find(chan->wire, head.comm);
-	key = (struct tt_key){.comm = head.comm,
-			      .seq = head.seq,
-			      .lane = head.lane,
-			      .index = head.index,
-			      .port = head.port};
-	len -= sizeof(head);
-	if (!port) { /* closed since its owner said that it is open */
-		chan->wire->params.late(chan->wire->params.arg, chan->peer, &key, len,
+	len -= sizeof(struct tt_brief);
+	if (len != total)
+		len = 0;
+	port = tt_wire_port_find(chan->wire, key.comm);
+	if (port)
+		port->message(port, chan->peer, &key, total, payload, (uint32_t)len);
+	else /* closed since its owner said that it is open */
+		chan->wire->params.late(chan->wire->params.arg, chan->peer, &key, total,
 					(uint32_t)len);
-		return;
-	}
-	port->message(port, chan->peer, &key, len, (const char *)data + sizeof(head),
-		      (uint32_t)len);
 }

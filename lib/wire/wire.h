@@ -373,6 +373,8 @@ struct tt_brief {
 	uint64_t comm;
 	uint32_t seq, lane, index, port;
 };
+/* In the lane: the message stays with its sender, and the data is its length, a uint64_t. */
+#define TT_BRIEF_BARE 0x80000000u
 #define TT_BRIEF_MAX (TT_TP_BRIEF_MAX - sizeof(struct tt_brief))
 _Static_assert(TT_BRIEF_MAX == TT_BRIEF_TIMES * TT_EAGER_DEFAULT,
 	       "the head outgrew TT_TP_BRIEF_MAX");
