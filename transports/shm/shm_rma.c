@@ -174,6 +174,22 @@ static inline void own_soon(const void *line)
 }
 
 /*
+ * The entry to write now. What follows it is no entry yet; said first, so that all stores to the
+ * entry's line come together: the consumer, which looks at it, may take it from this core at any
+ * time.
+ */
+static inline struct shm_entry *open_entry(struct shm_ep *ep, enum shm_kind kind, size_t len)
+{
+	struct shm_at next = shm_after(ep->head, shm_entry_lines(len));
+	struct shm_entry *e = shm_entry_at(ep->out, &ep->head);
+
+	atomic_store_explicit(&shm_entry_at(ep->out, &next)->seq, next.count, memory_order_relaxed);
+	e->kind = (uint16_t)kind;
+	e->len = (uint16_t)len;
+	return e;
+}
+
+/*
  * The entry must be visible before `watched` and `sleeping` are read: the consumer changes those
  * first and then looks at the ring (Dekker).
  */
@@ -183,9 +199,8 @@ static inline void publish(struct shm_ep *ep, struct shm_entry *e, size_t len)
 	struct shm_at soon;
 
 	ep->head = shm_after(ep->head, lines);
-	atomic_store_explicit(&shm_entry_at(ep->out, &ep->head)->seq, ep->head.count,
-			      memory_order_relaxed);
-	atomic_store(&e->seq, seq);
+	atomic_store_explicit(&e->seq, seq, memory_order_release);
+	atomic_thread_fence(memory_order_seq_cst);
 	/* The next is perhaps as long. The first line of a long entry is fetched with its number.
 	 */
 	for (i = lines > 1; i <= lines && i <= AHEAD; i++) {
@@ -202,10 +217,8 @@ static inline void publish(struct shm_ep *ep, struct shm_entry *e, size_t len)
 static inline void push(struct shm_ep *ep, enum shm_kind kind, uint32_t note, const void *data,
 			size_t len)
 {
-	struct shm_entry *e = shm_entry_at(ep->out, &ep->head);
+	struct shm_entry *e = open_entry(ep, kind, len);
 
-	e->kind = (uint16_t)kind;
-	e->len = (uint16_t)len;
 	e->note = note;
 	if (len)
 		memcpy(e->data, data, len);
@@ -331,9 +344,7 @@ static int shm_brief(struct tt_ep *base, const void *head, size_t head_len, cons
 		err = room(ep, head_len + len);
 	if (err)
 		return err;
-	e = shm_entry_at(ep->out, &ep->head);
-	e->kind = SHM_BRIEF;
-	e->len = (uint16_t)(head_len + len);
+	e = open_entry(ep, SHM_BRIEF, head_len + len);
 	memcpy(e->data, head, head_len);
 	if (len)
 		memcpy(e->data + head_len, data, len);
