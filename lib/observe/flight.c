@@ -248,7 +248,7 @@ void tt_flight_end(struct tt_flight *f, uint64_t number, int status, uint64_t en
 	if (!rec)
 		return;
 	rec->status = status;
-	rec->end = end;
+	rec->end = end > rec->start ? end : rec->start;
 	rec->state = status ? TT_FLIGHT_FAILED : TT_FLIGHT_DONE;
 }
 

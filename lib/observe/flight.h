@@ -136,6 +136,7 @@ uint64_t tt_flight_begin(struct tt_flight *f, const struct tt_flight_op *op, uin
 void tt_flight_whole(struct tt_flight *f, const struct tt_flight_op *op, uint64_t start);
 /* Rounds and bytes more are done. */
 void tt_flight_more(struct tt_flight *f, uint64_t number, uint32_t rounds, uint64_t bytes);
+/* end: its ticks then, which may have been read a little before the operation began. */
 void tt_flight_end(struct tt_flight *f, uint64_t number, int status, uint64_t end);
 /* It has ended well: all rounds are done, and so many bytes. */
 void tt_flight_done(struct tt_flight *f, uint64_t number, uint64_t bytes);

@@ -77,6 +77,22 @@ static void json_full(void)
 	TT_CHECK(full > 100 && !j.full);
 }
 
+/* The time of an end may have been read for others, before this operation began. */
+static void no_end_before_start(void)
+{
+	struct tt_flight_op op = {.peer = -1, .tag = -1};
+	uint64_t early = tt_ticks(), n;
+	struct tt_flight_rec r;
+	struct tt_flight f;
+
+	TT_REQUIRE(!tt_flight_open(&f, -1));
+	n = tt_flight_begin(&f, &op, 0);
+	tt_flight_end(&f, n, 0, early);
+	TT_REQUIRE(tt_flight_read(&f, n, &r));
+	TT_CHECK(r.start >= early && r.end == r.start);
+	tt_flight_close(&f);
+}
+
 /* ---- reading while it is written ---- */
 
 struct writer {
@@ -410,6 +426,7 @@ static void small_stack(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {{"json_full", json_full},
+					       {"no_end_before_start", no_end_before_start},
 					       {"torn", torn},
 					       {"inherited", inherited},
 					       {"handed_on", handed_on},
