@@ -10,6 +10,8 @@
 
 #include "train/train_fail.h"
 
+#define END_PART 16 /* of first_bytes, in the last bucket: 64 KiB by default */
+
 uint64_t tt_train_now(void)
 {
 	struct timespec t;
@@ -92,8 +94,8 @@ static void place_tensors(struct tt_buckets *b, size_t k)
 	}
 }
 
-/* The first of the last tensors that have at most so many bytes together; n: they have none. */
-static size_t last_tensors(const struct tt_buckets *b, size_t bytes)
+/* Where the last tensors that have at most so many bytes together begin; n: they have none. */
+static size_t begin_last(const struct tt_buckets *b, size_t bytes)
 {
 	size_t i = b->n, have = 0, more;
 
@@ -107,16 +109,20 @@ static size_t last_tensors(const struct tt_buckets *b, size_t bytes)
 
 void tt_buckets_divide(struct tt_buckets *b, const size_t *order, size_t first_bytes, size_t bytes)
 {
-	size_t i, have = 0, k = 0, last;
+	size_t i, have = 0, k = 0, last = b->n, end = b->n;
 
 	for (i = 0; i < b->n; i++)
 		b->order[i] = order ? order[i] : b->n - 1 - i;
-	last = first_bytes < bytes ? last_tensors(b, first_bytes) : b->n;
+	if (first_bytes < bytes) {
+		last = begin_last(b, first_bytes);
+		end = begin_last(b, first_bytes / END_PART);
+	}
 	b->bucket[0] = (struct tt_bucket){0};
 	for (i = 0; i < b->n; i++) {
 		b->bucket[k].n++;
 		have += b->counts[b->order[i]] * b->elem;
-		if (i + 1 == b->n || (i + 1 != last && have < (k ? bytes : first_bytes)))
+		if (i + 1 == b->n ||
+		    (i + 1 != last && i + 1 != end && have < (k ? bytes : first_bytes)))
 			continue;
 		b->bucket[++k] = (struct tt_bucket){.first = i + 1};
 		have = 0;

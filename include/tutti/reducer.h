@@ -26,7 +26,7 @@ struct tutti_reducer_config {
 	void *const *gradients; /* of each; the pointers are copied */
 	enum tutti_datatype datatype;
 	unsigned flags;
-	size_t first_bytes;  /* of the first and the last bucket [1 MiB] */
+	size_t first_bytes;  /* of the first and the last buckets [1 MiB] */
 	size_t bucket_bytes; /* of all others [25 MiB] */
 	struct tutti_codec
 		*codec; /* buckets of float32 travel encoded, with error feedback [none] */

@@ -367,7 +367,12 @@ static void unused(void)
 static int divided_body(struct mp_job *job)
 {
 	static const size_t sizes[] = {4, 4, 4, 100, 100, 100, 10}, n = 7;
-	static const size_t want[2][7] = {{3, 3, 2, 2, 1, 1, 0}, {2, 2, 2, 2, 1, 1, 0}};
+	/* in the last buckets: two tensors; three; none; two, then one */
+	static const size_t first_bytes[] = {40, 48, 15, 256};
+	static const size_t want[4][7] = {{3, 3, 2, 2, 1, 1, 0},
+					  {2, 2, 2, 1, 1, 0, 0},
+					  {2, 2, 2, 2, 1, 1, 0},
+					  {3, 2, 2, 1, 1, 0, 0}};
 	static float memory[322];
 	struct tutti_reducer_config config = {.size = sizeof(config),
 					      .n = n,
@@ -382,9 +387,8 @@ static int divided_body(struct mp_job *job)
 	for (i = 0, k = 0; i < n; k += sizes[i++])
 		g[i] = memory + k;
 	config.gradients = g;
-	/* two of four elements fit into the last bucket, or none does */
-	for (k = 0; k < 2; k++) {
-		config.first_bytes = k ? 15 : 40;
+	for (k = 0; k < 4; k++) {
+		config.first_bytes = first_bytes[k];
 		MP_OK(tutti_reducer_create(job->world, &config, &r));
 		for (step = 0; step < 2; step++) {
 			for (i = 0; i < n; i++) {
