@@ -13,7 +13,7 @@
  * for them again without a flush.
  *
  * A notification costs more than the put of a short item. So an actor that says that more items
- * follow sends up to a quarter of its places in one put with one notification. The word behind the
+ * follow sends up to half of its places in one put with one notification. The word behind the
  * first item of a put says how many items have come. The learner can free half of the places
  * without the items that are held back.
  *
@@ -94,7 +94,7 @@ int queue_create(struct tutti_comm *comm, size_t size, int slots, struct queue *
 			    .slots = slots,
 			    .actors = actors,
 			    .batch = (slots + 1) / 2,
-			    .group = slots / 4,
+			    .group = slots / 2,
 			    .free = slots,
 			    .from = -1};
 	q->mem = alloc(comm, learner ? all * (size_t)actors : LINE);

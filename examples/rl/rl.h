@@ -138,7 +138,7 @@ int queue_free(struct queue *q);
 /*
  * Actors: *item is memory for the next item, once this actor has a free place at the learner;
  * queue_send sends it. 1: the learner has closed the queue. more: another item follows at once, so
- * this one may wait for it: until a quarter of the places is held back, or an item without more is
+ * this one may wait for it: until half of the places is held back, or an item without more is
  * sent. An actor that dies takes along the items that it held back.
  */
 int queue_begin(struct queue *q, void **item);

@@ -281,10 +281,10 @@ static void full(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = full_body));
 }
 
-/* Items that others follow go in one put, once a quarter of the places has some. */
+/* Items that others follow go in one put, once half of the places has some. */
 static int held_body(struct mp_job *job)
 {
-	enum { SLOTS = 16, GROUP = 4 };
+	enum { SLOTS = 8, GROUP = 4 };
 	struct tutti_stats a = {.size = sizeof(a)}, b = a;
 	uint64_t next[MP_MAX] = {0}, n;
 	struct queue *q;
