@@ -9,6 +9,9 @@
 #include <stdbool.h>
 #include <tutti/tutti.h>
 
+#define TT_FIRST_BYTES ((size_t)1 << 20) /* defaults of tt_buckets_divide */
+#define TT_BUCKET_BYTES ((size_t)25 << 20)
+
 struct tt_bucket {
 	size_t first, n; /* its tensors: order[first .. first + n - 1] */
 	size_t count;	 /* elements */

@@ -111,8 +111,8 @@ int tutti_reducer_create(struct tutti_comm *comm, const struct tutti_reducer_con
 	r->datatype = c.datatype;
 	r->flags = c.flags;
 	r->codec = c.codec;
-	r->first_bytes = c.first_bytes ? c.first_bytes : (size_t)1 << 20;
-	r->bucket_bytes = c.bucket_bytes ? c.bucket_bytes : (size_t)25 << 20;
+	r->first_bytes = c.first_bytes ? c.first_bytes : TT_FIRST_BYTES;
+	r->bucket_bytes = c.bucket_bytes ? c.bucket_bytes : TT_BUCKET_BYTES;
 	if (reserve(r, &c)) {
 		free(r->words);
 		r->words = NULL;

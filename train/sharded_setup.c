@@ -66,6 +66,7 @@ static int place_blocks(struct tutti_sharded *s)
 static int reserve(struct tutti_sharded *s, const struct tutti_sharded_config *c)
 {
 	int err = tt_buckets_new(&s->b, c->n, c->counts, tutti_datatype_size(c->datatype)), i;
+	size_t first = s->bucket_bytes < TT_FIRST_BYTES ? s->bucket_bytes : TT_FIRST_BYTES;
 	void *pool;
 
 	s->parameters = malloc(c->n * sizeof(*s->parameters));
@@ -74,7 +75,7 @@ static int reserve(struct tutti_sharded *s, const struct tutti_sharded_config *c
 	if (err || !s->parameters || !s->gradients || !s->ready)
 		return -ENOMEM;
 	memcpy(s->parameters, c->parameters, c->n * sizeof(*s->parameters));
-	tt_buckets_divide(&s->b, NULL, s->bucket_bytes, s->bucket_bytes);
+	tt_buckets_divide(&s->b, NULL, first, s->bucket_bytes);
 	err = place_blocks(s);
 	for (i = 0; !err && i < s->states; i++) {
 		s->state[i] = calloc(s->own + 1, s->b.elem);
@@ -166,7 +167,7 @@ int tutti_sharded_create(struct tutti_comm *comm, const struct tutti_sharded_con
 	s->rule.size = sizeof(s->rule);
 	s->states = tutti_rule_states(c.rule->rule);
 	s->clip_norm = c.clip_norm;
-	s->bucket_bytes = c.bucket_bytes ? c.bucket_bytes : (size_t)25 << 20;
+	s->bucket_bytes = c.bucket_bytes ? c.bucket_bytes : TT_BUCKET_BYTES;
 	s->rank = tutti_comm_rank(s->comm);
 	s->ranks = tutti_comm_size(s->comm);
 	err = agree(call, s, reserve(s, &c));

@@ -214,6 +214,36 @@ static void stage2(void)
 	TT_CHECK(!MP_RUN(.n = 4, .env = SHM, .fn = stage2_body));
 }
 
+/* With the default buckets the last ones are small: no bucket has two of the long tensors. */
+static int ends_body(struct mp_job *job)
+{
+	static const size_t lens[] = {16, 100000, 300000, 300000};
+	static float x[700016], g[300000];
+	const struct tutti_rule rule = rule_of(TUTTI_PS_SGD);
+	struct tutti_sharded_memory memory = {.size = sizeof(memory)};
+	void *tensor[] = {x, x + 16, x + 100016, x + 400016};
+	struct tutti_sharded_config config = config_of(tensor, &rule, 2);
+	struct tutti_sharded *s;
+	size_t i;
+
+	config.n = 4;
+	config.counts = lens;
+	config.bucket_bytes = 0;
+	MP_OK(tutti_sharded_create(job->world, &config, &s));
+	for (i = 4; i-- > 0;)
+		MP_OK(tutti_sharded_ready(s, i, g));
+	MP_OK(tutti_sharded_step(s, NULL));
+	MP_OK(tutti_sharded_wait(s, TUTTI_SHARDED_ALL));
+	MP_OK(tutti_sharded_memory(s, &memory));
+	TT_EXPECT(memory.buffer_bytes == lens[2] * sizeof(float));
+	return tutti_sharded_free(s);
+}
+
+static void ends(void)
+{
+	TT_CHECK(!MP_RUN(.n = 1, .env = SHM, .fn = ends_body));
+}
+
 /* ---- gradients that the caller has reduced, by encoded all-reduces ---- */
 
 /*
@@ -687,10 +717,16 @@ static void death(void)
 		TT_CHECK(!MP_RUN(.n = 3, .env = OFI, .fn = death_body, .arg = "2", .killed = 2));
 }
 
-static const struct tt_test tests[] = {
-	{"bits", bits},		{"stage2", stage2}, {"reduced", reduced},
-	{"clip", clip},		{"saved", saved},   {"other_model", other_model},
-	{"refusals", refusals}, {"death", death},   {NULL, NULL}};
+static const struct tt_test tests[] = {{"bits", bits},
+				       {"stage2", stage2},
+				       {"ends", ends},
+				       {"reduced", reduced},
+				       {"clip", clip},
+				       {"saved", saved},
+				       {"other_model", other_model},
+				       {"refusals", refusals},
+				       {"death", death},
+				       {NULL, NULL}};
 
 int main(int argc, char **argv)
 {
