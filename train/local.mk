@@ -11,7 +11,7 @@ tuttiinclude_HEADERS += include/tutti/reducer.h include/tutti/local_steps.h \
 	include/tutti/sharded.h
 libtt_train_la_SOURCES += train/buckets.c train/buckets.h \
 	train/sharded_state.h train/sharded_setup.c train/sharded_reduce.c train/sharded_step.c \
-	train/sharded_save.c train/state_file.c train/state_file.h \
+	train/sharded_codec.c train/sharded_save.c train/state_file.c train/state_file.h \
 	train/local_steps.c \
 	train/local_steps_setup.c train/local_steps_state.h \
 	train/reducer.c train/reducer_parts.c train/reducer_setup.c train/reducer_state.h

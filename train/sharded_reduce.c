@@ -56,6 +56,10 @@ static int drain(struct tutti_sharded *s, size_t left)
 			return err;
 		if (!done)
 			return 0;
+		if (s->codec)
+			err = tt_sharded_add_coded(s, s->drained);
+		if (err)
+			return err;
 		tt_sharded_drop_buffer(s, s->drained++);
 	}
 	return 0;
@@ -90,9 +94,22 @@ static int source(struct tutti_sharded *s, size_t k, const char **from)
 	return 0;
 }
 
-static int start_full(struct tutti_sharded *s)
+static int start_scatter(struct tutti_sharded *s, size_t k, const char *from)
 {
 	enum tutti_op op = s->flags & TUTTI_SHARDED_SUM ? TUTTI_SUM : TUTTI_AVG;
+	int err;
+
+	if (!s->codec)
+		return tutti_ireduce_scatter(from, s->gradient + s->shard[k].at * s->b.elem,
+					     s->shard[k].lens, s->datatype, op, s->comm,
+					     &s->shard[k].scatter);
+	err = tt_sharded_scatter_coded(s, k, from);
+	tt_sharded_drop_buffer(s, k);
+	return err;
+}
+
+static int start_full(struct tutti_sharded *s)
+{
 	const char *from;
 	int err = 0;
 	size_t k;
@@ -102,9 +119,7 @@ static int start_full(struct tutti_sharded *s)
 	for (k = s->next; !err && k < s->b.nbuckets && !s->b.bucket[k].waiting; k++) {
 		err = source(s, k, &from);
 		if (!err)
-			err = tutti_ireduce_scatter(from, s->gradient + s->shard[k].at * s->b.elem,
-						    s->shard[k].lens, s->datatype, op, s->comm,
-						    &s->shard[k].scatter);
+			err = start_scatter(s, k, from);
 		if (!err)
 			s->next = k + 1;
 		if (!err)

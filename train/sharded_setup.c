@@ -29,6 +29,7 @@ static int check_config(const char *call, const struct tutti_sharded_config *c)
 	if (!c->rule)
 		return tt_train_fail(-EINVAL, "%s: rule is NULL", call);
 	err = tutti_rule_apply(c->rule, c->datatype, &one, &one, &one, &one, 0, 1);
+	err = err ? err : tt_sharded_check_codec(call, c);
 	return err ? err
 		   : tt_buckets_check(call, c->n, c->counts, c->parameters, "parameters",
 				      tutti_datatype_size(c->datatype));
@@ -77,6 +78,8 @@ static int reserve(struct tutti_sharded *s, const struct tutti_sharded_config *c
 	memcpy(s->parameters, c->parameters, c->n * sizeof(*s->parameters));
 	tt_buckets_divide(&s->b, NULL, first, s->bucket_bytes);
 	err = place_blocks(s);
+	if (!err)
+		err = tt_sharded_new_residuals(s);
 	for (i = 0; !err && i < s->states; i++) {
 		s->state[i] = calloc(s->own + 1, s->b.elem);
 		err = s->state[i] ? 0 : -ENOMEM;
@@ -97,6 +100,8 @@ static void destroy(struct tutti_sharded *s)
 		tutti_wait(&s->shard[k].scatter); /* after an error some still run */
 		tutti_wait(&s->shard[k].gather);
 		tt_sharded_drop_buffer(s, k);
+		tt_sharded_drop_coded(s, k);
+		free(s->shard[k].residual);
 	}
 	for (i = 0; i < 2; i++)
 		free(s->state[i]);
@@ -128,7 +133,8 @@ static int agree(const char *call, const struct tutti_sharded *s, int reserved)
 				       TT_SAME_REAL("beta1", rule->beta1),
 				       TT_SAME_REAL("beta2", rule->beta2),
 				       TT_SAME_REAL("epsilon", rule->epsilon),
-				       TT_SAME_REAL("weight_decay", rule->weight_decay)};
+				       TT_SAME_REAL("weight_decay", rule->weight_decay),
+				       TT_SAME_HASH("the codec", tt_train_codec_number(s->codec))};
 
 	return tt_buckets_agree(s->comm, call, same, sizeof(same) / sizeof(same[0]), &s->b,
 				!reserved);
@@ -168,6 +174,7 @@ int tutti_sharded_create(struct tutti_comm *comm, const struct tutti_sharded_con
 	s->states = tutti_rule_states(c.rule->rule);
 	s->clip_norm = c.clip_norm;
 	s->bucket_bytes = c.bucket_bytes ? c.bucket_bytes : TT_BUCKET_BYTES;
+	s->codec = c.codec;
 	s->rank = tutti_comm_rank(s->comm);
 	s->ranks = tutti_comm_size(s->comm);
 	err = agree(call, s, reserve(s, &c));

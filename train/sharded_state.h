@@ -12,7 +12,8 @@
  *	stage 2: gradients are copied into buckets, of which a few exist at a time; only the own
  *		 blocks of the reduced gradient stay
  *
- * Gradients that the caller has reduced are not sent: the own blocks are copied from them.
+ * Gradients that the caller has reduced are not sent: the own blocks are copied from them. With a
+ * codec an all-to-all of encoded blocks takes the place of the reduce-scatter (sharded_codec.c).
  *
  * Paper: Rajbhandari et al., ZeRO: Memory Optimizations Toward Training Trillion Parameter Models
  * (2020).
@@ -32,7 +33,9 @@ struct tt_shard {
 	size_t at;     /* of its first element in gradient and state */
 	size_t *lens;  /* elements of each rank's block */
 	size_t *begins;
-	char *buf; /* pool memory of the bucket, or NULL */
+	char *buf;	 /* pool memory of the bucket, or NULL */
+	char *coded;	 /* with a codec: pool memory of encodings under way, or NULL */
+	float *residual; /* with a codec: the states of all blocks, one after the other */
 	struct tutti_request *scatter, *gather;
 };
 
@@ -50,6 +53,7 @@ struct tutti_sharded {
 	int states; /* vectors */
 	double clip_norm;
 	size_t bucket_bytes;
+	struct tutti_codec *codec;
 	struct tt_buckets b;
 	char **parameters, **gradients; /* of the caller; gradients of this step, stage 1 */
 	unsigned char *ready;
@@ -77,6 +81,14 @@ int tt_sharded_take_buffer(struct tutti_sharded *s, size_t k);
 void tt_sharded_drop_buffer(struct tutti_sharded *s, size_t k);
 /* Starts what is left, tensors that are not ready as zeros, and waits for all. Collective. */
 int tt_sharded_reduce(struct tutti_sharded *s);
+/* sharded_codec.c: 0, or -EINVAL with a text */
+int tt_sharded_check_codec(const char *call, const struct tutti_sharded_config *c);
+int tt_sharded_new_residuals(struct tutti_sharded *s);
+/* Encodes bucket k, which is not used afterwards, and starts its reduce-scatter. */
+int tt_sharded_scatter_coded(struct tutti_sharded *s, size_t k, const void *from);
+/* It has ended: the own block becomes the reduced gradient. */
+int tt_sharded_add_coded(struct tutti_sharded *s, size_t k);
+void tt_sharded_drop_coded(struct tutti_sharded *s, size_t k);
 /* sharded_step.c: waits for the all-gathers of all buckets. */
 int tt_sharded_gathered_all(struct tutti_sharded *s);
 /* The code of a collective of this optimizer that has failed, with a text for call, or 0. */

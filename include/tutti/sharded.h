@@ -33,6 +33,8 @@ struct tutti_sharded_config {
 	const struct tutti_rule *rule; /* from SGD to AdamW; copied */
 	double clip_norm;	       /* the largest global norm of the gradient [any] */
 	size_t bucket_bytes;	       /* [25 MiB] */
+	/* float32: gradients travel encoded, with feedback; must outlive the optimizer [none] */
+	struct tutti_codec *codec;
 };
 
 /**

@@ -417,7 +417,7 @@ ReducerStats = _struct(
 ShardedConfig = _struct(
     "sharded_config", ("size", _z), ("n", _z), ("counts", _p), ("parameters", _p),
     ("datatype", _i), ("flags", _u), ("stage", _i), ("pad", _i), ("rule", C.POINTER(RuleConfig)),
-    ("clip_norm", _d), ("bucket_bytes", _z),
+    ("clip_norm", _d), ("bucket_bytes", _z), ("codec", _p),
 )
 ShardedMemory = _struct(
     "sharded_memory", ("size", _z), *_fields(_q, "state_bytes gradient_bytes buffer_bytes"),

@@ -124,19 +124,21 @@ class Reducer(_Part):
 class Sharded(_Part):
     """An optimizer of which each rank keeps and updates its share (ZeRO 1, 2). Collective.
 
-    reduced: gradients are those of all ranks already, with the same bits on each.
+    reduced: gradients are those of all ranks already, with the same bits on each. codec: gradients
+    travel encoded.
     """
 
     def __init__(self, comm: Comm, parameters: Sequence[Buffer], rule: Any, *, stage: int = 1,
                  average: bool = True, reduced: bool = False, clip_norm: float = 0,
-                 bucket_bytes: int = 0) -> None:
+                 bucket_bytes: int = 0, codec: Optional[Codec] = None) -> None:
         self._tensors = _Tensors(parameters)
         config = _abi.ShardedConfig(
             n=len(parameters), counts=C.addressof(self._tensors.counts),
             parameters=C.addressof(self._tensors.pointers), datatype=self._tensors.datatype,
             flags=int(not average) | 2 * reduced, stage=stage, rule=C.pointer(rule),
-            clip_norm=clip_norm, bucket_bytes=bucket_bytes)
-        super().__init__(train.sharded_create, train.sharded_free, comm, config, None)
+            clip_norm=clip_norm, bucket_bytes=bucket_bytes,
+            codec=codec and Codec._of(codec, "codec"))
+        super().__init__(train.sharded_create, train.sharded_free, comm, config, codec)
         self._gradients: dict[int, Memory] = {}
 
     def ready(self, tensor: int, gradient: Buffer) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Tests of libtutti_train.
-TT_TRAIN_TESTS = tests/mp/train/test_local_steps tests/mp/train/test_sharded
+TT_TRAIN_TESTS = tests/mp/train/test_local_steps tests/mp/train/test_sharded \
+	tests/mp/train/test_sharded_codec
 TT_TRAIN_TESTS += tests/mp/train/test_train tests/mp/train/test_pipeline
 TT_TRAIN_TESTS += tests/mp/train/test_reducer tests/mp/train/test_freed
 TT_TRAIN_TESTS += tests/mp/train/test_gpt_gradient
@@ -9,6 +10,9 @@ check_PROGRAMS += $(TT_TRAIN_TESTS)
 TESTS += $(TT_TRAIN_TESTS)
 tests_mp_train_test_sharded_SOURCES = tests/mp/train/test_sharded.c tests/mp/train/model.h
 tests_mp_train_test_sharded_LDADD = libtt_train.la libttmp.la $(JANSSON_LIBS) -lm
+tests_mp_train_test_sharded_codec_SOURCES = tests/mp/train/test_sharded_codec.c \
+	tests/mp/train/model.h
+tests_mp_train_test_sharded_codec_LDADD = libtt_train.la libttmp.la $(JANSSON_LIBS) -lm
 tests_mp_train_test_freed_SOURCES = tests/mp/train/test_freed.c
 tests_mp_train_test_freed_LDADD = libtt_train.la libttmp.la
 tests_mp_train_test_train_SOURCES = tests/mp/train/test_train.c

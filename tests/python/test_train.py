@@ -84,6 +84,18 @@ def test_sharded(world, stage, tmp_path):
         rule(Rule.SGD, speed=1)
 
 
+def test_sharded_codec(world):
+    """Small integers, which fp16 encodes as they are."""
+    parameters = [np.zeros(n, "f4") for n in COUNTS]
+    with Sharded(world, parameters, rule(Rule.SGD, rate=1), average=False,
+                 codec=tutti.Codec("fp16")) as optimizer:
+        for tensor in reversed(range(len(COUNTS))):
+            optimizer.ready(tensor, np.full(COUNTS[tensor], world.rank + 1, "f4"))
+        optimizer.step()
+        optimizer.wait()
+    assert all((x == -sum(range(1, world.size + 1))).all() for x in parameters)
+
+
 @pytest.mark.parametrize("outer", [False, True])
 def test_local_steps(world, outer):
     """SGD for three steps, then the average; an outer SGD of rate 1 is the same."""

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * The sharded optimizer with encoded gradients: exact encodings give the bits of the plain
+ * optimizer, what an encoding leaves out comes later, the error of a rough one; refused arguments.
+ */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+
+#include "tests/mp/train/model.h"
+
+struct setup {
+	const char *codec;
+	int stage;
+	unsigned flags;
+	size_t gap; /* between the tensors */
+};
+
+struct optimizer {
+	float x[2 * TOTAL], g[2 * TOTAL];
+	float *tensor[TENSORS], *grad[TENSORS];
+	struct tutti_codec *codec;
+	struct tutti_sharded *s;
+};
+
+/* Subtracts gradients: parameters are what has come, with the other sign. */
+static const struct tutti_rule subtract = {
+	.size = sizeof(subtract), .rule = TUTTI_PS_SGD, .rate = 1};
+
+static struct tutti_sharded_config config_of(struct optimizer *o, int stage, unsigned flags)
+{
+	return (struct tutti_sharded_config){.size = sizeof(struct tutti_sharded_config),
+					     .n = TENSORS,
+					     .counts = counts,
+					     .parameters = (void *const *)o->tensor,
+					     .datatype = TUTTI_FLOAT32,
+					     .flags = flags,
+					     .stage = stage,
+					     .rule = &subtract,
+					     .bucket_bytes = 3000,
+					     .codec = o->codec};
+}
+
+static int optimizer_new(struct mp_job *job, struct optimizer *o, const struct setup *setup)
+{
+	struct tutti_sharded_config config;
+
+	memset(o, 0, sizeof(*o));
+	tensors_of(o->x, sizeof(float), setup->gap, (void **)o->tensor);
+	tensors_of(o->g, sizeof(float), setup->gap, (void **)o->grad);
+	MP_OK(tutti_codec_create(setup->codec, &o->codec));
+	config = config_of(o, setup->stage, setup->flags);
+	MP_OK(tutti_sharded_create(job->world, &config, &o->s));
+	return 0;
+}
+
+static int optimizer_free(struct optimizer *o)
+{
+	int err = tutti_sharded_free(o->s);
+
+	return err ? err : tutti_codec_free(o->codec);
+}
+
+/* Step 0 has integers, the others have zeros. */
+static int step_of(struct mp_job *job, struct optimizer *o, unsigned step)
+{
+	size_t order[TENSORS], i, k;
+
+	for (i = 0; i < TENSORS; i++)
+		for (k = 0; k < counts[i]; k++)
+			o->grad[i][k] = step ? 0 : whole(0, job->rank, i * 10000 + k);
+	shuffle(step + (unsigned)job->rank, order);
+	for (i = 0; i < TENSORS; i++)
+		MP_OK(tutti_sharded_ready(o->s, order[i], o->grad[order[i]]));
+	MP_OK(tutti_sharded_step(o->s, NULL));
+	MP_OK(tutti_sharded_wait(o->s, TUTTI_SHARDED_ALL));
+	return 0;
+}
+
+/* How many parameters differ from what all ranks have sent by more than bound. */
+static size_t wrong(struct mp_job *job, const struct optimizer *o, unsigned flags, float bound)
+{
+	size_t i, k, n = 0;
+	float sum;
+	int r;
+
+	for (i = 0; i < TENSORS; i++)
+		for (k = 0; k < counts[i]; k++) {
+			for (r = 0, sum = 0; r < job->n; r++)
+				sum += whole(0, r, i * 10000 + k);
+			if (!(flags & TUTTI_SHARDED_SUM))
+				sum /= (float)job->n;
+			n += !(fabsf(o->tensor[i][k] + sum) <= bound);
+		}
+	return n;
+}
+
+static int same_everywhere(struct mp_job *job, struct optimizer *o)
+{
+	static float first[2 * TOTAL];
+
+	memcpy(first, o->x, sizeof(first));
+	MP_OK(tutti_bcast(first, 2 * TOTAL, TUTTI_FLOAT32, 0, job->world));
+	TT_EXPECT(!memcmp(first, o->x, sizeof(first)));
+	return 0;
+}
+
+/* ---- encodings that leave nothing out ---- */
+
+static int exact_body(struct mp_job *job)
+{
+	static struct optimizer o;
+	struct setup setup = {.codec = "fp16"};
+
+	for (setup.stage = 1; setup.stage <= 2; setup.stage++)
+		for (setup.flags = 0; setup.flags <= TUTTI_SHARDED_SUM; setup.flags++)
+			for (setup.gap = 0; setup.gap <= 1; setup.gap++) {
+				TT_EXPECT(!optimizer_new(job, &o, &setup));
+				TT_EXPECT(!step_of(job, &o, 0));
+				TT_EXPECT(!wrong(job, &o, setup.flags, 0));
+				MP_OK(optimizer_free(&o));
+			}
+	return 0;
+}
+
+static void exact(void)
+{
+	int n;
+
+	for (n = 1; n <= 4; n++)
+		TT_CHECK(!MP_RUN(.n = n, .env = SHM, .fn = exact_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = FAULT, .fn = exact_body));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 3, .env = OFI, .fn = exact_body));
+}
+
+/* ---- what is left out comes later ---- */
+
+static int later_body(struct mp_job *job)
+{
+	static struct optimizer o;
+	const struct setup setup = {
+		.codec = job->arg, .stage = 2, .flags = TUTTI_SHARDED_SUM, .gap = 1};
+	unsigned step;
+
+	TT_EXPECT(!optimizer_new(job, &o, &setup));
+	for (step = 0; step < 12; step++) {
+		TT_EXPECT(!step_of(job, &o, step));
+		TT_EXPECT(!same_everywhere(job, &o));
+		TT_EXPECT(step || wrong(job, &o, setup.flags, 0));
+	}
+	TT_EXPECT(!wrong(job, &o, setup.flags, 0));
+	return optimizer_free(&o);
+}
+
+static void later(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = later_body, .arg = "topk:30%"));
+	/* two vectors of state */
+	TT_CHECK(!MP_RUN(.n = 4, .env = SHM, .fn = later_body, .arg = "dgc:30%,momentum=0"));
+}
+
+/* Every part but the own one is within half of its scale, at most 8 / 127. */
+static int rough_body(struct mp_job *job)
+{
+	static struct optimizer o;
+	const struct setup setup = {.codec = "int8", .stage = 1, .flags = TUTTI_SHARDED_SUM};
+
+	TT_EXPECT(!optimizer_new(job, &o, &setup));
+	TT_EXPECT(!step_of(job, &o, 0));
+	TT_EXPECT(!same_everywhere(job, &o));
+	TT_EXPECT(wrong(job, &o, setup.flags, 0));
+	TT_EXPECT(!wrong(job, &o, setup.flags, (float)(job->n - 1) * 8 / 127 / 2 + 1e-4f));
+	return optimizer_free(&o);
+}
+
+static void rough(void)
+{
+	TT_CHECK(!MP_RUN(.n = 4, .env = SHM, .fn = rough_body));
+}
+
+/* ---- refusals ---- */
+
+/* A tensor that is not ready on a rank: no parameter changes, and the next step is whole. */
+static int missing(struct mp_job *job, struct optimizer *o)
+{
+	const struct setup setup = {.codec = "fp16", .stage = 2};
+	size_t i;
+
+	TT_EXPECT(!optimizer_new(job, o, &setup));
+	for (i = 0; i < TENSORS; i++)
+		if (i != 5 || job->rank != 1)
+			MP_OK(tutti_sharded_ready(o->s, i, o->grad[i]));
+	MP_ERR(tutti_sharded_step(o->s, NULL), -EINVAL);
+	MP_SAID("tensor 5 was not ready");
+	TT_EXPECT(!step_of(job, o, 0));
+	TT_EXPECT(!wrong(job, o, 0, 0));
+	return optimizer_free(o);
+}
+
+static int refusals_body(struct mp_job *job)
+{
+	static struct optimizer o;
+	struct tutti_sharded_config config = config_of(&o, 1, 0), bad;
+	struct tutti_codec *automatic;
+	struct tutti_sharded *s = NULL;
+
+	TT_EXPECT(!missing(job, &o));
+	MP_OK(tutti_codec_create("fp16", &config.codec));
+	MP_OK(tutti_codec_create("auto:fp16,int8", &automatic));
+	bad = config, bad.datatype = TUTTI_FLOAT64;
+	MP_ERR(tutti_sharded_create(job->world, &bad, &s), -EINVAL);
+	MP_SAID("codec fp16 encodes float32");
+	bad = config, bad.flags = TUTTI_SHARDED_REDUCED;
+	MP_ERR(tutti_sharded_create(job->world, &bad, &s), -EINVAL);
+	MP_SAID("no gradients are sent");
+	bad = config, bad.codec = automatic;
+	MP_ERR(tutti_sharded_create(job->world, &bad, &s), -EINVAL);
+	MP_SAID("is for all-reduces");
+	bad = config, bad.codec = NULL;
+	MP_ERR(tutti_sharded_create(job->world, job->rank == 1 ? &bad : &config, &s),
+	       -TUTTI_EMISMATCH);
+	MP_SAID("disagree on the codec");
+	TT_EXPECT(!s);
+	MP_OK(tutti_codec_free(automatic));
+	return tutti_codec_free(config.codec);
+}
+
+static void refusals(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = refusals_body));
+}
+
+static const struct tt_test tests[] = {
+	{"exact", exact}, {"later", later}, {"rough", rough}, {"refusals", refusals}, {NULL, NULL}};
+
+int main(int argc, char **argv)
+{
+	return tt_test_main("sharded_codec", tests, argc, argv);
+}

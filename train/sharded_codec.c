@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Reduce-scatters of encoded gradients. Each rank encodes the blocks of a bucket one by one and
+ * sends each to its owner, which adds them up in the order of ranks, to its own part as it is:
+ *
+ *	rank 0  [ b0  b1  b2 ]   e1 to rank 1, e2 to rank 2;   b0 + what ranks 1 and 2 send
+ *
+ * A vector is encoded once. What its encoding leaves out is kept for the next step. Blocks travel
+ * in places of the longest encoding, behind the length of theirs, so no rank has to ask for it.
+ */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "train/sharded_state.h"
+#include "train/train_fail.h"
+
+#define HEAD sizeof(uint64_t) /* before an encoding: its bytes */
+
+int tt_sharded_check_codec(const char *call, const struct tutti_sharded_config *c)
+{
+	const char *name = tutti_codec_name(c->codec);
+
+	if (!c->codec)
+		return 0;
+	if (c->datatype != TUTTI_FLOAT32)
+		return tt_train_fail(-EINVAL,
+				     "%s: codec %s encodes float32; drop it, or use "
+				     "parameters of float32",
+				     call, name);
+	if (c->flags & TUTTI_SHARDED_REDUCED)
+		return tt_train_fail(-EINVAL,
+				     "%s: codec %s with TUTTI_SHARDED_REDUCED: no gradients are "
+				     "sent; pass one of both",
+				     call, name);
+	if (!strncmp(name, "auto", 4))
+		return tt_train_fail(-EINVAL, "%s: codec %s is for all-reduces; name one codec",
+				     call, name);
+	return 0;
+}
+
+int tt_sharded_new_residuals(struct tutti_sharded *s)
+{
+	size_t states = (size_t)tutti_codec_states(s->codec), k;
+
+	for (k = 0; s->codec && k < s->b.nbuckets; k++) {
+		s->shard[k].residual = calloc(s->b.bucket[k].count * states + 1, sizeof(float));
+		if (!s->shard[k].residual)
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+/* Of the longest block, which is the first. */
+static size_t place_bytes(const struct tutti_sharded *s, size_t k)
+{
+	size_t bound = tutti_codec_bound(s->codec, s->shard[k].lens[0]);
+
+	return HEAD + (bound + HEAD - 1) / HEAD * HEAD;
+}
+
+static size_t coded_bytes(const struct tutti_sharded *s, size_t k)
+{
+	return 2 * (size_t)s->ranks * place_bytes(s, k);
+}
+
+/* Memory for what is sent, then for what comes. */
+static int take_coded(struct tutti_sharded *s, size_t k)
+{
+	void *pool;
+	int err = tutti_alloc(tutti_comm_context(s->comm), coded_bytes(s, k), &pool);
+
+	if (err)
+		return err;
+	s->shard[k].coded = pool;
+	s->buffers += coded_bytes(s, k);
+	s->most = s->buffers > s->most ? s->buffers : s->most;
+	return 0;
+}
+
+void tt_sharded_drop_coded(struct tutti_sharded *s, size_t k)
+{
+	if (!s->shard[k].coded)
+		return;
+	tutti_free(s->shard[k].coded);
+	s->shard[k].coded = NULL;
+	s->buffers -= coded_bytes(s, k);
+}
+
+static int encode_block(const struct tutti_sharded *s, size_t k, size_t rank, const float *from)
+{
+	const struct tt_shard *shard = &s->shard[k];
+	size_t states = (size_t)tutti_codec_states(s->codec), begin = shard->begins[rank], len = 0;
+	char *to = shard->coded + rank * place_bytes(s, k);
+	int err = 0;
+
+	if (shard->lens[rank])
+		err = tutti_codec_encode(s->codec, from + begin, shard->lens[rank], TUTTI_FLOAT32,
+					 shard->residual + begin * states, s->steps, to + HEAD,
+					 &len);
+	*(uint64_t *)(void *)to = len;
+	return err;
+}
+
+int tt_sharded_scatter_coded(struct tutti_sharded *s, size_t k, const void *from)
+{
+	struct tt_shard *shard = &s->shard[k];
+	size_t r, bytes = place_bytes(s, k);
+	int err = take_coded(s, k);
+
+	for (r = 0; !err && r < (size_t)s->ranks; r++)
+		if (r != (size_t)s->rank)
+			err = encode_block(s, k, r, from);
+	if (err)
+		return err;
+	memcpy(s->gradient + shard->at * s->b.elem, (const float *)from + shard->lo,
+	       (shard->hi - shard->lo) * s->b.elem);
+	return tutti_ialltoall(shard->coded, shard->coded + (size_t)s->ranks * bytes, bytes,
+			       TUTTI_UINT8, s->comm, &shard->scatter);
+}
+
+int tt_sharded_add_coded(struct tutti_sharded *s, size_t k)
+{
+	const struct tt_shard *shard = &s->shard[k];
+	size_t bytes = place_bytes(s, k), n = shard->hi - shard->lo, i, r;
+	float *own = (float *)(void *)s->gradient + shard->at;
+	const char *from = shard->coded + (size_t)s->ranks * bytes;
+	uint64_t len;
+	int err = 0;
+
+	for (r = 0; n && !err && r < (size_t)s->ranks; r++, from += bytes) {
+		if (r == (size_t)s->rank)
+			continue;
+		len = *(const uint64_t *)(const void *)from;
+		err = len > bytes - HEAD ? -EPROTO
+					 : tutti_codec_decode_add(s->codec, from + HEAD, len, own,
+								  n, TUTTI_FLOAT32);
+	}
+	if (err)
+		return tt_train_fail(err, "sharded optimizer: a gradient does not decode by %s",
+				     tutti_codec_name(s->codec));
+	for (i = 0; !(s->flags & TUTTI_SHARDED_SUM) && i < n; i++)
+		own[i] /= (float)s->ranks;
+	tt_sharded_drop_coded(s, k);
+	return 0;
+}
