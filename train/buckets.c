@@ -94,17 +94,20 @@ static void place_tensors(struct tt_buckets *b, size_t k)
 	}
 }
 
-/* Where the last tensors that have at most so many bytes together begin; n: they have none. */
-static size_t begin_last(const struct tt_buckets *b, size_t bytes)
+/*
+ * Where those of the first n tensors begin that are the last ones and have at most so many bytes
+ * together; n: none has so few. one: the last that has elements is one of them, however long.
+ */
+static size_t begin_last(const struct tt_buckets *b, size_t n, size_t bytes, bool one)
 {
-	size_t i = b->n, have = 0, more;
+	size_t i = n, have = 0, more;
 
 	for (; i; i--, have += more) {
 		more = b->counts[b->order[i - 1]] * b->elem;
-		if (have + more > bytes)
+		if (have + more > bytes && (have || !one))
 			break;
 	}
-	return have ? i : b->n;
+	return have ? i : n;
 }
 
 void tt_buckets_divide(struct tt_buckets *b, const size_t *order, size_t first_bytes, size_t bytes)
@@ -114,8 +117,8 @@ void tt_buckets_divide(struct tt_buckets *b, const size_t *order, size_t first_b
 	for (i = 0; i < b->n; i++)
 		b->order[i] = order ? order[i] : b->n - 1 - i;
 	if (first_bytes < bytes) {
-		last = begin_last(b, first_bytes);
-		end = begin_last(b, first_bytes / END_PART);
+		end = begin_last(b, b->n, first_bytes / END_PART, true);
+		last = begin_last(b, end, first_bytes, false);
 	}
 	b->bucket[0] = (struct tt_bucket){0};
 	for (i = 0; i < b->n; i++) {

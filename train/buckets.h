@@ -34,10 +34,10 @@ int tt_buckets_new(struct tt_buckets *b, size_t n, const size_t *counts, size_t 
 void tt_buckets_free(struct tt_buckets *b);
 /*
  * Divides the tensors, taken in this order, or from the last to the first (NULL): a bucket ends
- * with the tensor by which it has its bytes. If the others may have more than first_bytes, a bucket
- * also ends before the last tensors of at most first_bytes, and before those of at most 1/16 of it.
- * Within a bucket tensors lie by index, so those of a flat vector of gradients lie in it as they do
- * in the vector.
+ * with the tensor by which it has its bytes. If the others may have more than first_bytes, the last
+ * bucket has the last tensors of at most 1/16 of first_bytes, or the last one alone, and the bucket
+ * before it those before them of at most first_bytes. Within a bucket tensors lie by index, so
+ * those of a flat vector of gradients lie in it as they do in the vector.
  */
 void tt_buckets_divide(struct tt_buckets *b, const size_t *order, size_t first_bytes, size_t bytes);
 /* No tensor is ready. */
