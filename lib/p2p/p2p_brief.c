@@ -83,7 +83,7 @@ bool tt_p2p_announce_brief(struct tt_p2p_peer *peer, const struct tt_p2p_call *c
 bool tt_p2p_send_brief(struct tt_p2p_peer *peer, const struct tt_p2p_call *call, uint32_t seq,
 		       size_t bytes)
 {
-	return bytes <= MOST && send_brief(peer, call, seq, bytes);
+	return bytes <= MOST && (call->buf || !bytes) && send_brief(peer, call, seq, bytes);
 }
 
 static bool send_now(struct tt_p2p *p2p, struct tt_p2p_peer *peer, const struct tt_p2p_call *call,

@@ -40,7 +40,7 @@ static void draw(const struct mp_job *job, unsigned *seed, struct message *m)
 {
 	static const enum tutti_datatype types[] = {TUTTI_UINT8, TUTTI_INT16, TUTTI_FLOAT64,
 						    TUTTI_OPAQUE(12)};
-	static const size_t bytes[] = {0, 24, 480, 4096, 4080, 96000, 1200000, 2400000};
+	static const size_t bytes[] = {0, 24, 120, 480, 4096, 4080, 96000, 1200000, 2400000};
 	size_t elem, elems;
 
 	m->seed = (unsigned)rand_r(seed);
@@ -49,7 +49,7 @@ static void draw(const struct mp_job *job, unsigned *seed, struct message *m)
 	m->tag = rand_r(seed) % 5;
 	m->type = types[rand_r(seed) % 4];
 	elem = tutti_datatype_size(m->type);
-	elems = bytes[rand_r(seed) % 8] / elem;
+	elems = bytes[rand_r(seed) % 9] / elem;
 	m->sent = elems * elem;
 	m->send_layout = rand_r(seed) % 4;
 	m->recv_layout = !m->send_layout || rand_r(seed) % 4;
@@ -190,6 +190,9 @@ static void random_(void)
 		if (!mp_no_ofi())
 			TT_CHECK(!MP_RUN(.n = n, .env = OFI, .fn = random_body));
 	}
+	/* between this and 4096 the layout is not packed, and stays with its sender */
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM " TUTTI_EAGER=2048", .fn = random_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM " TUTTI_EAGER=64", .fn = random_body));
 }
 
 /* ---- copies ---- */
