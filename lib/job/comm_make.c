@@ -124,6 +124,7 @@ void tt_comm_free(struct tutti_comm *comm)
 	tt_wire_lock(ctx->wire);
 	comm->freed = true;
 	comm->magic = TT_COMM_DEAD;
+	tt_p2p_freed(comm);
 	tt_comm_reap(ctx);
 	tt_wire_unlock(ctx->wire);
 }

@@ -62,7 +62,8 @@ struct tt_p2p_req {
 	struct tutti_request r; /* r.link: in p2p->idle while unused */
 	struct tt_p2p *p2p;
 	struct tt_p2p_call call;
-	size_t bytes; /* of the buffer */
+	size_t bytes;	/* of the buffer */
+	bool renewable; /* a persistent receive */
 	struct tt_region *region;
 	struct tt_list link; /* send: held, or announced; receive and probe: posted */
 
@@ -145,6 +146,7 @@ struct tt_p2p {
 	int narrived;
 	uint64_t stamp;
 	unsigned briefs;	    /* receives that tried p2p_brief.c */
+	int renewable;		    /* persistent receives, which may start again */
 	const atomic_uint *changes; /* tt_mem_changes() */
 	struct tt_p2p_seen seen[TT_P2P_SEEN];
 	size_t most; /* bytes of a piece, the same at both ends */
@@ -154,6 +156,17 @@ struct tt_p2p {
 
 /* p2p_state.c */
 int tt_p2p_get(struct tutti_comm *comm, struct tt_p2p **p2p);
+/*
+ * The communicator has been freed, or its last persistent receive. If no receive can start any
+ * more, the senders of messages that none has matched hear of it.
+ */
+void tt_p2p_freed(struct tutti_comm *comm);
+/* So they do of messages that come later. */
+static inline bool tt_p2p_is_over(const struct tt_p2p *p2p)
+{
+	return p2p->comm->freed && !p2p->renewable;
+}
+void tt_p2p_refuse(struct tt_p2p *p2p, const struct tutti_message *msg);
 /* The messages of a communicator end. If it has been freed, ranks that wait in sends hear of it. */
 void tt_p2p_end(struct tutti_comm *comm);
 /* For the wire: the message is for a communicator that has been freed. */

@@ -343,6 +343,11 @@ static void wait_for_receive(struct tt_p2p *p2p, struct tutti_message *msg)
 {
 	struct tt_p2p_peer *peer = msg->peer;
 
+	if (tt_p2p_is_over(p2p)) {
+		tt_p2p_refuse(p2p, msg);
+		tt_p2p_drop(p2p, msg);
+		return;
+	}
 	tt_list_add(&peer->arrived, &msg->link);
 	tt_list_add(&p2p->arrived, &msg->all);
 	p2p->narrived++;

@@ -63,6 +63,11 @@ static void p2p_free(struct tutti_request *r)
 	struct tt_p2p_req *req = p2p_req(r);
 
 	tt_list_add(&req->p2p->idle, &r->link);
+	if (!req->renewable)
+		return;
+	req->renewable = false;
+	req->p2p->renewable--;
+	tt_p2p_freed(r->comm);
 }
 
 /* A short send carries its payload with its head, so it is packed at once. */
@@ -317,6 +322,7 @@ static struct tt_p2p_req *req_get(struct tt_p2p *p2p)
 	if (!req)
 		return NULL;
 	req->p2p = p2p;
+	req->renewable = false;
 	tt_list_init(&req->link);
 	for (i = 0; i < TT_P2P_PIECES; i++)
 		req->piece[i].req = req;
@@ -382,6 +388,8 @@ int tt_p2p_new(struct tutti_comm *comm, const struct tt_p2p_call *call, bool per
 	req->call = *call;
 	req->bytes = bytes;
 	req->region = region;
+	req->renewable = persistent && call->kind == TT_P2P_RECV;
+	p2p->renewable += req->renewable;
 	tt_request_init(&req->r, call->kind == TT_P2P_SEND ? &send_ops : &recv_ops, comm,
 			persistent);
 	*out = &req->r;

@@ -139,21 +139,40 @@ static void say_freed(struct tutti_comm *comm, int world, const struct tt_key *k
 	tt_wire_port_say(comm->ctx->wire, world, TT_P2P_FREED, &answer, 0, 0);
 }
 
-bool tt_p2p_late(void *arg, int from, const struct tt_key *key, uint64_t total, uint32_t len)
+void tt_p2p_refuse(struct tt_p2p *p2p, const struct tutti_message *msg)
 {
-	struct tutti_context *ctx = arg;
+	struct tutti_comm *comm = p2p->comm;
+	struct tt_key key = tt_p2p_key(p2p, comm->rank, msg->seq, msg->tag);
+
+	say_freed(comm, comm->world[msg->peer->rank], &key);
+}
+
+static struct tutti_comm *find_freed(struct tt_list *comms, uint64_t port)
+{
 	struct tt_list *l, *tmp;
 
-	tt_list_each(l, tmp, &ctx->dead)
+	tt_list_each(l, tmp, comms)
 	{
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
-		if (tt_comm_port(comm) != key->comm)
-			continue;
-		say_freed(comm, from, key);
-		return true;
+		if (comm->freed && tt_comm_port(comm) == port)
+			return comm;
 	}
-	return false;
+	return NULL;
+}
+
+/* The communicator may still have requests, but no receives: its port is not open. */
+bool tt_p2p_late(void *arg, int from, const struct tt_key *key, uint64_t total, uint32_t len)
+{
+	struct tutti_context *ctx = arg;
+	struct tutti_comm *comm = find_freed(&ctx->dead, key->comm);
+
+	(void)total, (void)len;
+	if (!comm)
+		comm = find_freed(&ctx->comms, key->comm);
+	if (comm)
+		say_freed(comm, from, key);
+	return comm;
 }
 
 /* A communicator that has used no messages. */
@@ -177,17 +196,28 @@ static void refuse_early(struct tutti_comm *comm)
 	tt_wire_port_close(comm->ctx->wire, &u.port);
 }
 
+void tt_p2p_freed(struct tutti_comm *comm)
+{
+	struct tt_p2p *p2p = comm->p2p;
+
+	if (!p2p)
+		refuse_early(comm);
+	while (p2p && tt_p2p_is_over(p2p) && !tt_list_empty(&p2p->arrived)) {
+		struct tutti_message *msg =
+			tt_container(p2p->arrived.next, struct tutti_message, all);
+
+		tt_p2p_refuse(p2p, msg);
+		tt_p2p_drop(p2p, msg);
+		p2p->narrived--;
+	}
+}
+
 static void refuse_all(struct tt_p2p *p2p, const struct tt_list *list)
 {
-	struct tutti_comm *comm = p2p->comm;
 	struct tt_list *l;
 
-	for (l = list->next; l != list; l = l->next) {
-		const struct tutti_message *msg = tt_container(l, struct tutti_message, link);
-		struct tt_key key = tt_p2p_key(p2p, comm->rank, msg->seq, msg->tag);
-
-		say_freed(comm, comm->world[msg->peer->rank], &key);
-	}
+	for (l = list->next; l != list; l = l->next)
+		tt_p2p_refuse(p2p, tt_container(l, struct tutti_message, link));
 }
 
 static void refuse_rest(struct tt_p2p *p2p)
@@ -251,8 +281,6 @@ void tt_p2p_end(struct tutti_comm *comm)
 
 	if (comm->freed && p2p)
 		refuse_rest(p2p);
-	else if (comm->freed)
-		refuse_early(comm);
 	if (p2p)
 		free_all(p2p);
 	comm->p2p = NULL;

@@ -462,8 +462,105 @@ static int freed_stopped_body(struct mp_job *job)
 	return job->rank ? 0 : tutti_comm_free(comm);
 }
 
+/* Rank 1 frees comm with a request that is left: nothing that it could still receive. */
+static int left(struct tutti_comm *comm, int kind, struct tutti_request **req)
+{
+	static int v;
+
+	switch (kind) {
+	case 0:
+		return tutti_irecv(&v, 1, TUTTI_INT32, 0, 7, comm, NULL, req);
+	case 1:
+		return tutti_send_init(&v, 1, TUTTI_INT32, 0, 7, comm, req);
+	case 2:
+		return tutti_barrier_init(comm, req);
+	default:
+		return tutti_irecv(&v, 1, TUTTI_INT32, TUTTI_ANY_SOURCE, 7, comm, NULL, req);
+	}
+}
+
+/* The sends of rank 0 come before or after rank 1 frees; the last persistent receive goes later. */
+static int freed_busy_body(struct mp_job *job)
+{
+	struct tutti_request *req, *sends[2], *renewable;
+	int i, v = 0, kind, late;
+	struct tutti_comm *comm;
+	char big[100000];
+
+	for (i = 0; i < 16; i++) {
+		kind = i % 4, late = i / 4 % 2;
+		MP_OK(tutti_comm_dup(job->world, &comm));
+		if (job->rank) {
+			MP_OK(left(comm, kind, &req));
+			if (i / 8)
+				MP_OK(tutti_recv_init(&v, 1, TUTTI_INT32, 0, 8, comm, NULL,
+						      &renewable));
+		}
+		if (job->rank && late)
+			MP_OK(tutti_comm_free(comm));
+		MP_OK(tutti_barrier(job->world));
+		if (!job->rank) {
+			MP_OK(tutti_issend(&v, 1, TUTTI_INT32, 1, 9, comm, &sends[0]));
+			MP_OK(tutti_isend(big, sizeof(big), TUTTI_UINT8, 1, 9, comm, &sends[1]));
+		}
+		MP_OK(tutti_sendrecv(&i, 1, TUTTI_INT32, !job->rank, 1, &v, 1, TUTTI_INT32,
+				     !job->rank, 1, job->world, NULL));
+		if (job->rank && !late)
+			MP_OK(tutti_comm_free(comm));
+		if (job->rank && i / 8)
+			MP_OK(tutti_request_free(renewable));
+		if (job->rank) {
+			MP_OK(tutti_recv(&v, 1, TUTTI_INT32, 0, 2, job->world, NULL));
+			if (kind == 0 || kind == 3)
+				MP_OK(tutti_cancel(req));
+			else
+				MP_OK(tutti_request_free(req));
+			if (kind == 0 || kind == 3)
+				MP_ERR(tutti_wait(&req), -ECANCELED);
+			continue;
+		}
+		MP_ERR(tutti_wait(&sends[0]), -EACCES);
+		MP_ERR(tutti_wait(&sends[1]), -EACCES);
+		MP_OK(tutti_send(&v, 1, TUTTI_INT32, 1, 2, job->world));
+		MP_OK(tutti_comm_free(comm));
+	}
+	return 0;
+}
+
+/* What a receive still waits for comes, after the communicator was freed. */
+static int freed_waiting_body(struct mp_job *job)
+{
+	struct tutti_request *req[2];
+	struct tutti_comm *comm;
+	int v[2] = {0, 0}, i;
+
+	MP_OK(tutti_comm_dup(job->world, &comm));
+	for (i = 0; i < 2 && job->rank; i++) {
+		if (!i)
+			MP_OK(tutti_irecv(&v[i], 1, TUTTI_INT32, 0, i, comm, NULL, &req[i]));
+		else
+			MP_OK(tutti_recv_init(&v[i], 1, TUTTI_INT32, 0, i, comm, NULL, &req[i]));
+	}
+	if (job->rank)
+		MP_OK(tutti_comm_free(comm));
+	MP_OK(tutti_barrier(job->world));
+	for (i = 0; i < 2 && !job->rank; i++) {
+		v[i] = 10 + i;
+		MP_OK(tutti_isend(&v[i], 1, TUTTI_INT32, 1, i, comm, &req[i]));
+	}
+	MP_OK(tutti_barrier(job->world));
+	if (job->rank)
+		MP_OK(tutti_start(req[1]));
+	MP_OK(tutti_wait(&req[0]));
+	MP_OK(tutti_wait(&req[1]));
+	TT_EXPECT(v[0] == 10 && v[1] == 11);
+	return job->rank ? tutti_request_free(req[1]) : tutti_comm_free(comm);
+}
+
 static void freed(void)
 {
+	TT_CHECK(!MP_RUN(.n = 2, .fn = freed_busy_body));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = freed_waiting_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_PARKED=5 TUTTI_TRANSPORT=shm",
 			 .fn = freed_stopped_body));
 	TT_CHECK(!MP_RUN(.n = 2, .fn = freed_open_body));
@@ -477,6 +574,8 @@ static void freed(void)
 	if (mp_no_ofi())
 		return;
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi", .fn = freed_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi", .fn = freed_busy_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi", .fn = freed_waiting_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_PARKED=5 TUTTI_TRANSPORT=ofi",
 			 .fn = freed_stopped_body));
 }
