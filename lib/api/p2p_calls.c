@@ -41,7 +41,7 @@ int tt_check_message(const struct tutti_comm *comm, const struct tt_p2p_call *ca
 	return err ? err : check_tag(name, call->tag, !send);
 }
 
-/* Nearly every call: each of the checks below would pass. */
+/* Fast path for a valid call; everything else gets the full checks. */
 static bool is_plain(const struct tutti_comm *comm, const struct tt_p2p_call *call)
 {
 	return comm && comm->magic == TT_COMM_MAGIC &&

@@ -104,7 +104,10 @@ void tt_mem_return(struct tt_region *region);
  * that is partly in the caller's own regions is staged as unregistered memory is.
  */
 bool tt_mem_partial(struct tt_memory *memory, const void *addr, size_t len);
-/* A number that changes whenever tt_mem_find or tt_mem_partial may give another answer. */
+/*
+ * Where to read, with acquire, a number that changes whenever tt_mem_find or tt_mem_partial may
+ * give another answer.
+ */
 const atomic_uint *tt_mem_changes(const struct tt_memory *memory);
 /*
  * RLIMIT_MEMLOCK failure as a sentence: need, limit, remedy; returns -ENOMEM. For transports' reg

@@ -178,7 +178,7 @@ static void take(struct tt_p2p_req *req, struct tt_p2p_peer *peer, uint32_t seq,
 	tt_p2p_grant(peer);
 }
 
-/* The same of nearly every short message: it fits, and nobody waits for its match. */
+/* Fast path of take(): a short message that fits, and whose sender does not wait for the match. */
 static inline bool take_short(struct tt_p2p_req *req, struct tt_p2p_peer *peer,
 			      const struct tt_key *key, const void *data, uint32_t len)
 {

@@ -74,20 +74,34 @@ static void stopped(struct tt_chan *chan, struct tt_flow *flow)
 	tt_flow_consumed(chan, flow);
 }
 
+/* More have come than the sender says if it has freed the communicator before it was asked. */
+static bool all_came(const struct tt_flow *flow)
+{
+	return flow->acked && (int32_t)(flow->received - flow->peer_sent) >= 0;
+}
+
 void tt_flow_received(struct tt_chan *chan, struct tt_flow *flow)
 {
 	flow->received++;
-	if (flow->state == TT_FLOW_STOPPING && flow->acked && flow->received == flow->peer_sent)
+	if (flow->state == TT_FLOW_STOPPING && all_came(flow))
 		stopped(chan, flow);
 }
 
-/* An early message was consumed, or an offer used. */
+static void drop(struct tt_flow *flow)
+{
+	tt_list_del(&flow->link);
+	free(flow);
+}
+
+/* An early message was consumed, or an offer used. The caller looks at flow no more. */
 void tt_flow_consumed(struct tt_chan *chan, struct tt_flow *flow)
 {
 	if (flow->state != TT_FLOW_STOPPED || flow->parked || flow->offers)
 		return;
 	flow->state = TT_FLOW_OPEN;
 	say(chan, TT_CTRL_GO, flow->comm, flow->epoch, 0);
+	if (flow->gone)
+		drop(flow);
 }
 
 /*
@@ -96,12 +110,15 @@ void tt_flow_consumed(struct tt_chan *chan, struct tt_flow *flow)
  */
 void tt_flow_forget(struct tt_chan *chan, struct tt_flow *flow)
 {
-	flow->parked = flow->offers = 0;
-	tt_flow_consumed(chan, flow);
-	if (flow->state == TT_FLOW_STOPPING && chan->state == TT_CHAN_OPEN)
+	bool open = chan->state == TT_CHAN_OPEN;
+
+	if (flow->state == TT_FLOW_OPEN || flow->gone || !open) {
+		drop(flow);
 		return;
-	tt_list_del(&flow->link);
-	free(flow);
+	}
+	flow->parked = flow->offers = 0;
+	flow->gone = true;
+	tt_flow_consumed(chan, flow);
 }
 
 /* ---- sender ---- */
@@ -145,7 +162,7 @@ void tt_flow_ctrl(struct tt_chan *chan, const struct tt_ctrl *ctrl)
 			break;
 		flow->acked = true;
 		flow->peer_sent = (uint32_t)ctrl->len;
-		if (flow->received == flow->peer_sent)
+		if (all_came(flow))
 			stopped(chan, flow);
 		break;
 	case TT_CTRL_GO:

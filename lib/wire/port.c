@@ -157,12 +157,12 @@ void tt_wire_brief_take(struct tt_wire *wire, int peer)
 	chan->ep->ops->take(chan->ep);
 }
 
-/* Reads a brief message; false: it is malformed. */
-static bool read_brief(const void *data, size_t len, struct tt_key *key, uint64_t *total)
+/* Reads a brief message of *len bytes, of which *len are then payload; false: it is malformed. */
+static bool read_brief(const void *data, size_t *len, struct tt_key *key, uint64_t *total)
 {
 	struct tt_brief head;
 
-	if (len < sizeof(head))
+	if (*len < sizeof(head))
 		return false;
 	memcpy(&head, data, sizeof(head));
 	*key = (struct tt_key){.comm = head.comm,
@@ -170,12 +170,14 @@ static bool read_brief(const void *data, size_t len, struct tt_key *key, uint64_
 			       .lane = head.lane & ~TT_BRIEF_BARE,
 			       .index = head.index,
 			       .port = head.port};
-	*total = len - sizeof(head);
+	*len -= sizeof(head);
+	*total = *len;
 	if (!(head.lane & TT_BRIEF_BARE))
 		return true;
-	if (*total != sizeof(*total))
+	if (*len != sizeof(*total))
 		return false;
 	memcpy(total, (const char *)data + sizeof(head), sizeof(*total));
+	*len = 0;
 	return true;
 }
 
@@ -188,15 +190,12 @@ void tt_port_brief(struct tt_chan *chan, const void *data, size_t len)
 
 	if (!chan || chan->state != TT_CHAN_OPEN)
 		return;
-	if (!read_brief(data, len, &key, &total)) {
-		tt_chan_fail(chan, -EPROTO, "a brief message of %zu bytes", len);
+	if (!read_brief(data, &len, &key, &total)) {
+		tt_chan_fail(chan, -EPROTO, "a malformed brief message");
 		return;
 	}
 	if (!chan->heard)
 		tt_chan_heard(chan);
-	len -= sizeof(struct tt_brief);
-	if (len != total)
-		len = 0;
 	port = tt_wire_port_find(chan->wire, key.comm);
 	if (port)
 		port->message(port, chan->peer, &key, total, payload, (uint32_t)len);

@@ -135,7 +135,6 @@ void tt_wire_drain(struct tt_wire *wire)
 	tt_wire_leave(wire);
 }
 
-/* Reading the counter takes as long as a tenth of the handling of a short message. */
 uint64_t tt_wire_ticks(struct tt_wire *wire)
 {
 	if (!wire->batch_len)

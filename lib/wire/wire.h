@@ -291,7 +291,10 @@ struct tutti_stats tt_wire_stats_now(const struct tt_wire *wire);
 size_t tt_wire_eager_max(const struct tt_env *env);
 /* Whether all transports carry one-sided operations to a target that makes no calls. */
 bool tt_wire_auto_progress(struct tt_wire *wire);
-/* For the handling of a message: the time, which all messages found at once share. */
+/*
+ * tt_ticks(), for the record of a message that has come. Messages found by one poll share it, so it
+ * may be early by as long as handling them has taken.
+ */
 uint64_t tt_wire_ticks(struct tt_wire *wire);
 /* How often tt_wire_progress has polled the transports; under the lock. */
 uint64_t tt_wire_looks(const struct tt_wire *wire);

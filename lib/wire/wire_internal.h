@@ -103,7 +103,7 @@ struct tt_flow {
 	bool stopped;
 	/* as receiver */
 	uint32_t received, parked, epoch, peer_sent, offers;
-	bool acked;
+	bool acked, gone; /* gone: tt_flow_forget keeps it until GO */
 	enum { TT_FLOW_OPEN, TT_FLOW_STOPPING, TT_FLOW_STOPPED } state;
 };
 

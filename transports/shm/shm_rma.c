@@ -174,9 +174,9 @@ static inline void own_soon(const void *line)
 }
 
 /*
- * The entry to write now. What follows it is no entry yet; said first, so that all stores to the
- * entry's line come together: the consumer, which looks at it, may take it from this core at any
- * time.
+ * The entry to write now. Marks the next one as not written first, so that all stores to this
+ * entry's first line come together: the consumer polls that line, and may take it from this core
+ * between two stores.
  */
 static inline struct shm_entry *open_entry(struct shm_ep *ep, enum shm_kind kind, size_t len)
 {

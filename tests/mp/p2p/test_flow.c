@@ -255,6 +255,43 @@ static void tangle_fault(void)
 			  "TUTTI_PARKED=2 TUTTI_SLOTS=4");
 }
 
+/* ---- heads of messages that must wait ---- */
+
+#define WAITING 200 /* more than may come with their payload */
+
+/* Rank 1 takes the last message first: some of the others are heads alone until it takes them. */
+static int heads_body(struct mp_job *job)
+{
+	struct tutti_request *req[WAITING];
+	uint64_t v[WAITING], got;
+	int i = 0, other = !job->rank;
+
+	MP_OK(tutti_sendrecv(&i, 1, TUTTI_UINT8, other, 9, &got, 1, TUTTI_UINT8, other, 9,
+			     job->world, NULL));
+	for (i = 0; i < WAITING && !job->rank; i++) {
+		v[i] = 1000 + (uint64_t)i;
+		MP_OK(tutti_isend(&v[i], 1, TUTTI_UINT64, 1, i == WAITING - 1, job->world,
+				  &req[i]));
+	}
+	if (!job->rank)
+		return tutti_waitall(WAITING, req);
+	MP_OK(tutti_recv(&got, 1, TUTTI_UINT64, 0, 1, job->world, NULL));
+	TT_EXPECT(got == 1000 + WAITING - 1);
+	for (i = 0; i < WAITING - 1; i++) {
+		MP_OK(tutti_recv(&got, 1, TUTTI_UINT64, 0, 0, job->world, NULL));
+		TT_EXPECT(got == 1000 + (uint64_t)i);
+	}
+	return 0;
+}
+
+static void heads(void)
+{
+	/* 8 bytes are more than the limit, and as many as the length in a head */
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm TUTTI_EAGER=4", .fn = heads_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm TUTTI_EAGER=7", .fn = heads_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = heads_body));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
@@ -264,6 +301,7 @@ int main(int argc, char **argv)
 		{"tangle_shm", tangle_shm},
 		{"tangle_ofi", tangle_ofi},
 		{"tangle_fault", tangle_fault},
+		{"heads", heads},
 		{NULL, NULL},
 	};
 

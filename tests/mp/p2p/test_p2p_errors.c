@@ -5,6 +5,7 @@
 #include "tests/mp/job.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 
@@ -527,7 +528,7 @@ static int freed_busy_body(struct mp_job *job)
 	return 0;
 }
 
-/* What a receive still waits for comes, after the communicator was freed. */
+/* A receive that was posted before gets its message after the communicator was freed. */
 static int freed_waiting_body(struct mp_job *job)
 {
 	struct tutti_request *req[2];
@@ -557,8 +558,43 @@ static int freed_waiting_body(struct mp_job *job)
 	return job->rank ? tutti_request_free(req[1]) : tutti_comm_free(comm);
 }
 
+/*
+ * Rank 0 frees each communicator before it is asked to stop: rank 1 hears of no message that it has
+ * not counted, and keeps nothing.
+ */
+static int freed_first_body(struct mp_job *job)
+{
+	enum { ROUNDS = 200, MANY = 6 };
+	struct tutti_request *req[MANY];
+	struct tutti_comm *comm;
+	size_t before = 0;
+	int i, k, v = 0;
+
+	for (k = 0; k < ROUNDS; k++) {
+		if (k == ROUNDS / 2)
+			before = mallinfo2().uordblks;
+		MP_OK(tutti_comm_dup(job->world, &comm));
+		for (i = 0; i < MANY && !job->rank; i++)
+			MP_OK(tutti_isend(&v, 1, TUTTI_INT32, 1, 1, comm, &req[i]));
+		if (!job->rank) {
+			MP_OK(tutti_waitall(MANY, req));
+			MP_OK(tutti_comm_free(comm));
+		}
+		MP_OK(tutti_barrier(job->world));
+		for (i = 0; i < MANY && job->rank; i++)
+			MP_OK(tutti_recv(&v, 1, TUTTI_INT32, 0, 1, comm, NULL));
+		if (job->rank)
+			MP_OK(tutti_comm_free(comm));
+		MP_OK(tutti_barrier(job->world));
+	}
+	TT_EXPECT(mallinfo2().uordblks < before + 40 * (ROUNDS / 2)); /* a flow has 80 bytes */
+	return 0;
+}
+
 static void freed(void)
 {
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_PARKED=5 TUTTI_TRANSPORT=shm",
+			 .fn = freed_first_body));
 	TT_CHECK(!MP_RUN(.n = 2, .fn = freed_busy_body));
 	TT_CHECK(!MP_RUN(.n = 2, .fn = freed_waiting_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_PARKED=5 TUTTI_TRANSPORT=shm",
