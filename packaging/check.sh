@@ -3,6 +3,7 @@
 # Builds the packages of debian/ from what make dist would pack, and tries them: lintian; installed
 # in an overlay of the file system, with the tests of debian/tests; installed in a root that has
 # nothing but what they depend on, whose files packaging/root.sh copies: no package is fetched.
+# Where buildah and debootstrap are installed, the Containerfile is built, too, which fetches some.
 only=$*
 . "${TT_SRC:-.}/tests/sh.inc"
 suite package
@@ -117,6 +118,28 @@ test_bare()
 	'
 }
 
+# The Containerfile on a base that debootstrap makes, as there may be no registry.
+test_container()
+{
+	for program in buildah debootstrap; do
+		command -v $program >/dev/null || skip "$program is missing"
+	done
+	[ "$(id -u)" = 0 ] || skip "debootstrap needs root"
+	buildah="buildah --root $tmp/images --runroot $tmp/run --storage-driver vfs"
+	{
+		debootstrap --variant=minbase bookworm "$tmp/base" &&
+			base=$($buildah from scratch) && $buildah copy "$base" "$tmp/base" / &&
+			$buildah commit --rm "$base" docker.io/library/debian:12 &&
+			cd "$work"/tutti-* &&
+			$buildah build --isolation chroot -f packaging/Containerfile -t tutti . &&
+			made=$($buildah from localhost/tutti)
+	} >"$tmp/out" 2>&1 </dev/null || die "$(tail -n 30 "$tmp/out")"
+	$buildah run --isolation chroot "$made" -- tutti_run -n 4 /usr/local/libexec/tutti/hello \
+		>"$tmp/out" 2>&1 </dev/null || die "$(cat "$tmp/out")"
+	[ "$(grep -c '^rank [0-3] of 4: the average is 1.5$' "$tmp/out")" = 4 ] ||
+		die "$(cat "$tmp/out")"
+}
+
 command -v dpkg-buildpackage >/dev/null && command -v dh >/dev/null ||
 	skip_all "packages dpkg-dev and debhelper are missing"
 missing=$(cd "$TT_SRC" && dpkg-checkbuilddeps 2>&1) ||
@@ -127,7 +150,7 @@ if command -v lintian >/dev/null; then
 else
 	run lintian skip "lintian is missing"
 fi
-for t in installed autopkgtest bare; do
+for t in installed autopkgtest bare container; do
 	run $t test_$t
 done
 finish

@@ -2,8 +2,8 @@
 cmakedir = $(libdir)/cmake/tutti
 nodist_cmake_DATA = packaging/cmake/tuttiConfig.cmake packaging/cmake/tuttiConfigVersion.cmake
 
-EXTRA_DIST += packaging/Containerfile packaging/spack/package.py packaging/check.sh \
-	packaging/root.sh packaging/abi.sh packaging/libtutti.abi \
+EXTRA_DIST += .containerignore packaging/Containerfile packaging/spack/package.py \
+	packaging/check.sh packaging/root.sh packaging/abi.sh packaging/libtutti.abi \
 	debian/changelog debian/control debian/copyright debian/rules debian/source/format \
 	debian/libtutti0.install debian/libtutti0.symbols debian/libtutti0.lintian-overrides \
 	debian/libtutti-dev.install debian/tutti-bin.install debian/tutti-doc.install \
