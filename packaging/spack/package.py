@@ -24,19 +24,22 @@ class Tutti(AutotoolsPackage):
     depends_on("c", type="build")
     depends_on("cxx", type="build")
     depends_on("autoconf@2.71:", type="build")
-    depends_on("automake", type="build")
+    depends_on("automake@1.16:", type="build")
     depends_on("libtool", type="build")
     depends_on("pkgconfig", type="build")
     depends_on("libsodium")
-    depends_on("xxhash")
+    depends_on("xxhash@0.8:")
     depends_on("jansson")
     depends_on("numactl")
-    depends_on("rdma-core", when="+verbs")
-    depends_on("libfabric", when="+ofi")
+    depends_on("rdma-core@34:", when="+verbs")
+    depends_on("libfabric@1.17:", when="+ofi")
     depends_on("zlib-api", when="+examples")
 
     def autoreconf(self, spec, prefix):
         Executable("./autogen.sh")()
 
     def configure_args(self):
-        return self.with_or_without("verbs") + self.with_or_without("ofi")
+        # What configure would otherwise take from the system, without Spack knowing
+        system = ["openblas", "python", "torch", "mpi-preload"]
+        args = [f"--without-{name}" for name in system]
+        return args + self.with_or_without("verbs") + self.with_or_without("ofi")
