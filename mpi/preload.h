@@ -66,6 +66,7 @@ struct tm_range {
 };
 struct tm_settings {
 	struct tm_range take[TM_NUM_COLLS];
+	struct tm_range gap[TM_NUM_COLLS]; /* but none of more than min and less than max */
 	int summary;
 	int valid;
 };
@@ -166,8 +167,10 @@ static inline void tm_passed(int row, enum tm_why why)
 static inline bool tm_takes(const struct tm_comm *c, enum tm_coll coll, uint64_t bytes)
 {
 	const struct tm_range *take = &tm_job.settings.take[coll];
+	const struct tm_range *gap = &tm_job.settings.gap[coll];
 
-	if (bytes >= take->min && bytes <= take->max && c->tutti)
+	if (bytes >= take->min && bytes <= take->max && (bytes <= gap->min || bytes >= gap->max) &&
+	    c->tutti)
 		return true;
 	tm_passed(coll, c->tutti ? TM_SIZE : TM_COMM);
 	return false;

@@ -105,6 +105,25 @@ static void comms(void)
 	EXPECT(threads_now() <= before);
 }
 
+/* Blocks of lengths that the default table takes, leaves out, and takes again. */
+static void lengths(void)
+{
+	static const int bytes[] = {512, 16384, 65536};
+	char *all = calloc((size_t)size, 65536), *own = malloc(65536);
+	size_t i;
+	int r;
+
+	EXPECT(all && own);
+	for (i = 0; i < sizeof(bytes) / sizeof(bytes[0]); i++) {
+		for (r = 0; r < size; r++)
+			memset(all + r * bytes[i], rank ? 0 : r + 1, (size_t)bytes[i]);
+		MPI_Scatter(all, bytes[i], MPI_BYTE, own, bytes[i], MPI_BYTE, 0, MPI_COMM_WORLD);
+		EXPECT(own[0] == rank + 1 && own[bytes[i] - 1] == rank + 1);
+	}
+	free(all);
+	free(own);
+}
+
 /* Inter-communicators, derived operators and datatypes of reductions pass on. */
 static void twice(void *in, void *inout, int *len, MPI_Datatype *type)
 {
@@ -329,7 +348,8 @@ int main(int argc, char **argv)
 		     {"comms", comms},		 {"passed", passed},
 		     {"threads", threads},	 {"errors", errors},
 		     {"alone", alone},		 {"death", death},
-		     {"without", without},	 {"cost", cost}};
+		     {"without", without},	 {"cost", cost},
+		     {"lengths", lengths}};
 	size_t i;
 	int level, done = 0;
 

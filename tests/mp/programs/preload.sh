@@ -189,6 +189,12 @@ take() {
 	TUTTI_MPI_TAKE=all=8K- passes "$1" 2 hang
 	counted allreduce "0 10 0 0"
 	counted barrier "2 0 0 0" # whatever the lengths
+	passes "$1" 2 lengths # a range with a gap is taken by default
+	counted scatter "4 2 0 0"
+	TUTTI_MPI_TAKE=scatter=16K- passes "$1" 2 lengths
+	counted scatter "4 2 0 0"
+	TUTTI_MPI_TAKE=all passes "$1" 2 lengths
+	counted scatter "6 0 0 0"
 	TUTTI_MPI_TAKE=all passes "$1" 1 comms
 	counted allreduce "0 0 0 60" # one rank takes nothing, and is counted
 	for bad in allreduc allreduce=4 allreduce=x- allreduce=1-2x bcast,,scan all= bcast, \
