@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * PMI-1: lines of "cmd=NAME key=value ..." on the descriptor PMI_FD, spoken by mpiexec.hydra, by
- * srun --mpi=pmi2 and by Flux. No library is needed.
+ * srun --mpi=pmi2 and by Flux. No library is needed: libpmi2 has only this descriptor, too, and
+ * without it makes each process a job of its own.
  *
  * The launcher takes one conversation from each process: after "finalize" it listens no more, and a
  * process that ends without "finalize" counts as crashed. So the conversation ends before the job
@@ -19,7 +20,7 @@
 #define SPACE_MAX 256
 
 static int fd = -1;
-static bool over;
+static bool over, closed; /* the conversation, by this process; its descriptor, by the launcher */
 static char space[SPACE_MAX];
 
 static int broken(const char *what)
@@ -36,6 +37,7 @@ static int send_line(const char *line)
 		n = write(fd, line, len);
 		if (n < 0 && errno == EINTR)
 			continue;
+		closed = n < 0 && errno == EPIPE;
 		if (n <= 0)
 			return broken(n ? strerror(errno) : "nothing can be written");
 		line += n;
@@ -54,6 +56,7 @@ static int read_line(char line[LINE_MAX_BYTES])
 		n = read(fd, line + len, 1);
 		if (n < 0 && errno == EINTR)
 			continue;
+		closed = !n || (n < 0 && errno == ECONNRESET);
 		if (n <= 0)
 			return broken(n ? strerror(errno) : "the launcher has closed it");
 		if (line[len] == '\n') {
@@ -122,6 +125,13 @@ static int pmi1_open(int rank, int nranks)
 		return err;
 	over = true;
 	err = ask("cmd=init pmi_version=1 pmi_subversion=1\n", "response_to_init", line);
+	if (closed)
+		err = tt_fail(-TUTTI_EBOOT,
+			      "the launcher's PMI_FD=%d is closed: a launcher that speaks PMI-1 "
+			      "takes part in one start of each task, and another program of this "
+			      "task may have used it; set TUTTI_BOOT_DIR to a directory that all "
+			      "ranks share",
+			      fd);
 	if (!err)
 		err = ask("cmd=get_my_kvsname\n", "my_kvsname", line);
 	if (!err && !field(line, "kvsname", space, sizeof(space)))

@@ -300,6 +300,16 @@ plain()
 slurm_pmi2()
 {
 	plain pmi2
+	# the second program of each task
+	! timeout 60 srun -n 4 --mpi=pmi2 sh -c './hello && ./hello' >"$tmp/out" 2>&1 ||
+		die "PMI-1 served two programs of a task: $(cat "$tmp/out")"
+	averages "$tmp/out" 4
+	[ "$(grep -c 'PMI_FD=.* is closed: .*; set TUTTI_BOOT_DIR' "$tmp/out")" = 4 ] ||
+		die "$(cat "$tmp/out")"
+	TUTTI_BOOT_DIR=$tmp/boot timeout 60 srun -n 4 --mpi=pmi2 sh -c \
+		'./hello >/dev/null && ./hello' >"$tmp/out" 2>&1 ||
+		die "status $?: $(cat "$tmp/out")"
+	averages "$tmp/out" 4
 }
 
 slurm_pmix()
