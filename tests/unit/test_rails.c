@@ -51,9 +51,9 @@ static bool selects(const struct vb_port *all, int n, const char *list, int max,
 static void list_of_ports(void)
 {
 	const struct vb_port all[] = {
-		port("mlx5_0", 1, ETH, 100, NEAR),	     port("mlx5_1", 1, ETH, 25, FAR),
-		port("mlx4_0", 1, !ETH, 40, NEAR),	     port("mlx4_0", 2, ETH, 40, NEAR),
-		unusable("mlx5_2", "its link is PORT_DOWN"), port("mlx5", 1, ETH, 50, NEAR)};
+		port("mlx5_0", 1, ETH, 100, NEAR),	port("mlx5_1", 1, ETH, 25, FAR),
+		port("mlx4_0", 1, !ETH, 40, NEAR),	port("mlx4_0", 2, ETH, 40, NEAR),
+		unusable("mlx5_2", "its link is down"), port("mlx5", 1, ETH, 50, NEAR)};
 	struct vb_port p[6];
 	struct vb_choice c;
 

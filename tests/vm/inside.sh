@@ -5,7 +5,7 @@
 only=$*
 . "${TT_SRC:-$(dirname "$0")/../..}/tests/sh.inc"
 suite verbs
-bare tutti_run tutti_perf tutti_info
+bare tutti_run tutti_perf tutti_info tutti_doctor
 
 # program NAME ARGUMENT...: a test program; its own skips are ours.
 program()
@@ -221,6 +221,32 @@ test_rdmacm_no_address()
 		ip addr flush dev ttbare
 		perf 2 allreduce -b 1M -e 1M -n 2 -w 0 -c 1
 		grep -q 'rxe8/1 is not used: .*IP address' "$tmp/out" || { cat "$tmp/out"; exit 1; }
+	)
+	status=$?
+	rdma link delete rxe8
+	ip link delete ttbare
+	return $status
+}
+
+# warned TEXT MEND: what tutti_doctor says of rxe8
+warned()
+{
+	$tutti_doctor >"$tmp/out" 2>&1
+	grep -A 2 "warn device *verbs:rxe8/1: .*$1" "$tmp/out" | grep -q "mend: *$2" ||
+		die "$(cat "$tmp/out")"
+}
+
+# tutti_doctor says what mends a port that is down, and one without a GID.
+test_doctor()
+{
+	[ -e /sys/class/net/dummy0 ] || skip "devices can only be added in the guest"
+	ip link add ttbare type dummy && rdma link add rxe8 type rxe netdev ttbare ||
+		die "rxe8 cannot be made"
+	(
+		warned 'its link is down' 'ibstat; connect the port'
+		ip link set ttbare up
+		export TUTTI_VERBS_GID=60000
+		warned 'it has no GID' 'ip addr add'
 	)
 	status=$?
 	rdma link delete rxe8
@@ -521,6 +547,7 @@ whole()
 }
 
 run info test_info
+whole doctor test_doctor
 run chosen test_chosen
 whole slower test_slower
 run siw test_siw

@@ -20,7 +20,7 @@ static const struct {
 } cures[] = {
 	{"install package", "apt-get install the package that is named"},
 	{"locked memory", "ulimit -l unlimited"},
-	{"not active", "ibstat; connect the port, start a subnet manager (InfiniBand: opensm)"},
+	{"its link is", "ibstat; connect the port, start a subnet manager (InfiniBand: opensm)"},
 	{"no GID", "ip addr add ADDRESS/24 dev NAME: RoCE's GIDs are made of addresses"},
 	{"Permission denied", "give the user rights to /dev/infiniband/*"},
 	{"", "tutti_info --devices"},
