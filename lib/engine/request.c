@@ -240,6 +240,7 @@ void tt_comm_broken(struct tutti_comm *comm, int peer, int status, const char *c
 {
 	struct tutti_context *ctx = comm->ctx;
 	const char *why;
+	int blamed;
 
 	if (atomic_load(&comm->failed) || status == -TUTTI_EMISMATCH)
 		return; /* the verdict is here, or on its way from rank 0 */
@@ -257,7 +258,8 @@ void tt_comm_broken(struct tutti_comm *comm, int peer, int status, const char *c
 		return;
 	}
 	why = tt_is_shortage(status) ? tt_wire_why(ctx->wire, peer) : NULL;
-	tt_comm_fail(comm, status, peer, call, seq, "",
+	blamed = tt_is_shortage(status) ? tt_wire_short_rank(ctx->wire, peer) : peer;
+	tt_comm_fail(comm, status, blamed, call, seq, "",
 		     "%s failed between this rank and rank %d on host %s: %s", what, peer,
 		     tt_boot_host(ctx->boot, peer), why ? why : tt_fail_text(status));
 }

@@ -216,6 +216,14 @@ const char *tt_wire_why(const struct tt_wire *wire, int peer)
 	return chan && chan->state == TT_CHAN_FAILED ? chan->reason : NULL;
 }
 
+int tt_wire_short_rank(const struct tt_wire *wire, int peer)
+{
+	const struct tt_chan *chan = wire->chan[peer];
+	bool there = chan && chan->state == TT_CHAN_FAILED && chan->shortage_there;
+
+	return there ? peer : wire->params.rank;
+}
+
 bool tt_wire_may_be_gone(const struct tt_wire *wire, int peer)
 {
 	const struct tt_chan *chan = wire->chan[peer];

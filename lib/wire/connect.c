@@ -141,11 +141,22 @@ static void connect_self(struct tt_chan *chan)
 			     "transport self: %s", tt_fail_text(err));
 }
 
+/* The first counts: there, at the peer, or here. */
+static void note_shortage(struct tt_chan *chan, int status, bool there)
+{
+	if (!tt_is_shortage(status) || chan->shortage)
+		return;
+	chan->shortage = status;
+	chan->shortage_there = there;
+}
+
 static void refuse(struct tt_wire *wire, int peer, uint32_t generation, uint32_t attempt,
 		   int status)
 {
 	struct conn_msg msg = {.attempt = attempt, .generation = generation, .status = status};
 
+	if (wire->chan[peer])
+		note_shortage(wire->chan[peer], status, false);
 	snprintf(msg.text, sizeof(msg.text), "rank %d: %s", wire->params.rank,
 		 tt_fail_text(status));
 	tt_ctl_send(wire->boot, peer, TT_CTL_CONN_REP, &msg, sizeof(msg));
@@ -160,19 +171,12 @@ static void keep(struct tt_chan *chan, const struct conn_msg *msg)
 		*chan->said = *msg;
 }
 
-static void note_shortage(struct tt_chan *chan, int status)
-{
-	if (tt_is_shortage(status) && !chan->shortage)
-		chan->shortage = status;
-}
-
 /* Adds why an attempt failed to the reasons of earlier ones. */
-static void add_reason(struct tt_chan *chan, const char *transport, int status, const char *why)
+static void add_reason(struct tt_chan *chan, const char *transport, const char *why)
 {
 	size_t used = strlen(chan->reason);
 	bool named = !strncmp(why, transport, strlen(transport));
 
-	note_shortage(chan, status);
 	snprintf(chan->reason + used, sizeof(chan->reason) - used, "%s%s%s%s", used ? "; " : "",
 		 named ? "" : transport, named ? "" : ": ", why);
 }
@@ -190,10 +194,9 @@ static void request(struct tt_chan *chan)
 		memset(&msg, 0, sizeof(msg));
 		chan->attempt++;
 		err = tt_open_place(wire, places[chan->candidate], &tp);
-		if (err)
-			note_shortage(chan, err);
-		else if ((err = open_end(chan, tp, &msg)))
-			add_reason(chan, wire->tp[tp].name, err, tt_fail_text(err));
+		if (!err && (err = open_end(chan, tp, &msg)))
+			add_reason(chan, wire->tp[tp].name, tt_fail_text(err));
+		note_shortage(chan, err, false);
 		if (!err) {
 			chan->state = TT_CHAN_REQUESTED;
 			keep(chan, &msg);
@@ -227,12 +230,12 @@ void tt_chan_connect(struct tt_chan *chan)
 }
 
 /* This attempt has failed: starts the next, if this is the asking end. */
-static void next_attempt(struct tt_chan *chan, int status, const char *why)
+static void next_attempt(struct tt_chan *chan, const char *why)
 {
 	int place = chan->wire->tp[chan->tp].place;
 
 	tt_debug("rank %d over %s: %s", chan->peer, chan->wire->tp[chan->tp].name, why);
-	add_reason(chan, chan->wire->tp[chan->tp].name, status, why);
+	add_reason(chan, chan->wire->tp[chan->tp].name, why);
 	tt_chan_close_ep(chan, -TUTTI_ETRANSPORT);
 	chan->candidate = tt_slower_forbidden(chan, place) ? TT_TP_MAX : chan->candidate + 1;
 	request(chan);
@@ -441,23 +444,27 @@ void tt_wire_conn_rep(struct tt_wire *wire, int from, const void *data, size_t l
 			closed_by_peer(chan, msg.generation);
 		tt_wire_wake(wire);
 	} else if (chan && msg.attempt == TT_NO_ATTEMPT) {
+		note_shortage(chan, msg.status, true);
 		tt_chan_fail(chan, tt_is_shortage(msg.status) ? msg.status : -TUTTI_ETRANSPORT,
 			     "no transport: %s", msg.text);
 		tt_wire_wake(wire);
 	} else if (chan && chan->state == TT_CHAN_REQUESTED &&
 		   (uint32_t)chan->attempt == msg.attempt) {
 		if (msg.status) {
-			next_attempt(chan, msg.status, msg.text);
+			note_shortage(chan, msg.status, true);
+			next_attempt(chan, msg.text);
 		} else {
 			chan->agreed = true;
 			err = connect_end(chan, &msg, true);
+			note_shortage(chan, err, false);
 			if (err)
-				next_attempt(chan, err, tt_fail_text(err));
+				next_attempt(chan, tt_fail_text(err));
 		}
 		tt_wire_wake(wire);
 	} else if (chan && chan->state == TT_CHAN_OPENING && chan->active && msg.status &&
 		   (uint32_t)chan->attempt == msg.attempt) {
-		next_attempt(chan, msg.status, msg.text); /* it agreed, and could not do it */
+		note_shortage(chan, msg.status, true);
+		next_attempt(chan, msg.text); /* it agreed, and could not do it */
 		tt_wire_wake(wire);
 	}
 	tt_wire_unlock(wire);
@@ -479,7 +486,7 @@ void tt_chan_down(struct tt_chan *chan, const char *why)
 {
 	if (chan->state == TT_CHAN_OPENING && chan->active &&
 	    chan->peer != chan->wire->params.rank) {
-		next_attempt(chan, -TUTTI_ETRANSPORT, why);
+		next_attempt(chan, why);
 	} else if (chan->state == TT_CHAN_OPENING) {
 		cannot_open(chan, why);
 	} else {

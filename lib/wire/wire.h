@@ -243,6 +243,8 @@ void tt_wire_slower_msg(struct tt_wire *wire, const void *data, size_t len);
 void tt_wire_ask_again(struct tt_wire *wire);
 /* Why the channel to peer has failed; NULL: it has not. Under the lock. */
 const char *tt_wire_why(const struct tt_wire *wire, int peer);
+/* The rank whose shortage made an operation with peer fail: this rank or peer. Under the lock. */
+int tt_wire_short_rank(const struct tt_wire *wire, int peer);
 /*
  * Whether the channel to peer has failed, perhaps because the peer died: it is known to have
  * failed, or had agreed to a connection that then did not come about. Under the lock.

@@ -129,8 +129,9 @@ struct tt_chan {
 	bool active;  /* this end asked */
 	bool agreed;  /* the peer has agreed to an attempt that this end made */
 	int shortage; /* an attempt failed for lack of memory or descriptors, here or there; or 0 */
-	bool up;      /* reported by the transport */
-	bool heard;   /* something came from the peer */
+	bool shortage_there;
+	bool up;		   /* reported by the transport */
+	bool heard;		   /* something came from the peer */
 	uint64_t early_notes;	   /* slots rung before the channel was open */
 	struct tt_list early_ctrl; /* control messages from before */
 	int tp, attempt, candidate;
