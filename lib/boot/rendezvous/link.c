@@ -36,6 +36,7 @@
 #include "lib/boot/control/fork.h"
 
 #define RX_SIZE 16384
+#define TX_SIZE 8192 /* to begin with: a frame, and more */
 #define READ_BURST 8 /* reads per event, so that one busy peer does not starve the other links */
 
 void tt_link_kill(struct tt_link *link, int err, const char *fmt, ...)
@@ -140,10 +141,34 @@ size_t tt_link_queued(const struct tt_link *link)
 	return link->tx_len;
 }
 
+/* Whether the queue has room for n more bytes. */
+static bool tx_fits(struct tt_link *link, size_t n)
+{
+	if (link->tx_head && link->tx_head + link->tx_len + n > link->tx_cap) {
+		memmove(link->tx, link->tx + link->tx_head, link->tx_len);
+		link->tx_head = 0;
+	}
+	return link->tx_head + link->tx_len + n <= link->tx_cap;
+}
+
+static bool tx_grow(struct tt_link *link, size_t least)
+{
+	size_t cap = link->tx_cap ? link->tx_cap : 256;
+	unsigned char *p;
+
+	while (cap < least)
+		cap *= 2;
+	p = cap > link->tx_cap ? realloc(link->tx, cap) : link->tx;
+	if (!p)
+		return false;
+	link->tx = p;
+	link->tx_cap = cap;
+	return true;
+}
+
 /* Room for n more bytes at the end of the queue; NULL after killing the link. */
 static unsigned char *tx_room(struct tt_link *link, size_t n)
 {
-	size_t cap = link->tx_cap ? link->tx_cap : 256;
 	unsigned char *p;
 
 	if (link->tx_len + n > TT_LINK_QUEUE) {
@@ -151,20 +176,12 @@ static unsigned char *tx_room(struct tt_link *link, size_t n)
 			     TT_LINK_QUEUE >> 20);
 		return NULL;
 	}
-	if (link->tx_head && link->tx_head + link->tx_len + n > link->tx_cap) {
-		memmove(link->tx, link->tx + link->tx_head, link->tx_len);
-		link->tx_head = 0;
-	}
-	while (cap < link->tx_len + n)
-		cap *= 2;
-	if (cap != link->tx_cap) {
-		p = realloc(link->tx, cap);
-		if (!p) {
+	if (!tx_fits(link, n) && !tx_grow(link, link->tx_len + n)) {
+		tt_link_flush(link); /* an empty queue has room for a frame */
+		if (!tx_fits(link, n))
 			tt_link_kill(link, -ENOMEM, "no memory to send to rank %d", link->peer);
+		if (link->state == TT_LINK_DEAD)
 			return NULL;
-		}
-		link->tx = p;
-		link->tx_cap = cap;
 	}
 	p = link->tx + link->tx_head + link->tx_len;
 	link->tx_len += n;
@@ -332,9 +349,9 @@ static void got_proof(struct tt_link *link)
 		link->peer = link->hello.rank;
 		send_proof(link);
 	}
-	link->rx = malloc(RX_SIZE);
+	link->rx = tx_grow(link, TX_SIZE) ? malloc(RX_SIZE) : NULL;
 	if (!link->rx) {
-		tt_link_kill(link, -ENOMEM, "no memory for its buffer");
+		tt_link_kill(link, -ENOMEM, "no memory for its buffers");
 		return;
 	}
 	link->state = TT_LINK_OPEN;
