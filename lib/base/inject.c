@@ -1,8 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Counts the calls that TUTTI_FAULT can make fail. inject.h redirects them to this file. */
+/*
+ * Counts the calls that TUTTI_FAULT can make fail. inject.h redirects them to this file.
+ * Allocations that fail, for this reason or for lack of memory, may still take a block of the
+ * reserve.
+ */
 #include "lib/base/inject.h"
 
 #include <errno.h>
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +21,7 @@
 #include "lib/base/env.h"
 #include "lib/base/faults.h"
 #include "lib/base/log.h"
+#include "lib/base/reserve.h"
 
 static atomic_bool armed;
 
@@ -76,8 +82,8 @@ bool tt_inject(enum tt_inject kind)
 #undef malloc
 #undef calloc
 #undef realloc
+#undef reallocarray
 #undef aligned_alloc
-#undef strdup
 #undef socket
 #undef accept4
 #undef pipe2
@@ -90,7 +96,6 @@ extern void *malloc(size_t size);
 extern void *calloc(size_t n, size_t size);
 extern void *realloc(void *p, size_t size);
 extern void *aligned_alloc(size_t align, size_t size);
-extern char *strdup(const char *s);
 extern int socket(int domain, int type, int protocol);
 extern int accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags);
 extern int pipe2(int fds[2], int flags);
@@ -99,19 +104,48 @@ extern int epoll_create1(int flags);
 extern int eventfd(unsigned value, int flags);
 extern int timerfd_create(int clock, int flags);
 
+static void *or_reserved(void *p, size_t size)
+{
+	return p ? p : tt_reserve_take(size);
+}
+
 void *tt_malloc(size_t size)
 {
-	return tt_inject(TT_INJECT_ALLOC) ? NULL : malloc(size);
+	return or_reserved(tt_inject(TT_INJECT_ALLOC) ? NULL : malloc(size), size);
 }
 
 void *tt_calloc(size_t n, size_t size)
 {
-	return tt_inject(TT_INJECT_ALLOC) ? NULL : calloc(n, size);
+	void *p = tt_inject(TT_INJECT_ALLOC) ? NULL : calloc(n, size);
+
+	if (p || __builtin_mul_overflow(n, size, &size))
+		return p;
+	p = tt_reserve_take(size);
+	return p ? memset(p, 0, size) : NULL;
 }
 
 void *tt_realloc(void *p, size_t size)
 {
-	return tt_inject(TT_INJECT_ALLOC) ? NULL : realloc(p, size);
+	void *more = tt_inject(TT_INJECT_ALLOC) ? NULL : realloc(p, size);
+	size_t old;
+
+	if (more)
+		return more;
+	more = tt_reserve_take(size);
+	if (!more || !p)
+		return more;
+	old = malloc_usable_size(p);
+	memcpy(more, p, old < size ? old : size);
+	free(p);
+	return more;
+}
+
+void *tt_reallocarray(void *p, size_t n, size_t size)
+{
+	if (!__builtin_mul_overflow(n, size, &size))
+		return tt_realloc(p, size);
+	errno = ENOMEM;
+	return NULL;
 }
 
 void *tt_aligned_alloc(size_t align, size_t size)
@@ -121,7 +155,10 @@ void *tt_aligned_alloc(size_t align, size_t size)
 
 char *tt_strdup(const char *s)
 {
-	return tt_inject(TT_INJECT_ALLOC) ? NULL : strdup(s);
+	size_t size = strlen(s) + 1;
+	char *copy = tt_malloc(size);
+
+	return copy ? memcpy(copy, s, size) : NULL;
 }
 
 int tt_socket(int domain, int type, int protocol)

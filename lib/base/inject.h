@@ -27,6 +27,7 @@ bool tt_inject(enum tt_inject kind);
 #define malloc tt_malloc
 #define calloc tt_calloc
 #define realloc tt_realloc
+#define reallocarray tt_reallocarray
 #define aligned_alloc tt_aligned_alloc
 #define strdup tt_strdup
 #define socket tt_socket

@@ -24,6 +24,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/hash.h"
+#include "lib/base/reserve.h"
 #include "lib/comm/comm.h"
 
 #define AGAIN (100 * TT_MS)
@@ -234,6 +235,7 @@ static void report(struct tutti_comm *comm)
 
 void tt_vote_refused(struct tutti_comm *comm, int code)
 {
+	tt_ctx_lacks(comm->ctx, code);
 	tt_wire_lock(comm->ctx->wire);
 	comm->refused_vote = comm->votes + 1;
 	comm->refused_why = code;
@@ -269,6 +271,18 @@ static struct tt_vote *spare_vote(struct tutti_comm *comm)
 	return v;
 }
 
+/* The others wait for it. */
+static struct tt_vote *needed_vote(struct tutti_comm *comm)
+{
+	struct tt_vote *v;
+
+	tt_reserve_fill(comm->ctx->boot_params.nranks);
+	tt_reserve_enter();
+	v = new_vote(comm->size);
+	tt_reserve_leave();
+	return v ? v : spare_vote(comm);
+}
+
 int tt_vote_begin(struct tutti_comm *comm, const struct tt_ballot *mine)
 {
 	struct tt_vote *v;
@@ -283,15 +297,11 @@ int tt_vote_begin(struct tutti_comm *comm, const struct tt_ballot *mine)
 	if (!tt_vote_fits(comm))
 		return tt_fail(-EINVAL, "a communicator of %d ranks is too large to agree",
 			       comm->size);
-	tt_reserve_keep(comm->ctx);
-	do {
-		v = new_vote(comm->size);
-		if (!v)
-			v = spare_vote(comm);
-	} while (!v && tt_reserve_use(comm->ctx));
+	v = needed_vote(comm);
 	if (!v) {
+		tt_fail(-ENOMEM, "no memory to agree with other ranks");
 		tt_vote_refused(comm, -ENOMEM);
-		return tt_fail(-ENOMEM, "no memory to agree with other ranks");
+		return -ENOMEM;
 	}
 	v->comm = comm->uid;
 	v->number = comm->votes + 1;

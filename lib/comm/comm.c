@@ -7,10 +7,8 @@
 #include <stdlib.h>
 
 #include "lib/base/hash.h"
+#include "lib/base/reserve.h"
 
-/* Bytes of which a plan and its requests take less; they cost nothing until they are used. */
-#define RESERVE ((size_t)64 << 10)
-#define RESERVE_RANK ((size_t)256)
 #define PORT_SALT 0x703270ull
 
 static void record(struct tutti_comm *comm)
@@ -34,21 +32,6 @@ static void free_shell(struct tutti_comm *comm)
 	free(comm->history);
 	free(comm->ended);
 	free(comm);
-}
-
-void tt_reserve_keep(struct tutti_context *ctx)
-{
-	if (!ctx->reserve)
-		ctx->reserve = malloc(RESERVE + RESERVE_RANK * (size_t)ctx->boot_params.nranks);
-}
-
-bool tt_reserve_use(struct tutti_context *ctx)
-{
-	bool had = ctx->reserve;
-
-	free(ctx->reserve);
-	ctx->reserve = NULL;
-	return had;
 }
 
 int tt_comm_new(struct tutti_context *ctx, const int *world, int size,
@@ -90,7 +73,7 @@ int tt_comm_new(struct tutti_context *ctx, const int *world, int size,
 	tt_list_add(&ctx->comms, &comm->link);
 	if (kind->id >= ctx->next_comm_id)
 		ctx->next_comm_id = kind->id + 1;
-	tt_reserve_keep(ctx);
+	tt_reserve_fill(ctx->boot_params.nranks);
 	tt_comm_inherit_failure(comm);
 	tt_comm_expect_poll(comm, 0);
 	tt_wire_unlock(ctx->wire);

@@ -329,7 +329,6 @@ struct tutti_context {
 	int orphans;		       /* requests freed while they run */
 	/* unused, by size: links of struct tutti_request, see request_memory.c */
 	struct tt_list *request_memory[TT_REQUEST_SIZES];
-	void *reserve;				 /* comm.c; NULL: used */
 	bool reap_due;				 /* a freed communicator has lost its last user */
 	void (*reap)(struct tutti_context *ctx); /* lib/job */
 	int shrunk; /* decisions of tutti_comm_shrink and tutti_comm_grow */
@@ -388,12 +387,6 @@ struct tt_comm_kind {
 /* Creates a communicator of these world ranks (copied). */
 int tt_comm_new(struct tutti_context *ctx, const int *world, int size,
 		const struct tt_comm_kind *kind, struct tutti_comm **comm);
-/*
- * Memory for calls that other ranks wait in. A rank that has none left frees this, and tries again:
- * true if there was some. The next call keeps some again. Under the lock.
- */
-void tt_reserve_keep(struct tutti_context *ctx);
-bool tt_reserve_use(struct tutti_context *ctx);
 /* Frees the contents; the shell stays in ctx->dead for a while. */
 void tt_comm_bury(struct tutti_comm *comm);
 /* A difference between calls that no call of this rank has returned; code 0: none. */
@@ -496,6 +489,8 @@ void tt_comm_fail_here(struct tutti_comm *comm, int code, int rank, const char *
 /* The same of a communicator that this rank may make later. */
 void tt_comm_fail_later(struct tutti_context *ctx, uint64_t uid, int code, int rank,
 			const char *call, uint64_t seq, const char *field, const char *text);
+/* If the last error is code, a shortage, and names no rank, it is this rank's. */
+void tt_ctx_lacks(const struct tutti_context *ctx, int code);
 /* This rank could not create a communicator that other ranks have or will have: fails it there. */
 void tt_comm_unmade(struct tutti_context *ctx, uint64_t uid, int code, const char *call);
 /* The lowest rank of comm, or of the job (NULL), that is known to be gone; -1: none. */

@@ -291,12 +291,25 @@ int tt_ctx_gone_of(const struct tutti_context *ctx, const struct tutti_comm *com
 	return -1;
 }
 
+void tt_ctx_lacks(const struct tutti_context *ctx, int code)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+
+	if (!tt_is_shortage(code) || tutti_last_error(&info) || info.code != code || info.rank >= 0)
+		return;
+	info.rank = ctx->boot_params.rank;
+	if (ctx->boot)
+		snprintf(info.host, sizeof(info.host), "%s", tt_boot_host(ctx->boot, info.rank));
+	tt_fail_info(&info);
+}
+
 void tt_comm_unmade(struct tutti_context *ctx, uint64_t uid, int code, const char *call)
 {
 	struct tutti_error_info info, why = {.size = sizeof(why)};
 	struct tutti_comm *comm = tt_comm_find(ctx, uid);
 	int rank = ctx->boot_params.rank, blamed = -1;
 
+	tt_ctx_lacks(ctx, code);
 	if (!tutti_last_error(&why) && why.code == code && why.rank >= 0)
 		blamed = why.rank;
 	else if (code == -TUTTI_EPEER)

@@ -24,6 +24,7 @@ void tt_comm_refused(struct tutti_comm *comm, uint32_t coll, enum tt_forms forms
 	uint32_t init;
 	uint64_t seq;
 
+	tt_ctx_lacks(comm->ctx, code);
 	tt_wire_lock(comm->ctx->wire);
 	init = forms == TT_FORM_CALL ? 0 : comm->inits + 1;
 	seq = forms == TT_FORM_INIT ? 0 : comm->seq + 1;

@@ -14,6 +14,7 @@ int tt_tell_unable(struct tutti_comm *comm, const char *call, int err)
 {
 	int rank = comm->world[comm->rank];
 
+	tt_ctx_lacks(comm->ctx, err);
 	if (!err || err == -EINVAL || atomic_load(&comm->coll_failed))
 		return err;
 	tt_wire_lock(comm->ctx->wire);

@@ -11,6 +11,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/hash.h"
+#include "lib/base/reserve.h"
 #include "lib/engine/launch.h"
 #include "lib/job/job.h"
 
@@ -227,6 +228,7 @@ static int prepare(struct tutti_comm *comm, const struct tt_comm_subset *s, int 
 
 void tt_comm_group_refused(struct tutti_comm *comm, int code)
 {
+	tt_ctx_lacks(comm->ctx, code);
 	tt_wire_lock(comm->ctx->wire);
 	comm->groups_missed++;
 	comm->group_why = code;
@@ -243,11 +245,11 @@ static int attempt(struct tutti_comm *comm, const struct tt_comm_subset *s, stru
 
 	*given_up = false;
 	tt_wire_lock(ctx->wire);
-	tt_reserve_keep(ctx);
+	tt_reserve_fill(ctx->boot_params.nranks);
 	kind.id = ctx->next_comm_id;
-	do {
-		err = prepare(comm, s, &world, &kind.uid);
-	} while (err == -ENOMEM && tt_reserve_use(ctx));
+	tt_reserve_enter();
+	err = prepare(comm, s, &world, &kind.uid);
+	tt_reserve_leave();
 	tt_wire_unlock(ctx->wire);
 	if (err == -ENOMEM)
 		tt_comm_group_refused(comm, err);

@@ -63,7 +63,6 @@ int tt_job_leave(struct tutti_context *ctx, uint64_t deadline, struct tutti_erro
 	free(ctx->polled);
 	free(ctx->heard);
 	free(ctx->broken);
-	tt_reserve_use(ctx);
 	tt_win_forget(ctx);
 	return err;
 }

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "lib/base/hash.h"
+#include "lib/base/reserve.h"
 #include "lib/engine/node/node_ops.h"
 #include "lib/job/job.h"
 
@@ -389,10 +390,9 @@ int tt_comm_isplit(struct tutti_comm *comm, const struct tt_comm_part *part,
 	int err, made;
 
 	tt_wire_lock(ctx->wire);
-	tt_reserve_keep(ctx);
-	do {
-		err = make(comm, part, &s);
-	} while (err == -ENOMEM && tt_reserve_use(ctx));
+	tt_reserve_fill(ctx->boot_params.nranks);
+	tt_reserve_enter();
+	err = make(comm, part, &s);
 	made = err;
 	if (!err) {
 		s->newcomm = newcomm;
@@ -400,6 +400,7 @@ int tt_comm_isplit(struct tutti_comm *comm, const struct tt_comm_part *part,
 		if (err)
 			tt_request_free(&s->r);
 	}
+	tt_reserve_leave();
 	if (!err)
 		*out = &s->r;
 	if (ctx->thread_runs)

@@ -46,6 +46,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
+#include "lib/base/reserve.h"
 #include "lib/base/spawn.h"
 #include "lib/boot/control/ras.h"
 
@@ -398,6 +399,7 @@ void *tt_ctl_main(void *arg)
 	int n, i, ms;
 
 	tt_spawned_brief();
+	tt_reserve_enter(); /* the other ranks take this one for dead if it stops */
 	tt_ctl_watch(b, &b->wakefd, EPOLL_CTL_ADD);
 	b->ran = b->last_loop = tt_now_ns();
 	if (b->rank)
@@ -422,6 +424,7 @@ void *tt_ctl_main(void *arg)
 		tt_tree_step(b);
 		sweep(b);
 		bury(b, &b->graves);
+		tt_reserve_fill(b->nranks);
 		tt_ctl_flushed(b);
 		if (b->phase == TT_PH_FAIL && !b->rank && tt_store_all_told(b))
 			b->phase = TT_PH_END;

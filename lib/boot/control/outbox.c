@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/base/reserve.h"
 #include "lib/boot/control/control.h"
 
 #define OUTBOX_MAX (16u << 20)
@@ -78,8 +79,11 @@ static void deliver_solo(struct tt_boot *b)
  */
 static struct tt_outmsg *new_message(struct tt_boot *b, size_t len)
 {
-	struct tt_outmsg *msg = malloc(sizeof(*msg) + len);
+	struct tt_outmsg *msg;
 
+	tt_reserve_enter();
+	msg = malloc(sizeof(*msg) + len);
+	tt_reserve_leave();
 	if (msg)
 		msg->spare = false;
 	else if (len <= TT_CTL_MSG_MAX && (msg = atomic_exchange(&b->spare, NULL)))

@@ -555,37 +555,12 @@ static int unable_body(struct mp_job *job)
 	return 0;
 }
 
-/* Rank 1 agrees, then what it has kept is gone: the others wait, and say why; until it calls again.
- */
-static int agree_again_body(struct mp_job *job)
-{
-	struct tutti_error_info info = {.size = sizeof(info)};
-	struct hog *all = NULL, *more = NULL;
-
-	if (job->rank == 1) {
-		TT_EXPECT(mp_limit_memory(8 << 10));
-		all = take_memory();
-	}
-	MP_OK(agree(job, NULL));
-	if (job->rank == 1)
-		more = take_memory();
-	MP_ERR(agree(job, NULL), job->rank == 1 ? -ENOMEM : -ETIMEDOUT);
-	TT_EXPECT(job->rank == 1 ||
-		  mp_said("the call of rank 1 was refused: Cannot allocate memory"));
-	TT_EXPECT(!tutti_last_error(&info) && (job->rank == 1 || (info.rank == 1 && info.host[0])));
-	give_back(more);
-	give_back(all);
-	mp_meet(job);
-	return agree(job, NULL);
-}
-
 static void unable_to_make(void)
 {
 	limited(3, unable_body);
 	if (mp_no_limit())
 		return;
 	TT_CHECK(!MP_RUN(.n = 3, .fn = unable_body));
-	TT_CHECK(!MP_RUN(.n = 3, .fn = agree_again_body, .env = "TUTTI_TIMEOUT=1s"));
 }
 
 /* ---- refused calls ---- */

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Memory of the process that is kept for work that other ranks wait in: an exchange, an agreement,
+ * a message of the control thread. Where malloc has none, such work takes a block of it.
+ */
+#ifndef TT_RESERVE_H
+#define TT_RESERVE_H
+
+#include <stddef.h>
+
+/* Makes up for blocks that were taken, if it can; for jobs of up to nranks, or of as many so far.
+ */
+void tt_reserve_fill(int nranks);
+/* In between, allocations of this thread take blocks where malloc has none. May be nested. */
+void tt_reserve_enter(void);
+void tt_reserve_leave(void);
+/* A block for free(); NULL: none is large enough, or the thread may not have one. */
+void *tt_reserve_take(size_t size);
+
+#endif

@@ -1,0 +1,268 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Three allocations of rank 1 in a row fail during a call that other ranks wait in, from the N-th
+ * on, for every N: the call works, or it or what it makes fails with one code on all ranks, the
+ * error names rank 1, and the parent goes on. Then all allocations of all its threads fail. The
+ * program has the allocation functions of its own that this takes.
+ */
+#include <errno.h>
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "tests/mp/job.h"
+
+#define BAD 1
+#define ROW 3
+#define MOST 200 /* allocations of a call */
+
+enum who { NONE, CALLER, ALL };
+
+static atomic_int armed; /* enum who */
+static atomic_long calls, first, last;
+
+static bool fails(void)
+{
+	int who = atomic_load(&armed);
+	long n;
+
+	if (who == NONE || (who == CALLER && gettid() != getpid()))
+		return false;
+	n = atomic_fetch_add(&calls, 1) + 1;
+	return n >= atomic_load(&first) && n <= atomic_load(&last);
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+extern void *__libc_malloc(size_t size);
+extern void *__libc_calloc(size_t n, size_t size);
+extern void *__libc_realloc(void *p, size_t size);
+
+#define REPLACES __attribute__((visibility("default")))
+REPLACES void *malloc(size_t size)
+{
+	return fails() ? NULL : __libc_malloc(size);
+}
+
+REPLACES void *calloc(size_t n, size_t size)
+{
+	return fails() ? NULL : __libc_calloc(n, size);
+}
+
+REPLACES void *realloc(void *p, size_t size)
+{
+	return fails() ? NULL : __libc_realloc(p, size);
+}
+#endif
+
+static void arm(enum who who, long from, long row)
+{
+	atomic_store(&calls, 0);
+	atomic_store(&first, from);
+	atomic_store(&last, from - 1 + row);
+	atomic_store(&armed, who);
+}
+
+/* ---- the calls ---- */
+
+typedef int make_fn(struct mp_job *job, struct tutti_comm *parent, struct tutti_comm **made);
+
+static int make_dup(struct mp_job *job, struct tutti_comm *parent, struct tutti_comm **made)
+{
+	(void)job;
+	return tutti_comm_dup(parent, made);
+}
+
+static int make_split(struct mp_job *job, struct tutti_comm *parent, struct tutti_comm **made)
+{
+	return tutti_comm_split(parent, 0, -job->rank, made);
+}
+
+static int make_create(struct mp_job *job, struct tutti_comm *parent, struct tutti_comm **made)
+{
+	struct tutti_comm_config how = {.size = sizeof(how), .flags = TUTTI_COMM_TOLERANT};
+
+	(void)job;
+	return tutti_comm_create(parent, &how, made);
+}
+
+static int make_idup(struct mp_job *job, struct tutti_comm *parent, struct tutti_comm **made)
+{
+	struct tutti_request *req;
+	int err = tutti_comm_idup(parent, made, &req);
+
+	(void)job;
+	return err ? err : tutti_wait(&req);
+}
+
+static int make_isplit(struct mp_job *job, struct tutti_comm *parent, struct tutti_comm **made)
+{
+	struct tutti_request *req;
+	int err = tutti_comm_isplit(parent, 0, job->rank, made, &req);
+
+	return err ? err : tutti_wait(&req);
+}
+
+static int make_group(struct mp_job *job, struct tutti_comm *parent, struct tutti_comm **made)
+{
+	struct tutti_comm_config how = {.size = sizeof(how), .nranks = job->n};
+
+	return tutti_comm_create_group(parent, &how, made);
+}
+
+static int make_shrunk(struct mp_job *job, struct tutti_comm *parent, struct tutti_comm **made)
+{
+	(void)job;
+	return tutti_comm_shrink(parent, made);
+}
+
+static int make_agreement(struct mp_job *job, struct tutti_comm *parent, struct tutti_comm **made)
+{
+	uint64_t ranks = 1u << job->rank;
+
+	(void)made;
+	return tutti_comm_agree(parent, TUTTI_BOR, &ranks);
+}
+
+static make_fn *const make_fns[] = {make_dup,	 make_split, make_create, make_idup,
+				    make_isplit, make_group, make_shrunk, make_agreement};
+
+/* ---- what comes of them ---- */
+
+/* All ranks have the same err, which names the rank without memory. */
+static int check_error(struct mp_job *job, int err)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	atomic_int *code = &job->shared->word[0];
+
+	if (job->rank == BAD)
+		atomic_store(code, err);
+	mp_meet(job);
+	MP_ERR(err, atomic_load(code));
+	TT_EXPECT(!err || err == -ENOMEM);
+	TT_EXPECT(!err || (!tutti_last_error(&info) && info.rank == BAD && info.host[0]));
+	return 0;
+}
+
+/* *count: the allocations of the bad rank in the call. */
+static int call_without(struct mp_job *job, make_fn *make, enum who who, long from, long row,
+			long *count)
+{
+	struct tutti_comm *parent, *made = NULL;
+	int err;
+
+	MP_OK(tutti_comm_dup(job->world, &parent));
+	MP_OK(tutti_barrier(parent));
+	mp_meet(job);
+	arm(job->rank == BAD ? who : NONE, from, row);
+	err = make(job, parent, &made);
+	mp_meet(job); /* news of a failure are on their way until then */
+	*count = atomic_load(&calls);
+	arm(NONE, 0, 0);
+	if (!err && made)
+		err = tutti_barrier(made);
+	TT_EXPECT(!check_error(job, err));
+	if (made)
+		MP_OK(tutti_comm_free(made));
+	MP_OK(tutti_barrier(parent));
+	return tutti_comm_free(parent);
+}
+
+static int all_calls(struct mp_job *job, enum who who, long row)
+{
+	atomic_int *over = &job->shared->word[1];
+	long from, count;
+	size_t i;
+
+	mp_log_level(job, TUTTI_LOG_NONE);
+	MP_OK(tutti_barrier(job->world)); /* connects the ranks */
+	for (i = 0; i < sizeof(make_fns) / sizeof(make_fns[0]); i++) {
+		for (from = 1; from < MOST; from++) {
+			MP_OK(call_without(job, make_fns[i], who, from, row, &count));
+			if (job->rank == BAD)
+				atomic_store(over, count < from);
+			mp_meet(job);
+			if (atomic_load(over))
+				break;
+		}
+		TT_EXPECT(from > 1 && from < MOST);
+	}
+	return 0;
+}
+
+static int caller_body(struct mp_job *job)
+{
+	return all_calls(job, CALLER, ROW);
+}
+
+static void run(mp_fn *fn)
+{
+	static const char *const envs[] = {"TUTTI_IF=lo", "TUTTI_IF=lo TUTTI_NODE=off",
+					   "TUTTI_IF=lo TUTTI_NODE=off TUTTI_TRANSPORT=ofi"};
+	size_t i;
+
+	if (mp_no_limit())
+		TT_SKIP("%s", mp_no_limit());
+	for (i = 0; i < sizeof(envs) / sizeof(envs[0]); i++)
+		if (!strstr(envs[i], "ofi") || !mp_no_ofi())
+			TT_CHECK(!MP_RUN(.n = 3, .env = envs[i], .fn = fn));
+}
+
+static void caller(void)
+{
+	run(caller_body);
+}
+
+/* No thread of the rank has memory during a call, of which the control thread sends news. */
+static int control_body(struct mp_job *job)
+{
+	long count;
+	size_t i;
+
+	mp_log_level(job, TUTTI_LOG_NONE);
+	MP_OK(tutti_barrier(job->world));
+	for (i = 0; i < sizeof(make_fns) / sizeof(make_fns[0]); i++)
+		MP_OK(call_without(job, make_fns[i], ALL, 1, LONG_MAX, &count));
+	return 0;
+}
+
+static void control(void)
+{
+	run(control_body);
+}
+
+/* Rank 1 agrees until what it has kept is gone: the others wait, and say why; until it calls again.
+ */
+static int used_up_body(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	int i, err = 0;
+
+	mp_log_level(job, TUTTI_LOG_NONE);
+	arm(job->rank == BAD ? ALL : NONE, 1, LONG_MAX);
+	for (i = 0; i < MOST && !err; i++)
+		err = make_agreement(job, job->world, NULL);
+	TT_EXPECT(i > 1);
+	MP_ERR(err, job->rank == BAD ? -ENOMEM : -ETIMEDOUT);
+	TT_EXPECT(job->rank == BAD ||
+		  mp_said("the call of rank 1 was refused: Cannot allocate memory"));
+	TT_EXPECT(!tutti_last_error(&info) && info.rank == BAD && info.host[0]);
+	arm(NONE, 0, 0);
+	mp_meet(job);
+	return make_agreement(job, job->world, NULL);
+}
+
+static void used_up(void)
+{
+	if (mp_no_limit())
+		TT_SKIP("%s", mp_no_limit());
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_IF=lo TUTTI_TIMEOUT=1s", .fn = used_up_body));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {
+		{"caller", caller}, {"control", control}, {"used_up", used_up}, {NULL, NULL}};
+
+	return tt_test_main("shortage", tests, argc, argv);
+}
