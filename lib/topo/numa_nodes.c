@@ -5,19 +5,24 @@
 #include <numa.h>
 #include <numaif.h>
 #include <sched.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "lib/topo/topo.h"
 
+#define ROOM (16 << 10) /* more than what libnuma asks malloc for */
+
 /*
  * libnuma is there and can read /sys, without which (perhaps as no descriptor is left) it writes to
- * stderr and takes all CPUs to be on one node for good.
+ * stderr and takes all CPUs to be on one node for good. Without memory it ends the process.
  */
 static bool can_ask_numa(void)
 {
+	void *room = malloc(ROOM);
 	int fd;
 
-	if (numa_available() < 0)
+	free(room);
+	if (!room || numa_available() < 0)
 		return false;
 	fd = open("/sys/devices/system/node/node0/cpumap", O_RDONLY | O_CLOEXEC);
 	if (fd < 0)

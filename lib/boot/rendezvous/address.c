@@ -112,6 +112,13 @@ int tt_addr_split(const char *text, char *host, size_t size, int *port)
 	return 0;
 }
 
+static int resolve_code(int gai, int err)
+{
+	if (gai == EAI_MEMORY || (gai == EAI_SYSTEM && tt_is_shortage(-err)))
+		return gai == EAI_MEMORY ? -ENOMEM : -err;
+	return gai == EAI_AGAIN ? -EAGAIN : -TUTTI_EBOOT;
+}
+
 int tt_addr_resolve(const char *store, struct tt_addr *addrs, int *n)
 {
 	struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *res, *ai;
@@ -125,7 +132,7 @@ int tt_addr_resolve(const char *store, struct tt_addr *addrs, int *n)
 	if (gai && !strcasecmp(host, "localhost")) /* minimal systems have no /etc/hosts */
 		gai = getaddrinfo("127.0.0.1", NULL, &hints, &res);
 	if (gai)
-		return tt_fail(gai == EAI_AGAIN ? -EAGAIN : -TUTTI_EBOOT,
+		return tt_fail(resolve_code(gai, errno),
 			       "the host of rank 0 in '%s' can't be resolved: %s", store,
 			       gai == EAI_SYSTEM ? strerror(errno) : gai_strerror(gai));
 	for (i = 0, ai = res; ai && i < TT_ADDR_MAX; ai = ai->ai_next) {
@@ -270,7 +277,7 @@ int tt_addr_local(const char *iface, const struct sockaddr *target, struct tt_ad
 	if (!err)
 		return 0;
 	tt_addr_text(target, text, sizeof(text));
-	if (err == -EMFILE || err == -ENFILE)
+	if (tt_is_shortage(err))
 		return tt_fail(err, "cannot find a route to rank 0 at %s: %s", text,
 			       strerror(-err));
 	return tt_fail(-TUTTI_EBOOT,
