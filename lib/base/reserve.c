@@ -25,7 +25,11 @@ static struct {
 
 static atomic_flag filling = ATOMIC_FLAG_INIT;
 static atomic_int most_ranks;
-static _Thread_local int entered;
+/*
+ * volatile, as malloc is declared not to call back into this file: the compiler would leave out
+ * what surrounds it.
+ */
+static _Thread_local volatile int entered;
 
 static void fill_one(int i, size_t bytes)
 {
@@ -65,12 +69,22 @@ __attribute__((destructor)) static void drop(void)
 
 void tt_reserve_enter(void)
 {
-	entered++;
+	entered = entered + 1;
 }
 
 void tt_reserve_leave(void)
 {
-	entered--;
+	entered = entered - 1;
+}
+
+void *tt_reserve_malloc(size_t size)
+{
+	void *p;
+
+	tt_reserve_enter();
+	p = malloc(size);
+	tt_reserve_leave();
+	return p;
 }
 
 void *tt_reserve_take(size_t size)

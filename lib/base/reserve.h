@@ -14,6 +14,8 @@ void tt_reserve_fill(int nranks);
 /* In between, allocations of this thread take blocks where malloc has none. May be nested. */
 void tt_reserve_enter(void);
 void tt_reserve_leave(void);
+/* One such allocation. */
+void *tt_reserve_malloc(size_t size);
 /* A block for free(); NULL: none is large enough, or the thread may not have one. */
 void *tt_reserve_take(size_t size);
 

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "lib/base/reserve.h"
 #include "lib/wire/wire_internal.h"
 
 /* ---- operations at the transport ---- */
@@ -75,7 +76,7 @@ static struct tt_ctrl_item *ctrl_item(struct tt_chan *chan, const struct tt_ctrl
 	struct tt_ctrl_item *item;
 
 	if (tt_list_empty(&wire->free_ctrl)) {
-		item = malloc(sizeof(*item));
+		item = tt_reserve_malloc(sizeof(*item));
 		wire->stats.allocations++;
 		if (!item) {
 			tt_chan_fail(chan, -ENOMEM, "no memory for a control message");

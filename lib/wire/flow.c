@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "lib/base/reserve.h"
 #include "lib/wire/wire_internal.h"
 
 struct tt_flow *tt_flow_get(struct tt_chan *chan, uint64_t comm)
@@ -25,7 +26,9 @@ struct tt_flow *tt_flow_get(struct tt_chan *chan, uint64_t comm)
 		if (flow->comm == comm)
 			return flow;
 	}
+	tt_reserve_enter();
 	flow = calloc(1, sizeof(*flow));
+	tt_reserve_leave();
 	if (!flow)
 		return NULL;
 	chan->wire->stats.allocations++;

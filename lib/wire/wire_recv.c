@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/reserve.h"
 #include "lib/wire/wire_internal.h"
 
 static struct tt_xfer *posted_find(struct tt_chan *chan, const struct tt_key *key)
@@ -176,7 +177,7 @@ static void park(struct tt_chan *chan, int slot, const struct tt_eager_head *hea
 	struct tt_early *e;
 
 	if (tt_list_empty(&wire->free_early)) {
-		e = malloc(sizeof(*e) + chan->slot_size);
+		e = tt_reserve_malloc(sizeof(*e) + chan->slot_size);
 		wire->stats.allocations++;
 		if (!e) {
 			tt_chan_fail(chan, -ENOMEM, "no memory for an early message");

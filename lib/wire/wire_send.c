@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/reserve.h"
 #include "lib/wire/wire_internal.h"
 
 /* ---- stages: registered memory that eager messages are sent from ---- */
@@ -283,7 +284,7 @@ void tt_send_offer(struct tt_chan *chan, const struct tt_ctrl *ctrl)
 		break;
 	}
 	if (tt_list_empty(&wire->free_offer)) {
-		o = malloc(sizeof(*o));
+		o = tt_reserve_malloc(sizeof(*o));
 		wire->stats.allocations++;
 		if (!o) {
 			tt_chan_fail(chan, -ENOMEM, "no memory for an offer");

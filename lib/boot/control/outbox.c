@@ -79,11 +79,8 @@ static void deliver_solo(struct tt_boot *b)
  */
 static struct tt_outmsg *new_message(struct tt_boot *b, size_t len)
 {
-	struct tt_outmsg *msg;
+	struct tt_outmsg *msg = tt_reserve_malloc(sizeof(*msg) + len);
 
-	tt_reserve_enter();
-	msg = malloc(sizeof(*msg) + len);
-	tt_reserve_leave();
 	if (msg)
 		msg->spare = false;
 	else if (len <= TT_CTL_MSG_MAX && (msg = atomic_exchange(&b->spare, NULL)))
