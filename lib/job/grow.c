@@ -38,6 +38,7 @@
 #define BOOT_MS 5000   /* for the start of the new job, at least */
 #define SLACK_MS 10000 /* until the leader's message has arrived */
 #define LOCK_MS 50
+#define STARTED ((uint64_t)1 << 63) /* in the ballots of the second agreement */
 
 struct tt_growth {
 	struct tutti_comm *comm;
@@ -46,6 +47,7 @@ struct tt_growth {
 	const unsigned char *left_out; /* bits by rank of comm */
 	int living, leader, place;     /* count; rank of comm; this rank among them */
 	struct tt_grown told;	       /* from the leader, or this rank's own report */
+	uint64_t lack; /* a shortage that this rank met: code and rank, as in ballots; 0: none */
 };
 
 static bool lives(const struct tt_growth *g, int rank)
@@ -186,6 +188,14 @@ void tt_grow_again(struct tutti_context *ctx)
 	tt_ctx_unlock(ctx);
 }
 
+/* If code is a shortage of this rank of the world, all ranks fail with it. -EAGAIN: of threads. */
+static void note_lack(struct tt_growth *g, int code, int rank)
+{
+	tt_ctx_lacks(g->comm->ctx, code);
+	if ((tt_is_shortage(code) || code == -EAGAIN) && rank >= 0)
+		g->lack = (uint64_t)-code << 32 | (unsigned)(rank + 1);
+}
+
 /* ---- the leader ---- */
 
 /* The listening address: the old job's, or that of TUTTI_IF if the old job has one process. */
@@ -207,6 +217,7 @@ static int lead(struct tt_growth *g)
 		err = tt_gate_wait(gate, g->deadline, watch, g);
 	if (!err)
 		err = tt_unique_id_make(own_address(ctx), &g->told.id);
+	note_lack(g, err, ctx->boot_params.rank);
 	g->told.boot_ms = tt_left_ms(g->deadline, 1 << 30);
 	if (g->told.boot_ms < BOOT_MS)
 		g->told.boot_ms = BOOT_MS;
@@ -295,6 +306,17 @@ static int follow(struct tt_growth *g)
 
 /* ---- all ranks ---- */
 
+/* The rank of the world that is at this place in the new job; -1: a new process. */
+static int rank_at(const struct tt_growth *g, int place)
+{
+	int i;
+
+	for (i = 0; i < g->comm->size; i++)
+		if (lives(g, i) && place-- == 0)
+			return g->comm->world[i];
+	return -1;
+}
+
 /* Translates the new job's error, or the reason to give it up, to this job's rank numbers. */
 static int start_failed(struct tt_growth *g, int err)
 {
@@ -305,6 +327,17 @@ static int start_failed(struct tt_growth *g, int err)
 	tutti_last_error(&info);
 	if (stopped(g) == err) {
 		tell(g, err);
+		return err;
+	}
+	if (info.rank >= 0)
+		info.rank = rank_at(g, info.rank);
+	else if (!info.call[0]) /* no report of another rank */
+		info.rank = me;
+	note_lack(g, err, info.rank);
+	if (g->lack) {
+		tell(g, tt_fail_rank(err, info.rank, tt_boot_host(ctx->boot, info.rank),
+				     "rank %d could not start the new job: %.300s", info.rank,
+				     info.text));
 		return err;
 	}
 	tell(g, tt_fail_rank(-TUTTI_EBOOT, me, tt_boot_host(ctx->boot, me),
@@ -337,21 +370,39 @@ static void discard(struct tutti_context *newctx)
 	tutti_finalize(newctx);
 }
 
+/* All ranks that met a shortage met this one. mine: this rank's own error. */
+static int lacked(const struct tt_growth *g, uint64_t lack, const struct tutti_error_info *mine)
+{
+	int code = -(int)(lack >> 32), rank = (int)(uint32_t)lack - 1;
+	const char *host = tt_boot_host(g->comm->ctx->boot, rank);
+
+	if (mine->code == code && mine->rank == rank)
+		return tt_fail_info(mine);
+	return tt_fail_rank(code, rank, host, "rank %d on host %s could not start the new job: %s",
+			    rank, host, tutti_strerror(code));
+}
+
 /* Whether all live ranks have come so far; err is this rank's own error. */
 static int settle(struct tt_growth *g, int err)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};
-	struct tt_ballot ballot = {.kind = TT_VOTE_AND, .all = !err, .any = !err};
+	struct tt_ballot ballot = {.kind = TT_VOTE_AND,
+				   .all = (g->lack ? g->lack : ~STARTED) | (err ? 0 : STARTED),
+				   .any = g->lack};
 	int all;
 
 	if (err)
 		tutti_last_error(&info);
 	all = tt_vote(g->comm, "tutti_comm_grow", &ballot, NULL);
+	if (!all && ballot.any && ballot.any == (ballot.all & ~STARTED))
+		return lacked(g, ballot.any, &info);
 	if (err)
 		return tt_fail_info(&info);
 	if (all)
 		return all;
-	return ballot.all ? 0 : tt_fail(-TUTTI_EBOOT, "another rank could not start the new job");
+	return ballot.all & STARTED
+		       ? 0
+		       : tt_fail(-TUTTI_EBOOT, "another rank could not start the new job");
 }
 
 static int grow(struct tt_growth *g, struct tutti_context **newctx)

@@ -298,8 +298,10 @@ static void ask_stop(struct tt_boot *b, uint64_t now)
 	b->ask_at = now + STOP_MS * TT_MS;
 	tt_store_look(b, now);
 	err = b->params.stop ? b->params.stop(b->params.stop_arg) : 0;
-	if (err)
-		tt_start_fail(b, err, -1, NULL, "%s", tt_fail_text(err));
+	if (!err)
+		return;
+	tt_start_fail(b, err, -1, NULL, "%s", tt_fail_text(err));
+	b->drain_deadline = tt_deadline_ms(STOP_MS); /* the others hear it in another way */
 }
 
 static void timers(struct tt_boot *b)
