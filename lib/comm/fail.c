@@ -271,22 +271,12 @@ void tt_comm_fail_later(struct tutti_context *ctx, uint64_t uid, int code, int r
 	doom(ctx, uid, &info);
 }
 
-static bool contains(const struct tutti_comm *comm, int rank)
-{
-	int i;
-
-	for (i = 0; i < comm->size; i++)
-		if (comm->world[i] == rank)
-			return true;
-	return rank < 0;
-}
-
 int tt_ctx_gone_of(const struct tutti_context *ctx, const struct tutti_comm *comm)
 {
 	int r, n = ctx->boot ? ctx->boot_params.nranks : 0;
 
 	for (r = 0; r < n; r++)
-		if (tt_boot_gone(ctx->boot, r, NULL, 0) && (!comm || contains(comm, r)))
+		if (tt_boot_gone(ctx->boot, r, NULL, 0) && (!comm || tt_comm_rank_of(comm, r) >= 0))
 			return r;
 	return -1;
 }
@@ -398,7 +388,7 @@ static void fail_members(struct tutti_context *ctx, int rank, const struct tutti
 	{
 		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
-		if (!contains(comm, rank) || atomic_load(&comm->failed))
+		if (atomic_load(&comm->failed) || (rank >= 0 && tt_comm_rank_of(comm, rank) < 0))
 			continue;
 		if (info->code == -TUTTI_EPEER && outlives(comm, rank, info)) {
 			tolerated |= comm->tolerant;
@@ -443,7 +433,7 @@ static bool inherited(struct tutti_comm *comm, struct tutti_error_info *info)
 	char why[TT_GONE_WHY];
 	int i;
 
-	if (first->code && (ctx->aborted || contains(comm, first->rank)) &&
+	if (first->code && (ctx->aborted || tt_comm_rank_of(comm, first->rank) >= 0) &&
 	    !(first->code == -TUTTI_EPEER && outlives(comm, first->rank, first))) {
 		*info = *first;
 		return true;
@@ -481,7 +471,7 @@ void tt_comm_fail_with(struct tutti_context *ctx, int peer, const struct tutti_e
 		struct tutti_error_info info = *cause;
 		char name[TT_COMM_NAME];
 
-		if (atomic_load(&comm->failed) || !contains(comm, peer))
+		if (atomic_load(&comm->failed) || tt_comm_rank_of(comm, peer) < 0)
 			continue;
 		snprintf(info.text, sizeof(info.text),
 			 "%.300s; %s shared its connection to rank %d and fails with it",
@@ -534,7 +524,8 @@ static void take_arrived(struct tutti_context *ctx, int rank)
 	{
 		const struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
-		tolerated |= comm->tolerant && !atomic_load(&comm->failed) && contains(comm, rank);
+		tolerated |= comm->tolerant && !atomic_load(&comm->failed) &&
+			     tt_comm_rank_of(comm, rank) >= 0;
 	}
 	if (tolerated)
 		tt_wire_drain(ctx->wire);
