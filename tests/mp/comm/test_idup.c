@@ -357,6 +357,40 @@ static int death_body(struct mp_job *job)
 	return 0;
 }
 
+/* It dies after so many looks at its own request, others wait in the blocking call. */
+struct death_in_dup {
+	int victim, looks;
+};
+
+static int dup_death_body(struct mp_job *job)
+{
+	const struct death_in_dup *d = job->arg;
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_comm *parent, *comm = NULL;
+	struct tutti_request *req;
+	int i, err, done;
+	char name[24];
+
+	MP_OK(tutti_comm_dup(job->world, &parent));
+	MP_OK(tutti_barrier(parent));
+	mp_meet(job);
+	if (job->rank == d->victim) {
+		MP_OK(tutti_comm_idup(parent, &comm, &req));
+		for (i = 0; i < d->looks; i++)
+			MP_OK(tutti_test(&req, &done));
+		kill(getpid(), SIGKILL);
+	}
+	err = tutti_comm_dup(parent, &comm);
+	MP_ERR(err ? err : tutti_barrier(comm), -TUTTI_EPEER);
+	MP_OK(tutti_last_error(&info));
+	snprintf(name, sizeof(name), "rank %d ", d->victim);
+	TT_EXPECT(info.rank == d->victim && info.host[0] && strstr(info.text, name));
+	MP_ERR(tutti_comm_dup(parent, &comm), -TUTTI_EPEER);
+	MP_OK(tutti_last_error(&info));
+	TT_EXPECT(info.rank == d->victim && !strcmp(info.call, "comm_dup"));
+	return mp_leave_failed(job);
+}
+
 /*
  * The ranks of one host share memory that the lowest one makes. It has sent its part, but makes no
  * calls until the others have given up: only the new communicator fails, on all ranks. The news may
@@ -447,6 +481,19 @@ static void args(void)
 	TT_CHECK(!each(args_body, 1, 3));
 }
 
+static void dup_deaths(void)
+{
+	static const char *const envs[] = {"TUTTI_IF=lo", APART, OFI};
+	struct death_in_dup d;
+	unsigned i;
+
+	for (i = 0; i < sizeof(envs) / sizeof(envs[0]); i++)
+		for (d.victim = 0; d.victim < 4; d.victim += 3)
+			for (d.looks = 0; d.looks < 5 && !(i == 2 && mp_no_ofi()); d.looks += 2)
+				TT_CHECK(!MP_RUN(.n = 4, .fn = dup_death_body, .env = envs[i],
+						 .arg = &d, .killed = 1u << d.victim));
+}
+
 #define SLOTS "TUTTI_ALGO=allgather:node_slots:0-64K"
 
 static void no_area(void)
@@ -487,9 +534,16 @@ static void verbs(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"orders", orders},   {"mixed", mixed},		{"late", late},
-		{"differ", differ},   {"timed_out", timed_out}, {"args", args},
-		{"no_area", no_area}, {"deaths", deaths},	{"verbs", verbs},
+		{"orders", orders},
+		{"mixed", mixed},
+		{"late", late},
+		{"differ", differ},
+		{"timed_out", timed_out},
+		{"args", args},
+		{"no_area", no_area},
+		{"deaths", deaths},
+		{"dup_deaths", dup_deaths},
+		{"verbs", verbs},
 		{NULL, NULL},
 	};
 
