@@ -65,13 +65,29 @@ int tt_take_message(struct tt_p2p_call *call, struct tutti_message **message,
 /* No buffer has more bytes: 64 PiB is more than the memory and the address space of any host. */
 #define TT_SPACE_MAX ((size_t)PTRDIFF_MAX >> (sizeof(size_t) > 4 ? 7 : 0))
 
+/*
+ * Most bytes from buf on. Where x86-64 has addresses of 57 bits, Linux gives those above 47 only to
+ * programs that ask for them.
+ */
+static inline size_t tt_space_from(const void *buf)
+{
+#ifdef __x86_64__
+	uintptr_t end = (uintptr_t)1 << 47;
+
+	if ((uintptr_t)buf < end)
+		return end - (uintptr_t)buf;
+#endif
+	(void)buf;
+	return TT_SPACE_MAX;
+}
+
 struct tt_byte_blocks;
 /* Whether bytes low to high of buf may all be in the address space. */
 static inline bool tt_check_place(const void *buf, ptrdiff_t low, ptrdiff_t high)
 {
 	uintptr_t at;
 
-	return low >= -(ptrdiff_t)TT_SPACE_MAX && high <= (ptrdiff_t)TT_SPACE_MAX &&
+	return low >= -(ptrdiff_t)TT_SPACE_MAX && high <= (ptrdiff_t)tt_space_from(buf) &&
 	       !__builtin_add_overflow((uintptr_t)buf, low, &at) &&
 	       !__builtin_add_overflow((uintptr_t)buf, high, &at);
 }

@@ -102,7 +102,8 @@ static int fail_far(const struct tt_call *call, const char *which, int i, size_t
 static int check_array(const struct tutti_comm *comm, const struct tt_call *call, const char *which,
 		       const size_t *counts, const size_t *displs)
 {
-	size_t most = TT_SPACE_MAX / tutti_datatype_size(call->datatype), total = 0, begin;
+	const void *buf = *which == 's' ? call->sendbuf : call->recvbuf;
+	size_t most = tt_space_from(buf) / tutti_datatype_size(call->datatype), total = 0, begin;
 	int i;
 
 	if (!counts)

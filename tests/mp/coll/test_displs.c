@@ -250,15 +250,13 @@ static int refused_body(struct mp_job *job)
 }
 
 /* Bytes at a displacement so large that its sum with an address would be no address. */
-static int far_body(struct mp_job *job)
+static int far_from(struct mp_job *job, size_t bytes)
 {
-	static const char *const said[] = {"allgatherv: displs[0] is 4611686018427387904: 1 int8",
-					   "gatherv: displs[0] is 4611686018427387904: 1 int8",
-					   "scatterv: displs[0] is 4611686018427387904: 1 int8",
-					   "alltoallv: sdispls[0] is 4611686018427387904: 1 int8",
-					   "alltoallv: rdispls[0] is 4611686018427387904: 1 int8"};
-	char s[8] = {0}, r[8] = {0};
-	size_t one = 1, zero = 0, far = (size_t)1 << 62;
+	static const char *const names[] = {"allgatherv: displs[0] is", "gatherv: displs[0] is",
+					    "scatterv: displs[0] is", "alltoallv: sdispls[0] is",
+					    "alltoallv: rdispls[0] is"};
+	char s[8] = {0}, r[8] = {0}, said[80];
+	size_t one = 1, zero = 0, far = bytes;
 	struct tutti_call c[] = {
 		{.coll = TUTTI_COLL_ALLGATHERV, .count = 1, .recvcounts = &one, .recvdispls = &far},
 		{.coll = TUTTI_COLL_GATHERV, .count = 1, .recvcounts = &one, .recvdispls = &far},
@@ -276,16 +274,29 @@ static int far_body(struct mp_job *job)
 			c[i].sendcounts = c[i].recvcounts = &one;
 		for (form = 0; form < FORMS; form++) {
 			MP_ERR(run(job, c[i], TUTTI_INT8, form), -EINVAL);
-			TT_EXPECT(mp_said(said[i]));
+			snprintf(said, sizeof(said), "%s %zu: 1 int8", names[i], bytes);
+			TT_EXPECT(mp_said(said));
 			empty = c[i]; /* of an empty block it may be anything */
 			one = empty.count = 0;
 			MP_OK(run(job, empty, TUTTI_INT8, form));
 			one = 1;
-			far = (size_t)1 << 62; /* a persistent form writes over its arrays */
+			far = bytes; /* a persistent form writes over its arrays */
 			zero = 0;
 		}
 	}
 	return 0;
+}
+
+/* Of 57 bits, Linux on x86-64 gives a program 47 if it does not ask for more. */
+static int far_body(struct mp_job *job)
+{
+#ifdef __x86_64__
+	int bits;
+
+	for (bits = 47; bits < 57; bits += 3)
+		TT_EXPECT(!far_from(job, (size_t)1 << bits));
+#endif
+	return far_from(job, (size_t)1 << 62);
 }
 
 static int all_on(int n, const char *env)
