@@ -51,6 +51,12 @@ def rule(kind: Rule, **numbers: float) -> Any:
     return _abi.RuleConfig(rule=kind, **numbers)
 
 
+def _rule_pointer(given: Any) -> Any:
+    if not isinstance(given, _abi.RuleConfig):
+        raise ArgumentError(f"{given!r} is no rule; pass rule(Rule.SGD, rate=0.1), for example")
+    return C.pointer(given)
+
+
 class _Part(_Handle):
     """Something of the library that belongs to a communicator."""
 
@@ -135,7 +141,7 @@ class Sharded(_Part):
         config = _abi.ShardedConfig(
             n=len(parameters), counts=C.addressof(self._tensors.counts),
             parameters=C.addressof(self._tensors.pointers), datatype=self._tensors.datatype,
-            flags=int(not average) | 2 * reduced, stage=stage, rule=C.pointer(rule),
+            flags=int(not average) | 2 * reduced, stage=stage, rule=_rule_pointer(rule),
             clip_norm=clip_norm, bucket_bytes=bucket_bytes,
             codec=codec and Codec._of(codec, "codec"))
         super().__init__(train.sharded_create, train.sharded_free, comm, config, codec)
@@ -194,7 +200,7 @@ class LocalSteps(_Part):
         config = _abi.LocalStepsConfig(
             n=len(parameters), counts=C.addressof(self._tensors.counts),
             parameters=C.addressof(self._tensors.pointers), datatype=self._tensors.datatype,
-            flags=int(delayed), every=every, outer=None if outer is None else C.pointer(outer),
+            flags=int(delayed), every=every, outer=None if outer is None else _rule_pointer(outer),
             inner_rate=inner_rate, codec=codec and Codec._of(codec, "codec"))
         super().__init__(train.local_steps_create, train.local_steps_free, comm, config, codec)
 

@@ -80,6 +80,9 @@ def test_sharded(world, stage, tmp_path):
     with Sharded(world, parameters, sgd, stage=stage, reduced=True) as optimizer:
         optimizer.restore(path)
         train(optimizer, [3], reduced=True)
+    for wrong in (None, Rule.SGD):
+        with pytest.raises(tutti.ArgumentError, match="is no rule"):
+            Sharded(world, [np.zeros(3, "f4")], wrong)
     with pytest.raises(tutti.ArgumentError, match="no number 'speed'"):
         rule(Rule.SGD, speed=1)
 
