@@ -23,6 +23,10 @@ int tt_sharded_check_codec(const char *call, const struct tutti_sharded_config *
 
 	if (!c->codec)
 		return 0;
+	if (!tutti_codec_bound(c->codec, 1))
+		return tt_train_fail(-EINVAL,
+				     "%s: codec has been freed, is none, or has a bound of 0 bytes",
+				     call);
 	if (c->datatype != TUTTI_FLOAT32)
 		return tt_train_fail(-EINVAL,
 				     "%s: codec %s encodes float32; drop it, or use "
@@ -49,6 +53,15 @@ int tt_sharded_new_residuals(struct tutti_sharded *s)
 			return -ENOMEM;
 	}
 	return 0;
+}
+
+/* The next step has no earlier one. */
+void tt_sharded_clear_residuals(struct tutti_sharded *s)
+{
+	size_t states = (size_t)tutti_codec_states(s->codec), k;
+
+	for (k = 0; s->codec && k < s->b.nbuckets; k++)
+		memset(s->shard[k].residual, 0, s->b.bucket[k].count * states * sizeof(float));
 }
 
 /* Of the longest block, which is the first. */
@@ -112,7 +125,7 @@ int tt_sharded_scatter_coded(struct tutti_sharded *s, size_t k, const void *from
 		if (r != (size_t)s->rank)
 			err = encode_block(s, k, r, from);
 	if (err)
-		return err;
+		return tt_sharded_give_up(s, err);
 	memcpy(s->gradient + shard->at * s->b.elem, (const float *)from + shard->lo,
 	       (shard->hi - shard->lo) * s->b.elem);
 	return tutti_ialltoall(shard->coded, shard->coded + (size_t)s->ranks * bytes, bytes,
@@ -136,9 +149,13 @@ int tt_sharded_add_coded(struct tutti_sharded *s, size_t k)
 					 : tutti_codec_decode_add(s->codec, from + HEAD, len, own,
 								  n, TUTTI_FLOAT32);
 	}
-	if (err)
-		return tt_train_fail(err, "sharded optimizer: a gradient does not decode by %s",
-				     tutti_codec_name(s->codec));
+	if (err) {
+		err = tt_train_fail(-TUTTI_ETRANSPORT,
+				    "sharded optimizer: a gradient from rank %zu of its "
+				    "communicator does not decode by %s",
+				    r - 1, tutti_codec_name(s->codec));
+		return tt_sharded_give_up(s, err);
+	}
 	for (i = 0; !(s->flags & TUTTI_SHARDED_SUM) && i < n; i++)
 		own[i] /= (float)s->ranks;
 	tt_sharded_drop_coded(s, k);

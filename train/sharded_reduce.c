@@ -39,6 +39,16 @@ void tt_sharded_drop_buffer(struct tutti_sharded *s, size_t k)
 	s->buffers -= bucket_bytes(s, k);
 }
 
+/*
+ * This rank fails alone, and the others would wait for it: the optimizer's communicator, which is
+ * its own, fails there, too.
+ */
+int tt_sharded_give_up(struct tutti_sharded *s, int err)
+{
+	(void)tutti_comm_revoke(s->comm);
+	return err;
+}
+
 /* Ends the reduce-scatters of the first buckets: all that have ended, and at least down to left. */
 static int drain(struct tutti_sharded *s, size_t left)
 {
@@ -85,7 +95,7 @@ static int source(struct tutti_sharded *s, size_t k, const char **from)
 		return 0;
 	err = tt_sharded_take_buffer(s, k);
 	if (err)
-		return err;
+		return tt_sharded_give_up(s, err);
 	if (!whole)
 		memset(s->shard[k].buf, 0, bucket_bytes(s, k));
 	else if (s->stage == 1)
@@ -144,9 +154,11 @@ static int take(struct tutti_sharded *s, size_t tensor, const void *gradient)
 	size_t k = s->b.bucket_of[tensor], bytes = s->b.counts[tensor] * s->b.elem;
 	int err = tt_sharded_take_buffer(s, k);
 
-	if (!err && bytes)
+	if (err)
+		return tt_sharded_give_up(s, err);
+	if (bytes)
 		memcpy(s->shard[k].buf + s->b.offset[tensor] * s->b.elem, gradient, bytes);
-	return err;
+	return 0;
 }
 
 static int refuse_ready(const struct tutti_sharded *s, size_t tensor, const void *gradient)

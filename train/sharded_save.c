@@ -157,6 +157,8 @@ static int run(const char *call, struct tutti_sharded *s, const char *path, bool
 		return other ? other : err;
 	}
 	err = share(s, err ? err : closed, &steps);
+	if (!save)
+		tt_sharded_clear_residuals(s);
 	if (!save && err)
 		clear(s);
 	else if (!save)

@@ -81,6 +81,8 @@ int tt_sharded_take_buffer(struct tutti_sharded *s, size_t k);
 void tt_sharded_drop_buffer(struct tutti_sharded *s, size_t k);
 /* Starts what is left, tensors that are not ready as zeros, and waits for all. Collective. */
 int tt_sharded_reduce(struct tutti_sharded *s);
+/* err, after which no rank waits for this one. */
+int tt_sharded_give_up(struct tutti_sharded *s, int err);
 /* sharded_codec.c: 0, or -EINVAL with a text */
 int tt_sharded_check_codec(const char *call, const struct tutti_sharded_config *c);
 int tt_sharded_new_residuals(struct tutti_sharded *s);
@@ -89,6 +91,7 @@ int tt_sharded_scatter_coded(struct tutti_sharded *s, size_t k, const void *from
 /* It has ended: the own block becomes the reduced gradient. */
 int tt_sharded_add_coded(struct tutti_sharded *s, size_t k);
 void tt_sharded_drop_coded(struct tutti_sharded *s, size_t k);
+void tt_sharded_clear_residuals(struct tutti_sharded *s);
 /* sharded_step.c: waits for the all-gathers of all buckets. */
 int tt_sharded_gathered_all(struct tutti_sharded *s);
 /* The code of a collective of this optimizer that has failed, with a text for call, or 0. */

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The sharded optimizer with encoded gradients: exact encodings give the bits of the plain
- * optimizer, what an encoding leaves out comes later, the error of a rough one; refused arguments.
+ * optimizer, what an encoding leaves out comes later, the error of a rough one; ranks that fail
+ * alone; refused arguments.
  */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "tests/mp/train/model.h"
 
@@ -160,6 +162,34 @@ static void later(void)
 	TT_CHECK(!MP_RUN(.n = 4, .env = SHM, .fn = later_body, .arg = "dgc:30%,momentum=0"));
 }
 
+/* A restored state has no residuals: gradients of zeros change nothing. */
+static int restored_body(struct mp_job *job)
+{
+	static struct optimizer o;
+	const struct setup setup = {.codec = "topk:30%", .stage = 2, .flags = TUTTI_SHARDED_SUM};
+	float before[2 * TOTAL];
+
+	TT_EXPECT(!optimizer_new(job, &o, &setup));
+	MP_OK(tutti_sharded_save(o.s, job->arg));
+	TT_EXPECT(!step_of(job, &o, 0));
+	MP_OK(tutti_sharded_restore(o.s, job->arg));
+	memcpy(before, o.x, sizeof(before));
+	TT_EXPECT(!step_of(job, &o, 1));
+	TT_EXPECT(!memcmp(before, o.x, sizeof(before)));
+	return optimizer_free(&o);
+}
+
+static void restored(void)
+{
+	char path[] = "/tmp/sharded_codec.XXXXXX";
+	int fd = mkstemp(path);
+
+	TT_REQUIRE(fd >= 0);
+	close(fd);
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = restored_body, .arg = path));
+	unlink(path);
+}
+
 /* Every part but the own one is within half of its scale, at most 8 / 127. */
 static int rough_body(struct mp_job *job)
 {
@@ -177,6 +207,77 @@ static int rough_body(struct mp_job *job)
 static void rough(void)
 {
 	TT_CHECK(!MP_RUN(.n = 4, .env = SHM, .fn = rough_body));
+}
+
+/* ---- a rank that fails alone ---- */
+
+static size_t bound(size_t count, void *arg)
+{
+	(void)arg;
+	return 4 * count + 1;
+}
+
+static int encode(const float *in, size_t count, uint64_t first, uint64_t call, void *out,
+		  size_t *len, void *arg)
+{
+	(void)first, (void)call;
+	memcpy(out, in, 4 * count);
+	*len = 4 * count;
+	return *(const int *)arg == 1 ? -EIO : 0;
+}
+
+static int decode(const void *in, size_t len, uint64_t first, float *out, size_t count, void *arg)
+{
+	(void)first;
+	memcpy(out, in, len < 4 * count ? len : 4 * count);
+	return *(const int *)arg == 2 && out[0] == 7 ? -EBADMSG : 0;
+}
+
+/* Rank 1 cannot encode, or not decode what rank 0 sends, sevens. The other ranks hear of it, and do
+ * not wait. */
+static int alone_body(struct mp_job *job)
+{
+	int what = *(const int *)job->arg, fails = job->rank == 1 ? what : 0, err = 0;
+	const struct tutti_codec_user user = {.size = sizeof(user),
+					      .name = "mine",
+					      .bound = bound,
+					      .encode = encode,
+					      .decode = decode,
+					      .arg = &fails};
+	static struct optimizer o;
+	struct tutti_sharded_config config;
+	size_t i;
+
+	tensors_of(o.x, sizeof(float), 0, (void **)o.tensor);
+	tensors_of(o.g, sizeof(float), 0, (void **)o.grad);
+	for (i = 0; i < TOTAL; i++)
+		o.g[i] = job->rank ? 0 : 7;
+	MP_OK(tutti_codec_create_user(&user, &o.codec));
+	config = config_of(&o, 1, 0);
+	MP_OK(tutti_sharded_create(job->world, &config, &o.s));
+	for (i = 0; !err && i < TENSORS; i++)
+		err = tutti_sharded_ready(o.s, i, o.grad[i]);
+	if (!err)
+		err = tutti_sharded_step(o.s, NULL);
+	if (job->rank != 1) {
+		MP_ERR(err, -TUTTI_EREVOKED);
+		MP_SAID("rank 1");
+	} else if (what == 1) {
+		MP_ERR(err, -EIO);
+	} else {
+		MP_ERR(err, -TUTTI_ETRANSPORT);
+		MP_SAID("a gradient from rank 0");
+	}
+	mp_meet(job); /* the world may have failed, too */
+	return optimizer_free(&o);
+}
+
+static void alone(void)
+{
+	static int what[] = {1, 2};
+
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = alone_body, .arg = &what[0]));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = alone_body, .arg = &what[1]));
 }
 
 /* ---- refusals ---- */
@@ -202,7 +303,7 @@ static int refusals_body(struct mp_job *job)
 {
 	static struct optimizer o;
 	struct tutti_sharded_config config = config_of(&o, 1, 0), bad;
-	struct tutti_codec *automatic;
+	struct tutti_codec *automatic, *freed;
 	struct tutti_sharded *s = NULL;
 
 	TT_EXPECT(!missing(job, &o));
@@ -217,6 +318,11 @@ static int refusals_body(struct mp_job *job)
 	bad = config, bad.codec = automatic;
 	MP_ERR(tutti_sharded_create(job->world, &bad, &s), -EINVAL);
 	MP_SAID("is for all-reduces");
+	MP_OK(tutti_codec_create("int8", &freed));
+	MP_OK(tutti_codec_free(freed));
+	bad = config, bad.codec = freed;
+	MP_ERR(tutti_sharded_create(job->world, &bad, &s), -EINVAL);
+	MP_SAID("codec has been freed");
 	bad = config, bad.codec = NULL;
 	MP_ERR(tutti_sharded_create(job->world, job->rank == 1 ? &bad : &config, &s),
 	       -TUTTI_EMISMATCH);
@@ -231,8 +337,9 @@ static void refusals(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = refusals_body));
 }
 
-static const struct tt_test tests[] = {
-	{"exact", exact}, {"later", later}, {"rough", rough}, {"refusals", refusals}, {NULL, NULL}};
+static const struct tt_test tests[] = {{"exact", exact}, {"later", later}, {"restored", restored},
+				       {"rough", rough}, {"alone", alone}, {"refusals", refusals},
+				       {NULL, NULL}};
 
 int main(int argc, char **argv)
 {
