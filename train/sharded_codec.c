@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Reduce-scatters of encoded gradients. Each rank encodes the blocks of a bucket one by one and
- * sends each to its owner, which adds them up in the order of ranks, to its own part as it is:
+ * sends each to its owner, which adds them up in the order of ranks, to its own part as it is. By a
+ * codec with momentum, which all parts must have, the own part is encoded, too.
  *
  *	rank 0  [ b0  b1  b2 ]   e1 to rank 1, e2 to rank 2;   b0 + what ranks 1 and 2 send
  *
@@ -37,7 +38,7 @@ int tt_sharded_check_codec(const char *call, const struct tutti_sharded_config *
 				     "%s: codec %s with TUTTI_SHARDED_REDUCED: no gradients are "
 				     "sent; pass one of both",
 				     call, name);
-	if (!strncmp(name, "auto", 4))
+	if (!strncmp(name, "auto", 4) && (!name[4] || name[4] == ':'))
 		return tt_train_fail(-EINVAL, "%s: codec %s is for all-reduces; name one codec",
 				     call, name);
 	return 0;
@@ -62,6 +63,20 @@ void tt_sharded_clear_residuals(struct tutti_sharded *s)
 
 	for (k = 0; s->codec && k < s->b.nbuckets; k++)
 		memset(s->shard[k].residual, 0, s->b.bucket[k].count * states * sizeof(float));
+}
+
+/* Momentum changes what is encoded. */
+static bool encodes_own(const struct tutti_sharded *s)
+{
+	return tutti_codec_states(s->codec) > 1;
+}
+
+/* Of a step, bucket, owner and rank: equal errors of qsgd on the ranks would not average out. */
+static uint64_t call_number(const struct tutti_sharded *s, size_t k, size_t owner)
+{
+	uint64_t P = (uint64_t)s->ranks;
+
+	return ((s->steps * s->b.nbuckets + k) * P + owner) * P + (uint64_t)s->rank;
 }
 
 /* Of the longest block, which is the first. */
@@ -109,8 +124,8 @@ static int encode_block(const struct tutti_sharded *s, size_t k, size_t rank, co
 
 	if (shard->lens[rank])
 		err = tutti_codec_encode(s->codec, from + begin, shard->lens[rank], TUTTI_FLOAT32,
-					 shard->residual + begin * states, s->steps, to + HEAD,
-					 &len);
+					 shard->residual + begin * states, call_number(s, k, rank),
+					 to + HEAD, &len);
 	*(uint64_t *)(void *)to = len;
 	return err;
 }
@@ -122,12 +137,15 @@ int tt_sharded_scatter_coded(struct tutti_sharded *s, size_t k, const void *from
 	int err = take_coded(s, k);
 
 	for (r = 0; !err && r < (size_t)s->ranks; r++)
-		if (r != (size_t)s->rank)
+		if (r != (size_t)s->rank || encodes_own(s))
 			err = encode_block(s, k, r, from);
 	if (err)
 		return tt_sharded_give_up(s, err);
-	memcpy(s->gradient + shard->at * s->b.elem, (const float *)from + shard->lo,
-	       (shard->hi - shard->lo) * s->b.elem);
+	if (encodes_own(s))
+		memset(s->gradient + shard->at * s->b.elem, 0, (shard->hi - shard->lo) * s->b.elem);
+	else
+		memcpy(s->gradient + shard->at * s->b.elem, (const float *)from + shard->lo,
+		       (shard->hi - shard->lo) * s->b.elem);
 	return tutti_ialltoall(shard->coded, shard->coded + (size_t)s->ranks * bytes, bytes,
 			       TUTTI_UINT8, s->comm, &shard->scatter);
 }
@@ -142,7 +160,7 @@ int tt_sharded_add_coded(struct tutti_sharded *s, size_t k)
 	int err = 0;
 
 	for (r = 0; n && !err && r < (size_t)s->ranks; r++, from += bytes) {
-		if (r == (size_t)s->rank)
+		if (r == (size_t)s->rank && !encodes_own(s))
 			continue;
 		len = *(const uint64_t *)(const void *)from;
 		err = len > bytes - HEAD ? -EPROTO

@@ -83,7 +83,7 @@ static int start_gather(struct tutti_sharded *s, size_t k)
 	if (!to) {
 		err = tt_sharded_take_buffer(s, k);
 		if (err)
-			return err;
+			return tt_sharded_give_up(s, err);
 		to = shard->buf;
 		for (i = 0; i < s->b.n; i++) {
 			piece = tt_sharded_piece_of(s, i);
