@@ -246,7 +246,7 @@ test_doctor()
 		warned 'its link is down' 'ibstat; connect the port'
 		ip link set ttbare up
 		export TUTTI_VERBS_GID=60000
-		warned 'it has no GID' 'ip addr add'
+		warned 'it has no GID' 'unset TUTTI_VERBS_GID'
 	)
 	status=$?
 	rdma link delete rxe8

@@ -21,6 +21,8 @@ static const struct {
 	{"install package", "apt-get install the package that is named"},
 	{"locked memory", "ulimit -l unlimited"},
 	{"its link is", "ibstat; connect the port, start a subnet manager (InfiniBand: opensm)"},
+	{"no LID", "start a subnet manager: opensm"},
+	{"TUTTI_VERBS_GID", "unset TUTTI_VERBS_GID, or set it to an index of ibv_devinfo -v"},
 	{"no GID", "ip addr add ADDRESS/24 dev NAME: RoCE's GIDs are made of addresses"},
 	{"Permission denied", "give the user rights to /dev/infiniband/*"},
 	{"", "tutti_info --devices"},
