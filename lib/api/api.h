@@ -71,7 +71,7 @@ int tt_take_message(struct tt_p2p_call *call, struct tutti_message **message,
  */
 static inline size_t tt_space_from(const void *buf)
 {
-#ifdef __x86_64__
+#if defined(__x86_64__) && defined(__LP64__)
 	uintptr_t end = (uintptr_t)1 << 47;
 
 	if ((uintptr_t)buf < end)

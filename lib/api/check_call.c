@@ -102,7 +102,10 @@ static int fail_far(const struct tt_call *call, const char *which, int i, size_t
 static int check_array(const struct tutti_comm *comm, const struct tt_call *call, const char *which,
 		       const size_t *counts, const size_t *displs)
 {
-	const void *buf = *which == 's' ? call->sendbuf : call->recvbuf;
+	/* the blocks of a reduce_scatter are those of its input */
+	bool in_send = *which == 's' ||
+		       (call->coll == TT_COLL_REDUCE_SCATTER && call->sendbuf != TUTTI_IN_PLACE);
+	const void *buf = in_send ? call->sendbuf : call->recvbuf;
 	size_t most = tt_space_from(buf) / tutti_datatype_size(call->datatype), total = 0, begin;
 	int i;
 

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <sys/mman.h>
 
 #define ROOM 800
 #define MIDDLE 400
@@ -329,10 +330,39 @@ static void refused(void)
 	TT_CHECK(!MP_RUN(.n = 1, .fn = far_body));
 }
 
+/*
+ * The last page of the address space for a result of no elements: the blocks of a reduce-scatter
+ * are in its input.
+ */
+static int last_page_body(struct mp_job *job)
+{
+	const size_t counts[2] = {0, 5000};
+	int32_t *in = calloc(5000, sizeof(*in)), out[5000], sum = 0;
+	void *page = mmap((void *)(((uintptr_t)1 << 47) - 8192), 4096, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+	int i;
+
+	for (i = 0; i < 5000; i++)
+		in[i] = i * (job->rank + 1);
+	MP_OK(tutti_reduce_scatter(in, job->rank || page == MAP_FAILED ? out : page, counts,
+				   TUTTI_INT32, TUTTI_SUM, job->world));
+	for (i = 0; i < 5000 && job->rank; i++)
+		sum += out[i] != 3 * i;
+	TT_EXPECT(!sum);
+	free(in);
+	return page == MAP_FAILED ? 0 : munmap(page, 4096);
+}
+
+static void last_page(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = last_page_body));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"node", node}, {"shm", shm}, {"ofi", ofi}, {"refused", refused}, {NULL, NULL},
+		{"node", node},		  {"shm", shm}, {"ofi", ofi}, {"refused", refused},
+		{"last_page", last_page}, {NULL, NULL},
 	};
 
 	return tt_test_main("displs", tests, argc, argv);
