@@ -322,12 +322,13 @@ static int start_failed(struct tt_growth *g, int err)
 {
 	struct tutti_context *ctx = g->comm->ctx;
 	struct tutti_error_info info = {.size = sizeof(info)};
-	int me = ctx->boot_params.rank;
+	int me = ctx->boot_params.rank, why;
 
 	tutti_last_error(&info);
-	if (stopped(g) == err) {
-		tell(g, err);
-		return err;
+	why = stopped(g);
+	if (why && (why == err || err == -TUTTI_EBOOT)) {
+		tell(g, why);
+		return why;
 	}
 	if (info.rank >= 0)
 		info.rank = rank_at(g, info.rank);

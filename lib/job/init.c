@@ -325,14 +325,15 @@ struct guest {
 static void note_guest(const struct tutti_context *ctx, int err, struct guest *guest)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};
+	bool known = !tutti_last_error(&info), lack_elsewhere;
 
 	if (!ctx->boot_params.gate)
 		return;
+	lack_elsewhere = (tt_is_shortage(err) || err == -EAGAIN) && info.rank >= 0;
 	ctx->flight->head->nranks = 0; /* for tutti_run: this process is not in the job */
 	guest->again = (err == -TUTTI_EBOOT || err == -TUTTI_EVERSION || err == -ETIMEDOUT ||
-			err == -TUTTI_EPEER || err == -TUTTI_EABORTED) &&
-		       !tutti_last_error(&info) && info.rank != ctx->boot_params.rank &&
-		       !tt_passed(guest->until);
+			err == -TUTTI_EPEER || err == -TUTTI_EABORTED || lack_elsewhere) &&
+		       known && info.rank != ctx->boot_params.rank && !tt_passed(guest->until);
 	if (guest->again)
 		tt_warn("the job that has let this process in did not start: %s", info.text);
 }

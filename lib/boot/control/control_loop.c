@@ -291,7 +291,7 @@ static bool asks(const struct tt_boot *b)
 /* The new job may number its ranks differently, so only code and text are taken over. */
 static void ask_stop(struct tt_boot *b, uint64_t now)
 {
-	int err;
+	int err, code;
 
 	if (!asks(b) || now < b->ask_at)
 		return;
@@ -300,7 +300,9 @@ static void ask_stop(struct tt_boot *b, uint64_t now)
 	err = b->params.stop ? b->params.stop(b->params.stop_arg) : 0;
 	if (!err)
 		return;
-	tt_start_fail(b, err, -1, NULL, "%s", tt_fail_text(err));
+	/* a shortage is no new process's own: it returns to the gate */
+	code = tt_is_shortage(err) || err == -EAGAIN ? -TUTTI_EBOOT : err;
+	tt_start_fail(b, code, -1, NULL, "%s", tt_fail_text(err));
 	b->drain_deadline = tt_deadline_ms(STOP_MS); /* the others hear it in another way */
 }
 
