@@ -129,7 +129,7 @@ void *tt_realloc(void *p, size_t size)
 	void *more = tt_inject(TT_INJECT_ALLOC) ? NULL : realloc(p, size);
 	size_t old;
 
-	if (more)
+	if (more || !size) /* of no bytes: p is freed */
 		return more;
 	more = tt_reserve_take(size);
 	if (!more || !p)

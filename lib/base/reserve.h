@@ -8,10 +8,13 @@
 
 #include <stddef.h>
 
-/* Makes up for blocks that were taken, if it can; for jobs of up to nranks, or of as many so far.
+/*
+ * Makes up for blocks that were taken, if it can; for jobs of up to nranks, or of as many as any
+ * job had so far.
  */
 void tt_reserve_fill(int nranks);
-/* In between, allocations of this thread take blocks where malloc has none. May be nested. */
+/* Between enter and leave, allocations of this thread take blocks if malloc fails. May be nested.
+ */
 void tt_reserve_enter(void);
 void tt_reserve_leave(void);
 /* One such allocation. */
