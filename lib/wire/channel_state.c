@@ -178,6 +178,8 @@ static void opened(struct tt_chan *chan)
 	char why[200];
 
 	chan->state = TT_CHAN_OPEN;
+	chan->shortage = 0; /* of attempts, which no later failure is due to */
+	chan->shortage_there = false;
 	if (chan->heard)
 		tt_mem_give_back(wire->memory, chan);
 	wire->stats.connections++;

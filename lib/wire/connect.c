@@ -226,6 +226,7 @@ void tt_chan_connect(struct tt_chan *chan)
 	chan->reason[0] = 0;
 	chan->agreed = false;
 	chan->shortage = 0;
+	chan->shortage_there = false;
 	request(chan);
 }
 
