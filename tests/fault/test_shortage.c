@@ -260,6 +260,46 @@ static void grow(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_IF=lo", .fn = grow_body));
 }
 
+/* Rank 3 comes later. While rank 1 lacks memory it does not get in, and waits for the next grow. */
+static int newcomer_body(struct mp_job *job)
+{
+	struct tutti_context *grown = NULL;
+	struct tutti_error_info info = {.size = sizeof(info)};
+	long from = *(const long *)job->arg;
+	int i, err = 1;
+
+	if (job->rank == 3) {
+		MP_OK(mp_join_later(job));
+		return tutti_barrier(job->world);
+	}
+	MP_OK(mp_join_first(job, 3));
+	mp_log_level(job, TUTTI_LOG_NONE);
+	for (i = 0; i < 2 && err; i++) {
+		arm(job->rank == BAD && !i ? CALLER : NONE, from, ROW);
+		err = tutti_comm_grow(job->world, 4, 20000, &grown);
+		arm(NONE, 0, 0);
+		TT_EXPECT(!tutti_last_error(&info) && (!err || info.rank == BAD));
+	}
+	MP_OK(err);
+	MP_OK(tutti_barrier(tutti_world(grown)));
+	mp_leave_failed(job);
+	job->ctx = grown;
+	job->world = tutti_world(grown);
+	return 0;
+}
+
+static void newcomer(void)
+{
+	static long from[] = {40, 80, 110};
+	int i;
+
+	if (mp_no_limit())
+		TT_SKIP("%s", mp_no_limit());
+	for (i = 0; i < 3; i++)
+		TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_BOOT_DIR=%d TUTTI_IF=lo", .no_init = true,
+				 .fn = newcomer_body, .arg = &from[i]));
+}
+
 /* Rank 1 agrees until what it has kept is gone: the others wait, and say why; until it calls again.
  */
 static int used_up_body(struct mp_job *job)
@@ -290,11 +330,9 @@ static void used_up(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"caller", caller},
-					       {"control", control},
-					       {"used_up", used_up},
-					       {"grow", grow},
-					       {NULL, NULL}};
+	static const struct tt_test tests[] = {{"caller", caller},     {"control", control},
+					       {"used_up", used_up},   {"grow", grow},
+					       {"newcomer", newcomer}, {NULL, NULL}};
 
 	return tt_test_main("shortage", tests, argc, argv);
 }
