@@ -9,6 +9,10 @@
 
 #include "lib/base/proc.h"
 
+#ifdef __SANITIZE_THREAD__ /* it does not see fences, and says so where one is inlined */
+#pragma GCC diagnostic ignored "-Wtsan"
+#endif
+
 #define AHEAD 16 /* lines: more than a core fetches at a time */
 
 /* A checked range of the peer's memory, while `busy` holds it. */
