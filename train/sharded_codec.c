@@ -167,6 +167,8 @@ int tt_sharded_add_coded(struct tutti_sharded *s, size_t k)
 					 : tutti_codec_decode_add(s->codec, from + HEAD, len, own,
 								  n, TUTTI_FLOAT32);
 	}
+	if (err == -ENOMEM)
+		return tt_sharded_give_up(s, err);
 	if (err) {
 		err = tt_train_fail(-TUTTI_ETRANSPORT,
 				    "sharded optimizer: a gradient from rank %zu of its "
