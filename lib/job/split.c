@@ -14,6 +14,7 @@
 #include "lib/base/reserve.h"
 #include "lib/engine/node/node_ops.h"
 #include "lib/job/job.h"
+#include "lib/p2p/p2p.h"
 
 /* A rank's contribution to a split. */
 struct part {
@@ -136,6 +137,7 @@ static void drop(struct split *s, int err)
 		return;
 	s->made->freed = true; /* not now: the caller may walk through the communicators */
 	s->made->magic = TT_COMM_DEAD;
+	tt_p2p_freed(s->made);
 	s->made = NULL;
 	ctx->reap_due = true;
 }

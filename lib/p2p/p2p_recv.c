@@ -345,6 +345,7 @@ static void wait_for_receive(struct tt_p2p *p2p, struct tutti_message *msg)
 
 	if (tt_p2p_is_over(p2p)) {
 		tt_p2p_refuse(p2p, msg);
+		tt_p2p_grant(peer);
 		tt_p2p_drop(p2p, msg);
 		return;
 	}

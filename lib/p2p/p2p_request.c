@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "lib/engine/launch.h"
 #include "lib/p2p/p2p.h"
 
 static struct tt_p2p_req *p2p_req(const struct tutti_request *r)
@@ -388,7 +389,7 @@ int tt_p2p_new(struct tutti_comm *comm, const struct tt_p2p_call *call, bool per
 	req->call = *call;
 	req->bytes = bytes;
 	req->region = region;
-	req->renewable = persistent && call->kind == TT_P2P_RECV;
+	req->renewable = call->kind == TT_P2P_RECV && (persistent || tt_group_is_open());
 	p2p->renewable += req->renewable;
 	tt_request_init(&req->r, call->kind == TT_P2P_SEND ? &send_ops : &recv_ops, comm,
 			persistent);

@@ -102,11 +102,16 @@ static void end_announced(struct tt_p2p_peer *peer, uint32_t seq, int status)
 	}
 }
 
-/* The receiver has dropped this message; those that wait for credit need not be sent. */
-static void freed(struct tt_p2p_peer *peer, uint32_t seq)
+/*
+ * The receiver has dropped this message. Unless it still waits for others (more), those that wait
+ * for credit need not be sent.
+ */
+static void freed(struct tt_p2p_peer *peer, uint32_t seq, bool more)
 {
-	peer->freed = true;
 	end_announced(peer, seq, -EACCES);
+	if (more)
+		return;
+	peer->freed = true;
 	while (!tt_list_empty(&peer->held)) {
 		struct tt_p2p_req *req = tt_container(peer->held.next, struct tt_p2p_req, link);
 
@@ -127,7 +132,7 @@ void tt_p2p_said(struct tt_port *port, int from, uint32_t what, const struct tt_
 	if (!peer)
 		return;
 	if (what == TT_P2P_FREED)
-		freed(peer, key->seq);
+		freed(peer, key->seq, a);
 	peer->open = !peer->freed;
 	if (what == TT_P2P_CREDIT)
 		credit(peer, (uint32_t)a, (uint32_t)b);

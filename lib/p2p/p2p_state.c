@@ -130,13 +130,13 @@ void tt_p2p_drop(struct tt_p2p *p2p, struct tutti_message *msg)
  * among the freed ones.
  */
 
-static void say_freed(struct tutti_comm *comm, int world, const struct tt_key *key)
+static void say_freed(struct tutti_comm *comm, int world, const struct tt_key *key, bool more)
 {
 	struct tt_key answer = *key;
 
 	answer.index = (uint32_t)comm->rank;
 	answer.port = TT_P2P_PORT;
-	tt_wire_port_say(comm->ctx->wire, world, TT_P2P_FREED, &answer, 0, 0);
+	tt_wire_port_say(comm->ctx->wire, world, TT_P2P_FREED, &answer, more, 0);
 }
 
 void tt_p2p_refuse(struct tt_p2p *p2p, const struct tutti_message *msg)
@@ -144,7 +144,8 @@ void tt_p2p_refuse(struct tt_p2p *p2p, const struct tutti_message *msg)
 	struct tutti_comm *comm = p2p->comm;
 	struct tt_key key = tt_p2p_key(p2p, comm->rank, msg->seq, msg->tag);
 
-	say_freed(comm, comm->world[msg->peer->rank], &key);
+	say_freed(comm, comm->world[msg->peer->rank], &key,
+		  !tt_list_empty(&msg->peer->posted) || !tt_list_empty(&p2p->any));
 }
 
 static struct tutti_comm *find_freed(struct tt_list *comms, uint64_t port)
@@ -171,7 +172,7 @@ bool tt_p2p_late(void *arg, int from, const struct tt_key *key, uint64_t total, 
 	if (!comm)
 		comm = find_freed(&ctx->comms, key->comm);
 	if (comm)
-		say_freed(comm, from, key);
+		say_freed(comm, from, key, false);
 	return comm;
 }
 
@@ -185,7 +186,7 @@ static void refuse(struct tt_port *port, int from, const struct tt_key *key, uin
 		   const void *data, uint32_t len)
 {
 	(void)total, (void)data, (void)len;
-	say_freed(tt_container(port, struct unused, port)->comm, from, key);
+	say_freed(tt_container(port, struct unused, port)->comm, from, key, false);
 }
 
 static void refuse_early(struct tutti_comm *comm)
@@ -194,6 +195,14 @@ static void refuse_early(struct tutti_comm *comm)
 
 	tt_wire_port_open(comm->ctx->wire, &u.port);
 	tt_wire_port_close(comm->ctx->wire, &u.port);
+}
+
+static void refuse_all(struct tt_p2p *p2p, const struct tt_list *list)
+{
+	struct tt_list *l;
+
+	for (l = list->next; l != list; l = l->next)
+		tt_p2p_refuse(p2p, tt_container(l, struct tutti_message, link));
 }
 
 void tt_p2p_freed(struct tutti_comm *comm)
@@ -207,17 +216,12 @@ void tt_p2p_freed(struct tutti_comm *comm)
 			tt_container(p2p->arrived.next, struct tutti_message, all);
 
 		tt_p2p_refuse(p2p, msg);
+		tt_p2p_grant(msg->peer);
 		tt_p2p_drop(p2p, msg);
 		p2p->narrived--;
 	}
-}
-
-static void refuse_all(struct tt_p2p *p2p, const struct tt_list *list)
-{
-	struct tt_list *l;
-
-	for (l = list->next; l != list; l = l->next)
-		tt_p2p_refuse(p2p, tt_container(l, struct tutti_message, link));
+	if (p2p && tt_p2p_is_over(p2p))
+		refuse_all(p2p, &p2p->taken);
 }
 
 static void refuse_rest(struct tt_p2p *p2p)

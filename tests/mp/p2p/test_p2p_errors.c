@@ -558,6 +558,57 @@ static int freed_waiting_body(struct mp_job *job)
 	return job->rank ? tutti_request_free(req[1]) : tutti_comm_free(comm);
 }
 
+/* A message that nothing can receive is refused, and a later one finds its receive. */
+static int freed_later_body(struct mp_job *job)
+{
+	struct tutti_request *req;
+	struct tutti_comm *comm;
+	int v = 5, got = 0;
+
+	MP_OK(tutti_comm_dup(job->world, &comm));
+	if (job->rank) {
+		MP_OK(tutti_irecv(&got, 1, TUTTI_INT32, 0, 7, comm, NULL, &req));
+		MP_OK(tutti_comm_free(comm));
+	}
+	MP_OK(tutti_barrier(job->world));
+	if (job->rank) {
+		MP_OK(tutti_wait(&req));
+		TT_EXPECT(got == 5);
+		return 0;
+	}
+	MP_ERR(tutti_ssend(&v, 1, TUTTI_INT32, 1, 9, comm), -EACCES);
+	MP_OK(tutti_ssend(&v, 1, TUTTI_INT32, 1, 7, comm));
+	return tutti_comm_free(comm);
+}
+
+/* A receive of a group that is still open gets what has come; a message taken by a probe is lost.
+ */
+static int freed_held_body(struct mp_job *job)
+{
+	struct tutti_request *req, *probed;
+	struct tutti_message *msg;
+	struct tutti_comm *comm;
+	int v = 5, got = 0;
+
+	MP_OK(tutti_comm_dup(job->world, &comm));
+	if (!job->rank) {
+		MP_OK(tutti_send(&v, 1, TUTTI_INT32, 1, 7, comm));
+		MP_OK(tutti_issend(&v, 1, TUTTI_INT32, 1, 9, comm, &probed));
+		MP_OK(tutti_send(&v, 1, TUTTI_INT32, 1, 1, job->world));
+		MP_ERR(tutti_wait(&probed), -EACCES);
+		return tutti_comm_free(comm);
+	}
+	MP_OK(tutti_recv(&v, 1, TUTTI_INT32, 0, 1, job->world, NULL));
+	MP_OK(tutti_mprobe(0, 9, comm, &msg, NULL));
+	MP_OK(tutti_group_start());
+	MP_OK(tutti_irecv(&got, 1, TUTTI_INT32, 0, 7, comm, NULL, &req));
+	MP_OK(tutti_comm_free(comm));
+	MP_OK(tutti_group_end());
+	MP_OK(tutti_wait(&req));
+	TT_EXPECT(got == 5);
+	return 0;
+}
+
 /*
  * Rank 0 frees each communicator before it is asked to stop: rank 1 hears of no message that it has
  * not counted, and keeps nothing.
@@ -597,6 +648,8 @@ static void freed(void)
 			 .fn = freed_first_body));
 	TT_CHECK(!MP_RUN(.n = 2, .fn = freed_busy_body));
 	TT_CHECK(!MP_RUN(.n = 2, .fn = freed_waiting_body));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = freed_later_body));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = freed_held_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_PARKED=5 TUTTI_TRANSPORT=shm",
 			 .fn = freed_stopped_body));
 	TT_CHECK(!MP_RUN(.n = 2, .fn = freed_open_body));
