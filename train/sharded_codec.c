@@ -87,32 +87,15 @@ static size_t place_bytes(const struct tutti_sharded *s, size_t k)
 	return HEAD + (bound + HEAD - 1) / HEAD * HEAD;
 }
 
+/* Memory for what is sent, then for what comes. */
 static size_t coded_bytes(const struct tutti_sharded *s, size_t k)
 {
 	return 2 * (size_t)s->ranks * place_bytes(s, k);
 }
 
-/* Memory for what is sent, then for what comes. */
-static int take_coded(struct tutti_sharded *s, size_t k)
-{
-	void *pool;
-	int err = tutti_alloc(tutti_comm_context(s->comm), coded_bytes(s, k), &pool);
-
-	if (err)
-		return err;
-	s->shard[k].coded = pool;
-	s->buffers += coded_bytes(s, k);
-	s->most = s->buffers > s->most ? s->buffers : s->most;
-	return 0;
-}
-
 void tt_sharded_drop_coded(struct tutti_sharded *s, size_t k)
 {
-	if (!s->shard[k].coded)
-		return;
-	tutti_free(s->shard[k].coded);
-	s->shard[k].coded = NULL;
-	s->buffers -= coded_bytes(s, k);
+	tt_sharded_drop(s, coded_bytes(s, k), &s->shard[k].coded);
 }
 
 static int encode_block(const struct tutti_sharded *s, size_t k, size_t rank, const float *from)
@@ -134,7 +117,7 @@ int tt_sharded_scatter_coded(struct tutti_sharded *s, size_t k, const void *from
 {
 	struct tt_shard *shard = &s->shard[k];
 	size_t r, bytes = place_bytes(s, k);
-	int err = take_coded(s, k);
+	int err = tt_sharded_take(s, coded_bytes(s, k), &shard->coded);
 
 	for (r = 0; !err && r < (size_t)s->ranks; r++)
 		if (r != (size_t)s->rank || encodes_own(s))

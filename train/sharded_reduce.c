@@ -14,29 +14,36 @@ static size_t bucket_bytes(const struct tutti_sharded *s, size_t k)
 	return s->b.bucket[k].count * s->b.elem;
 }
 
-int tt_sharded_take_buffer(struct tutti_sharded *s, size_t k)
+int tt_sharded_take(struct tutti_sharded *s, size_t bytes, char **to)
 {
 	void *pool;
-	int err;
+	int err = tutti_alloc(tutti_comm_context(s->comm), bytes + 1, &pool);
 
-	if (s->shard[k].buf)
-		return 0;
-	err = tutti_alloc(tutti_comm_context(s->comm), bucket_bytes(s, k) + 1, &pool);
 	if (err)
 		return err;
-	s->shard[k].buf = pool;
-	s->buffers += bucket_bytes(s, k);
+	*to = pool;
+	s->buffers += bytes;
 	s->most = s->buffers > s->most ? s->buffers : s->most;
 	return 0;
 }
 
+void tt_sharded_drop(struct tutti_sharded *s, size_t bytes, char **from)
+{
+	if (!*from)
+		return;
+	tutti_free(*from);
+	*from = NULL;
+	s->buffers -= bytes;
+}
+
+int tt_sharded_take_buffer(struct tutti_sharded *s, size_t k)
+{
+	return s->shard[k].buf ? 0 : tt_sharded_take(s, bucket_bytes(s, k), &s->shard[k].buf);
+}
+
 void tt_sharded_drop_buffer(struct tutti_sharded *s, size_t k)
 {
-	if (!s->shard[k].buf)
-		return;
-	tutti_free(s->shard[k].buf);
-	s->shard[k].buf = NULL;
-	s->buffers -= bucket_bytes(s, k);
+	tt_sharded_drop(s, bucket_bytes(s, k), &s->shard[k].buf);
 }
 
 /*

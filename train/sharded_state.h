@@ -77,6 +77,10 @@ struct tt_sharded_piece {
 /* sharded_step.c */
 struct tt_sharded_piece tt_sharded_piece_of(const struct tutti_sharded *s, size_t tensor);
 /* sharded_reduce.c */
+/* Pool memory, which counts in s->buffers until it is dropped. */
+int tt_sharded_take(struct tutti_sharded *s, size_t bytes, char **to);
+void tt_sharded_drop(struct tutti_sharded *s, size_t bytes, char **from);
+/* The same for bucket k, if it has none. */
 int tt_sharded_take_buffer(struct tutti_sharded *s, size_t k);
 void tt_sharded_drop_buffer(struct tutti_sharded *s, size_t k);
 /* Starts what is left, tensors that are not ready as zeros, and waits for all. Collective. */
