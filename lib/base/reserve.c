@@ -58,6 +58,11 @@ void tt_reserve_fill(int nranks)
 	atomic_flag_clear(&filling);
 }
 
+void tt_reserve_in_child(void)
+{
+	atomic_flag_clear(&filling);
+}
+
 /* When the process ends or unloads the library. */
 __attribute__((destructor)) static void drop(void)
 {

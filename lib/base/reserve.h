@@ -13,7 +13,10 @@
  * job had so far.
  */
 void tt_reserve_fill(int nranks);
-/* Between enter and leave, allocations of this thread take blocks if malloc fails. May be nested.
+/* In a child of fork: another thread may have been filling. */
+void tt_reserve_in_child(void);
+/*
+ * Between enter and leave, allocations of this thread take blocks if malloc fails. May be nested.
  */
 void tt_reserve_enter(void);
 void tt_reserve_leave(void);

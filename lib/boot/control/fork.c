@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "lib/base/reserve.h"
 #include "lib/boot/control/fork.h"
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -28,6 +29,7 @@ static void in_child(void)
 	while (nfds)
 		close(fds[--nfds]);
 	pthread_mutex_unlock(&lock);
+	tt_reserve_in_child();
 }
 
 static void prepare(void)
