@@ -63,7 +63,7 @@ struct tt_p2p_req {
 	struct tt_p2p *p2p;
 	struct tt_p2p_call call;
 	size_t bytes;	/* of the buffer */
-	bool renewable; /* a persistent receive */
+	bool renewable; /* a persistent receive, or one of an open group */
 	struct tt_region *region;
 	struct tt_list link; /* send: held, or announced; receive and probe: posted */
 
@@ -127,7 +127,7 @@ struct tt_p2p_peer {
 struct tt_p2p_seen {
 	const void *buf;
 	size_t bytes;
-	unsigned changes; /* *p2p->changes then */
+	unsigned changes; /* the number at p2p->changes then */
 };
 
 static inline size_t tt_p2p_seen_at(const void *buf)
@@ -146,7 +146,7 @@ struct tt_p2p {
 	int narrived;
 	uint64_t stamp;
 	unsigned briefs;	    /* receives that tried p2p_brief.c */
-	int renewable;		    /* persistent receives, which may start again */
+	int renewable;		    /* receives that may start after the communicator is freed */
 	const atomic_uint *changes; /* tt_mem_changes() */
 	struct tt_p2p_seen seen[TT_P2P_SEEN];
 	size_t most; /* bytes of a piece, the same at both ends */
@@ -157,7 +157,7 @@ struct tt_p2p {
 /* p2p_state.c */
 int tt_p2p_get(struct tutti_comm *comm, struct tt_p2p **p2p);
 /*
- * The communicator has been freed, or its last persistent receive. If no receive can start any
+ * The communicator has been freed, or the last receive that may still start. If none can start any
  * more, the senders of messages that none has matched hear of it.
  */
 void tt_p2p_freed(struct tutti_comm *comm);
