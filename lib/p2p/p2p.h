@@ -9,7 +9,8 @@
  * receiver offers, PIECES at a time. A layout has no memory to send from or to offer: its pieces go
  * through the pool. What goes through the pool of a receiver, from one sender of its host on one
  * communicator, is BOUNCE bytes or little more at a time, as more would leave the caches before it
- * is copied on; shorter messages do not wait for that.
+ * is copied on; shorter messages do not wait for that. A message that is alone there travels in
+ * pieces that its receiver makes shorter, so that both ranks copy at the same time.
  *
  * Credit bounds what waits at a receiver, per communicator and peer: a sender may be WINDOW
  * messages ahead of the matched ones. A receive that matches none of these may be waiting for a
@@ -29,7 +30,7 @@
 
 #define TT_P2P_WINDOW 128
 #define TT_P2P_PIECE ((size_t)1 << 20)
-#define TT_P2P_PIECES 2
+#define TT_P2P_PIECES 4
 #define TT_P2P_BOUNCE ((size_t)4 << 20)
 
 enum tt_p2p_kind { TT_P2P_SEND, TT_P2P_RECV, TT_P2P_PROBE };
@@ -84,6 +85,7 @@ struct tt_p2p_req {
 	size_t total;	       /* of the message */
 	size_t next;	       /* the part of it that is not under way yet */
 	struct tt_place place; /* the same, in a layout */
+	size_t most;	       /* bytes of a piece; 0: a sender that has not heard it yet */
 	int pieces;	       /* under way */
 	size_t bounce;	       /* its part of the peer's */
 	struct tt_p2p_piece piece[TT_P2P_PIECES];
@@ -149,7 +151,7 @@ struct tt_p2p {
 	int renewable;		    /* receives that may start after the communicator is freed */
 	const atomic_uint *changes; /* tt_mem_changes() */
 	struct tt_p2p_seen seen[TT_P2P_SEEN];
-	size_t most; /* bytes of a piece, the same at both ends */
+	size_t most; /* bytes of a long piece, the same at both ends */
 	struct tt_list idle, free_msgs;
 	char *free_data; /* linked through their first bytes */
 };

@@ -261,7 +261,7 @@ static int p2p_explain(const struct tutti_request *r)
 static uint64_t p2p_where(struct tutti_request *r, char *phase, size_t size)
 {
 	const struct tt_p2p_req *req = p2p_req(r);
-	uint64_t moved = req->next, under_way = (uint64_t)req->pieces * req->p2p->most;
+	uint64_t moved = req->next, under_way = (uint64_t)req->pieces * req->most;
 
 	snprintf(phase, size, "%s",
 		 req->call.kind == TT_P2P_SEND ? "waiting for the receiver"

@@ -3,13 +3,19 @@
  * Payloads that stayed with their sender travel in pieces, a few at a time, each into memory
  * offered by the receiver. Unregistered memory thus passes through a bounded part of the pool, and
  * so do layouts: a sender packs a piece when it has an offer for it, a receiver unpacks a piece
- * when it is there. Both ends cut in the same way.
+ * when it is there. Both ends cut in the same way: if both have brief messages, the sender learns
+ * from the first offer how long the pieces are.
  */
 #include "lib/base/copy.h"
 #include "lib/p2p/p2p.h"
 
 #define PAYLOAD 0x80000000u /* in the lane of the key */
 #define SHORT (64u << 10)   /* bytes: such messages do not wait behind long ones */
+#define LONG_PIECES 2	    /* of p2p->most bytes, under way together */
+/* bytes of pieces that are cut short, but of long messages */
+#define CUT_LEAST (8u << 10)
+#define CUT_MOST (64u << 10)
+#define CUT_SHARE 32 /* of a long message at least 1 / this */
 
 static void piece_over(struct tt_xfer *x, const void *data, int status);
 
@@ -44,13 +50,16 @@ static void set_memory(struct tt_p2p_piece *piece)
 	tt_byte_blocks_skip(req->layout, &req->place, x->len);
 }
 
+static int world_rank(const struct tt_p2p_req *req)
+{
+	return req->p2p->comm->world[req->peer];
+}
+
 /* Its payload goes through the pool here, and through caches that both ranks use. */
 static bool bounces(const struct tt_p2p_req *req)
 {
-	const struct tutti_comm *comm = req->p2p->comm;
-
-	return req->call.kind == TT_P2P_RECV && !req->region && req->total > SHORT &&
-	       tt_wire_has_brief(comm->ctx->wire, comm->world[req->peer]);
+	return req->call.kind == TT_P2P_RECV && !req->region &&
+	       tt_wire_has_brief(req->p2p->comm->ctx->wire, world_rank(req));
 }
 
 static struct tt_p2p_peer *peer_of(const struct tt_p2p_req *req)
@@ -58,21 +67,40 @@ static struct tt_p2p_peer *peer_of(const struct tt_p2p_req *req)
 	return req->p2p->peer[req->peer];
 }
 
+/*
+ * The receiver's choice. Of one message that goes through the pool alone, this rank copies a piece
+ * while the sender copies the next ones; while others are under way that happens anyway.
+ */
+static size_t length_of_pieces(const struct tt_p2p_req *req)
+{
+	size_t len = req->total / TT_P2P_PIECES, most = req->p2p->most;
+
+	if (peer_of(req)->bounce ||
+	    !tt_wire_hears_brief(req->p2p->comm->ctx->wire, world_rank(req)))
+		return most;
+	len = len < CUT_LEAST ? CUT_LEAST : len > CUT_MOST ? CUT_MOST : len;
+	if (len < req->total / CUT_SHARE)
+		len = req->total / CUT_SHARE;
+	len &= ~(size_t)(TT_OFFER_LEAST - 1);
+	return len < most ? len : most;
+}
+
 static void start_piece(struct tt_p2p_piece *piece)
 {
 	struct tt_p2p_req *req = piece->req;
 	struct tutti_comm *comm = req->p2p->comm;
 	bool send = req->call.kind == TT_P2P_SEND;
-	size_t left = req->total - req->next;
+	size_t left = req->total - req->next, most = req->most ? req->most : req->p2p->most;
 	struct tt_xfer *x = &piece->x;
 
 	x->kind = TT_XFER_OFFER;
 	x->peer = comm->world[req->peer];
-	x->key = tt_p2p_key(req->p2p, (int)(req->next / req->p2p->most), req->seq, req->tag);
+	x->key = tt_p2p_key(req->p2p, (int)(req->next / most), req->seq, req->tag);
 	x->key.lane |= PAYLOAD;
 	x->key.port = 0;
 	x->fprint = req->total;
-	x->len = left < req->p2p->most ? left : req->p2p->most;
+	x->len = left < most ? left : most;
+	x->shorter = !req->most;
 	x->fn = piece_over;
 	set_memory(piece);
 	req->next += x->len;
@@ -87,6 +115,26 @@ static void over(struct tt_p2p_req *req)
 {
 	tt_list_del(&req->link);
 	tt_request_end(&req->r, 0);
+}
+
+/* As many pieces as may be under way, but those before `from`. */
+static void start_pieces(struct tt_p2p_req *req, int from)
+{
+	int i, n = !req->most ? 1 : req->most < req->p2p->most ? TT_P2P_PIECES : LONG_PIECES;
+
+	for (i = from; i < n && req->next < req->total; i++)
+		start_piece(&req->piece[i]);
+}
+
+/* The first piece has been sent: all are as long, but the last. */
+static void learn_length(struct tt_p2p_req *req, size_t len)
+{
+	req->most = req->next = len;
+	if (req->layout) {
+		req->place = (struct tt_place){0};
+		tt_byte_blocks_skip(req->layout, &req->place, len);
+	}
+	start_pieces(req, 1);
 }
 
 static void piece_over(struct tt_xfer *x, const void *data, int status)
@@ -106,6 +154,8 @@ static void piece_over(struct tt_xfer *x, const void *data, int status)
 		tt_wire_stats(req->p2p->comm->ctx->wire)->copied_bytes += x->len;
 	}
 	req->r.progressed = true;
+	if (!req->most)
+		learn_length(req, x->len);
 	req->pieces--;
 	if (req->next < req->total)
 		start_piece(piece);
@@ -116,22 +166,29 @@ static void piece_over(struct tt_xfer *x, const void *data, int status)
 /* The count starts at one too many, as pieces may end while others start. */
 static void start(struct tt_p2p_req *req)
 {
-	int i;
-
 	req->next = 0;
 	req->place = (struct tt_place){0};
 	req->pieces = 1;
-	for (i = 0; i < TT_P2P_PIECES && req->next < req->total; i++)
-		start_piece(&req->piece[i]);
+	start_pieces(req, 0);
 	if (--req->pieces == 0)
 		over(req);
 }
 
-static size_t most_of(const struct tt_p2p_req *req)
+/* At most this many bytes of the pool are taken at once. */
+static size_t share_of(const struct tt_p2p_req *req)
 {
-	size_t most = TT_P2P_PIECES * req->p2p->most;
+	size_t most = req->most < req->p2p->most ? TT_P2P_PIECES * req->most
+						 : LONG_PIECES * req->p2p->most;
 
 	return req->total < most ? req->total : most;
+}
+
+static void start_bounce(struct tt_p2p_req *req)
+{
+	req->most = length_of_pieces(req);
+	req->bounce = share_of(req);
+	peer_of(req)->bounce += req->bounce;
+	start(req);
 }
 
 static void bounce_next(struct tt_p2p_peer *peer)
@@ -144,16 +201,22 @@ static void bounce_next(struct tt_p2p_peer *peer)
 		struct tt_p2p_req *req = tt_container(peer->waiting.next, struct tt_p2p_req, link);
 
 		tt_list_del(&req->link);
-		req->bounce = most_of(req);
-		peer->bounce += req->bounce;
-		start(req);
+		start_bounce(req);
 	}
 }
 
 void tt_p2p_payload(struct tt_p2p_req *req)
 {
+	bool learns = req->call.kind == TT_P2P_SEND &&
+		      tt_wire_has_brief(req->p2p->comm->ctx->wire, world_rank(req));
+
 	if (!bounces(req)) {
+		req->most = learns ? 0 : req->p2p->most;
 		start(req);
+		return;
+	}
+	if (req->total <= SHORT) {
+		start_bounce(req);
 		return;
 	}
 	req->next = 0;

@@ -120,7 +120,7 @@ static int connect_end(struct tt_chan *chan, const struct conn_msg *msg, bool ac
 	chan->eager = (mine < its ? mine : its) - sizeof(struct tt_eager_head);
 	chan->state = TT_CHAN_OPENING;
 	chan->active = active;
-	chan->up = chan->heard = false;
+	chan->up = chan->heard = chan->hears_brief = false;
 	return chan->ep->tp->ops->ep_connect(chan->ep, msg->blob, msg->blob_len, active);
 }
 

@@ -101,6 +101,13 @@ bool tt_wire_has_brief(const struct tt_wire *wire, int peer)
 	return chan && chan->ep && chan->ep->ops->brief && !wire->sums;
 }
 
+bool tt_wire_hears_brief(const struct tt_wire *wire, int peer)
+{
+	const struct tt_chan *chan = wire->chan[peer];
+
+	return chan && chan->hears_brief;
+}
+
 /*
  * Only to a peer that has been heard: its end is open then, so it can handle what comes. The order
  * of messages does not matter, but those that wait for room must not starve.
@@ -196,6 +203,7 @@ void tt_port_brief(struct tt_chan *chan, const void *data, size_t len)
 	}
 	if (!chan->heard)
 		tt_chan_heard(chan);
+	chan->hears_brief = true;
 	port = tt_wire_port_find(chan->wire, key.comm);
 	if (port)
 		port->message(port, chan->peer, &key, total, payload, (uint32_t)len);

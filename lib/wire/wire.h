@@ -78,12 +78,15 @@ struct tt_source {
 	void (*fill)(const struct tt_source *source, void *to, size_t len);
 };
 
+#define TT_OFFER_LEAST 4096 /* bytes of an offer that is shorter than its send */
+
 /* A message to send or receive. The upper part is the caller's, the lower the wire's. */
 struct tt_xfer {
 	enum tt_xfer_kind kind;
 	bool bare;    /* to a port: without the payload, however short */
 	bool whole;   /* to a port, in fn: the payload was sent with it */
 	bool fill;    /* a send into an offer: buf is a struct tt_source */
+	bool shorter; /* the offer may be for fewer bytes, len is what it is for then */
 	int priority; /* of a send that waits for room, and of its pieces: higher goes first */
 	int peer;     /* rank in the world */
 	struct tt_key key;
@@ -386,6 +389,8 @@ _Static_assert(TT_BRIEF_MAX == TT_BRIEF_TIMES * TT_EAGER_DEFAULT,
 
 /* Whether they can go to peer, which is connected. */
 bool tt_wire_has_brief(const struct tt_wire *wire, int peer);
+/* And so has the peer: it has sent one. */
+bool tt_wire_hears_brief(const struct tt_wire *wire, int peer);
 /*
  * Sends len <= TT_BRIEF_MAX bytes to the port of head->comm at peer, which has that port open.
  * False: nothing was sent, as the way to peer has no brief messages, or no room now.

@@ -132,6 +132,7 @@ struct tt_chan {
 	bool shortage_there;
 	bool up;		   /* reported by the transport */
 	bool heard;		   /* something came from the peer */
+	bool hears_brief;	   /* a brief message did */
 	uint64_t early_notes;	   /* slots rung before the channel was open */
 	struct tt_list early_ctrl; /* control messages from before */
 	int tp, attempt, candidate;

@@ -152,7 +152,7 @@ int tt_send_source(struct tt_chan *chan, struct tt_xfer *x, void **src, struct t
 /* Puts x into the memory that ctrl offers; false: no room now, keep the offer. */
 static bool put_to_offer(struct tt_chan *chan, struct tt_xfer *x, const struct tt_ctrl *ctrl)
 {
-	struct tt_rma rma = {.len = x->len,
+	struct tt_rma rma = {.len = ctrl->len,
 			     .remote = ctrl->addr,
 			     .rkey = &ctrl->rkey,
 			     .note = ctrl->token,
@@ -160,6 +160,8 @@ static bool put_to_offer(struct tt_chan *chan, struct tt_xfer *x, const struct t
 	uint64_t sum;
 	int rc;
 
+	if (x->shorter && ctrl->len < x->len && ctrl->len >= TT_OFFER_LEAST)
+		x->len = ctrl->len;
 	if (ctrl->fprint != x->fprint || ctrl->len != x->len) {
 		chan->wire->params.mismatch(chan->wire->params.arg, chan->peer, &x->key);
 		tt_xfer_end(x, NULL, -TUTTI_EMISMATCH);

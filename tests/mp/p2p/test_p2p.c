@@ -576,6 +576,85 @@ static int counters_body(struct mp_job *job)
 	return 0;
 }
 
+/* ---- long messages, one at a time, between ranks of one host ---- */
+
+#define NEIGHBORS 64
+
+/* Blocks of the pool with gaps of their size, where the library takes memory. */
+static int neighbors_new(struct mp_job *job, char *block[NEIGHBORS], size_t size)
+{
+	int i;
+
+	for (i = 0; i < NEIGHBORS; i++)
+		MP_OK(tutti_alloc(job->ctx, size, (void **)&block[i]));
+	for (i = 1; i < NEIGHBORS; i += 2)
+		MP_OK(tutti_free(block[i]));
+	for (i = 0; i < NEIGHBORS; i += 2)
+		fill(block[i], size, (unsigned)i);
+	return 0;
+}
+
+static int neighbors_free(struct mp_job *job, char *block[NEIGHBORS], size_t size)
+{
+	int i;
+
+	for (i = 0; i < NEIGHBORS; i += 2) {
+		TT_EXPECT(check(block[i], size, (unsigned)i));
+		MP_OK(tutti_free(block[i]));
+	}
+	return 0;
+}
+
+/* A message of malloc each way; *put: what this rank has put for it. */
+static int alone(struct mp_job *job, size_t len, uint64_t *put)
+{
+	char *in = calloc(1, len), *out = malloc(len);
+	struct tutti_stats a = {.size = sizeof(a)}, b = {.size = sizeof(b)};
+
+	fill(out, len, (unsigned)(len + (size_t)job->rank));
+	MP_OK(tutti_stats_get(job->ctx, &a));
+	if (!job->rank)
+		MP_OK(tutti_send(out, len, TUTTI_UINT8, 1, 3, job->world));
+	MP_OK(tutti_recv(in, len, TUTTI_UINT8, !job->rank, 3, job->world, NULL));
+	if (job->rank)
+		MP_OK(tutti_send(out, len, TUTTI_UINT8, 0, 3, job->world));
+	MP_OK(tutti_stats_get(job->ctx, &b));
+	TT_EXPECT(check(in, len, (unsigned)(len + (size_t)!job->rank)));
+	*put = b.put_messages - a.put_messages;
+	free(in);
+	free(out);
+	return 0;
+}
+
+/* Both ranks copy at the same time, in pieces that stay within their memory. */
+static int alone_body(struct mp_job *job)
+{
+	static const struct {
+		size_t len;
+		uint64_t pieces;
+	} of[] = {{16384, 2},	 {16385, 3}, {65536, 4},    {65537, 5},	       {MIB / 4 + 1, 5},
+		  {MIB - 1, 16}, {MIB, 16},  {4 * MIB, 32}, {5 * MIB + 3, 33}, {64 * MIB, 64}};
+	char *block[NEIGHBORS];
+	uint64_t put;
+	size_t i;
+
+	if (alone(job, 65536, &put)) /* the first message */
+		return 1;
+	for (i = 0; i < sizeof(of) / sizeof(of[0]); i++) {
+		if (neighbors_new(job, block, of[i].len / 4 < MIB / 16 ? 8192 : MIB / 16) ||
+		    alone(job, of[i].len, &put) ||
+		    neighbors_free(job, block, of[i].len / 4 < MIB / 16 ? 8192 : MIB / 16))
+			return 1;
+		TT_EXPECT(put == of[i].pieces);
+	}
+	return 0;
+}
+
+static void alone_(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = alone_body));
+}
+
 /* ---- where they run ---- */
 
 static void all_on(const char *env)
@@ -674,6 +753,7 @@ int main(int argc, char **argv)
 	static const struct tt_test tests[] = {
 		{"self", self},
 		{"shm", shm},
+		{"alone", alone_},
 		{"many", many},
 		{"unread", unread},
 		{"ofi", ofi},
