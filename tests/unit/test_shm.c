@@ -17,6 +17,8 @@
 #define BLOB_UID 36
 #define BLOB_RING 44
 
+#define LINES shm_ring_lines(0)
+
 /* Two transports of this process, connected. */
 struct pair {
 	struct tt_tp *tp[2];
@@ -110,9 +112,9 @@ static void test_full_ring(void)
 	TT_REQUIRE(pair_new(&p));
 	TT_REQUIRE(!memory_new(&m, p.tp[1], 4096, true, TT_ACCESS_WRITE));
 	for (i = 0;
-	     put(&p.end[0], &byte, 1, addr_of(&m), &m.mr->rkey, i) == TT_FINISHED && i < 1000; i++)
+	     put(&p.end[0], &byte, 1, addr_of(&m), &m.mr->rkey, i) == TT_FINISHED && i < 9999; i++)
 		;
-	TT_CHECK(i == SHM_LINES - 1);
+	TT_CHECK(i == (int)LINES - 1);
 	/* nothing is copied when there is no room for the note, but without a note there is room */
 	TT_CHECK(put(&p.end[0], &byte, 1, addr_of(&m) + 1, &m.mr->rkey, 0) == -EAGAIN);
 	TT_CHECK(((char *)m.mem.addr)[1] == 0);
@@ -121,7 +123,7 @@ static void test_full_ring(void)
 	TT_CHECK(p.end[0].ep->ops->msg(p.end[0].ep, &byte, 1) == -EAGAIN);
 	while (end_poll(p.tp[1], &p.end[1], 5))
 		;
-	TT_CHECK(p.end[1].notes == SHM_LINES - 1 && p.end[1].last_note == SHM_LINES - 2);
+	TT_CHECK(p.end[1].notes == (int)LINES - 1 && p.end[1].last_note == LINES - 2);
 	TT_CHECK(p.end[0].ep->ops->msg(p.end[0].ep, &byte, 1) == TT_FINISHED);
 	pump(&p);
 	TT_CHECK(p.end[1].msgs == 1 && p.end[1].last_msg[0] == 1);
@@ -462,7 +464,7 @@ static void test_brief(void)
 		 !memcmp(p.end[1].last_brief, text, sizeof(text)));
 	for (n = 0; brief(&p.end[0], "abc") == TT_FINISHED; n++)
 		;
-	TT_CHECK(n == SHM_LINES - 1);
+	TT_CHECK(n == (int)LINES - 1);
 	for (i = 0; i < n; i++) {
 		TT_CHECK(p.end[1].ep->ops->peek(p.end[1].ep, &data, &len) == TT_PEEK_BRIEF);
 		p.end[1].ep->ops->take(p.end[1].ep);
@@ -484,18 +486,77 @@ static void test_old_lines(void)
 	TT_REQUIRE(pair_new(&p));
 	pump(&p);
 	for (line = 1; line < shm_entry_lines(sizeof(text)); line++) {
-		number = SHM_LINES + line + 1;
+		number = LINES + line + 1;
 		memcpy(text + line * SHM_LINE - SHM_ENTRY_HEAD, &number, sizeof(number));
 	}
 	TT_CHECK(p.end[0].ep->ops->brief(p.end[0].ep, text, 24, text + 24, sizeof(text) - 24) ==
 		 TT_FINISHED);
 	TT_CHECK(end_poll(p.tp[1], &p.end[1], 5) == 1 &&
 		 !memcmp(p.end[1].last_brief, text, sizeof(text)));
-	for (; line < 2 * SHM_LINES; line++) {
+	for (; line < 2 * LINES; line++) {
 		TT_CHECK(end_poll(p.tp[1], &p.end[1], 5) == 0);
 		TT_CHECK(put(&p.end[0], NULL, 0, 0, NULL, (int)line) == TT_FINISHED);
 		TT_CHECK(end_poll(p.tp[1], &p.end[1], 5) == 1 && p.end[1].last_note == line);
 	}
+	pair_free(&p);
+}
+
+/* Sends a message of n bytes, numbered k; false: the ring is full. */
+static bool numbered(struct end *end, int k, size_t n)
+{
+	static char text[TT_TP_BRIEF_MAX];
+
+	memset(text, k, n);
+	memcpy(text, &k, sizeof(k));
+	return end->ep->ops->brief(end->ep, text, sizeof(k), text + sizeof(k), n - sizeof(k)) ==
+	       TT_FINISHED;
+}
+
+static size_t numbered_len(int k)
+{
+	return 4 + (size_t)k * 7919 % (k % 3 ? 100 : TT_TP_BRIEF_MAX - 3);
+}
+
+/* Takes `most` of those that wait, from *got on. */
+static void take_numbered(struct pair *p, int *got, int most)
+{
+	const struct end *end = &p->end[1];
+	char text[TT_TP_BRIEF_MAX];
+
+	for (; most && end_poll(p->tp[1], &p->end[1], 1); most--, (*got)++) {
+		memset(text, *got, sizeof(text));
+		memcpy(text, got, sizeof(*got));
+		if (end->brief_len != numbered_len(*got) ||
+		    memcmp(end->last_brief, text, end->brief_len))
+			TT_CHECK(!"another message");
+	}
+}
+
+/* Bursts of all lengths, taken at once, in part, or only when the ring is full. */
+static void test_turns(void)
+{
+	int put = 0, got = 0, burst, most;
+	uint32_t farthest = 0;
+	struct shm_ep *ep;
+	struct pair p;
+
+	TT_REQUIRE(pair_new(&p));
+	pump(&p);
+	ep = (struct shm_ep *)p.end[0].ep;
+	for (; put < 300; put++) { /* the consumer keeps up */
+		TT_CHECK(numbered(&p.end[0], put, numbered_len(put)));
+		take_numbered(&p, &got, 9);
+		farthest = ep->head.line > farthest ? ep->head.line : farthest;
+	}
+	TT_CHECK(got == put && farthest < SHM_TURN);
+	for (burst = 0; burst < 3000; burst++) {
+		most = burst * 7 % 300;
+		for (; most && numbered(&p.end[0], put, numbered_len(put)); most--, put++)
+			farthest = ep->head.line > farthest ? ep->head.line : farthest;
+		take_numbered(&p, &got, burst % 5 ? burst * 11 % 200 : put - got);
+	}
+	take_numbered(&p, &got, put - got);
+	TT_CHECK(got == put && farthest > 2 * SHM_TURN);
 	pair_free(&p);
 }
 
@@ -660,6 +721,7 @@ static const struct tt_test tests[] = {
 	{"many_endpoints", test_many_endpoints},
 	{"arm", test_arm},
 	{"old_lines", test_old_lines},
+	{"turns", test_turns},
 	{"brief", test_brief},
 	{"watch", test_watch},
 	{"watch_many", test_watch_many},

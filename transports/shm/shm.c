@@ -124,6 +124,7 @@ static int shm_ep_open(struct tt_tp *base, struct tt_ep **epp, void *blob, size_
 	ep->ep.ops = &shm_ep_ops;
 	ep->ep.tp = base;
 	ep->in = shm_ring_at(tp->seg, ep->index);
+	ep->tail.lines = shm_ring_lines(ep->index);
 	tp->eps[ep->index] = ep;
 	memcpy(b.cookie, tp->head->id.cookie, sizeof(b.cookie));
 	b.probe = base->caps & TT_CAP_REG_ANY ? (uint64_t)(uintptr_t)tp->probe : 0;
@@ -326,7 +327,7 @@ static int drain(struct shm_ep *ep, uint8_t (*msgs)[TT_TP_BRIEF_MAX], struct tt_
 			fetch_soon(ep, shm_entry_lines(len));
 		if (e->kind == SHM_MSG || e->kind == SHM_BRIEF)
 			copy(ep, e, len, msgs[n], &ev[n]);
-		ep->tail = shm_after(ep->tail, shm_entry_lines(len));
+		ep->tail = shm_after_entry(ep->tail, e, len);
 	}
 	if (!n)
 		return 0;
@@ -432,7 +433,10 @@ static int shm_arm(struct tt_tp *base, int *fd)
 	return 0;
 }
 
-/* The peer's memory is mapped by slots of its table: a few in most programs. */
+/*
+ * The peer's memory is mapped by slots of its table: a few in most programs. The first LARGE peers
+ * have longer rings.
+ */
 static size_t shm_peer_bytes(const struct tt_env *env)
 {
 	(void)env;

@@ -7,14 +7,17 @@
  *
  *	head	identity of the owner, the bell, whether the owner sleeps	peers write
  *	regs	table of the owner's registrations				peers read
- *	ring[]	one inbound ring per endpoint, 24 KiB				its peer writes
+ *	ring[]	one inbound ring per endpoint, the first LARGE of 264 KiB,	its peer writes
+ *		the others of 24 KiB
  *
  * Rings have one producer, one consumer and no lock, so a process killed at any point leaves the
  * others working. An entry takes as many lines as it needs, one after the other: one that starts
  * near the end goes on behind it. It is published by its own sequence number, the number of its
  * first line + 1. There is no shared head, and a short entry costs the consumer one cache line. A
  * line may hold data that look like a sequence number, so before an entry is published, the first
- * line of the next one gets a number that is not the next.
+ * line of the next one gets a number that is not the next. A large ring holds a window of messages,
+ * while its consumer does something else; otherwise its producer turns back to line 0 after TURN
+ * lines, so that the other lines do not pass through the caches: the entry before says so.
  *
  * A producer sets the ring's bit in bell and sum, unless the consumer watches the ring: then each
  * poll, and the last look before a sleep, reads the ring's next entry. A watched ring costs its
@@ -46,14 +49,16 @@
 
 #include "lib/shm/segment.h"
 
-#define SHM_MAGIC 0x3530485355545454ull /* "TTTUSH05": layout version included */
+#define SHM_MAGIC 0x3630485355545454ull /* "TTTUSH06": layout version included */
 #define SHM_SEG_NAME "tutti-shm"
 #define SHM_LINE 64
 #define SHM_RINGS 4096	    /* endpoints of a process */
-#define SHM_LINES 252	    /* lines of a ring in which entries begin */
+#define SHM_LARGE 4	    /* large rings */
+#define SHM_TURN 1024	    /* lines after which a producer may turn back */
 #define SHM_REGS 32768	    /* registrations of a process */
-#define SHM_RING_SIZE 24576 /* whole pages */
-#define SHM_BATCH 64	    /* events of a poll */
+#define SHM_RING_SIZE 24576 /* whole pages, as: */
+#define SHM_LARGE_SIZE 270336
+#define SHM_BATCH 64 /* events of a poll */
 #define SHM_FENCE_MS 5000
 #define SHM_WATCHED 4	     /* rings that a process watches */
 #define SHM_WATCH_POLLS 4096 /* polls without an entry until another ring may take the place */
@@ -76,7 +81,8 @@ enum shm_kind { SHM_NOTE = 1, SHM_MSG, SHM_BRIEF };
 struct shm_entry {
 	_Alignas(SHM_LINE) _Atomic uint32_t seq; /* its first line + 1 once the rest is valid */
 	uint16_t kind, len;
-	uint32_t note, pad;
+	uint32_t note;
+	uint32_t turn;	/* the next entry is at line 0 */
 	uint8_t data[]; /* of a message: at most TT_TP_MSG_MAX or TT_TP_BRIEF_MAX */
 };
 
@@ -106,17 +112,29 @@ struct shm_ring {
 	_Atomic uint32_t sweep;	   /* the producer gave up regions: unmap stale ones */
 	_Atomic uint64_t producer; /* generation << 32 | its process, 0: none yet */
 	_Atomic uint32_t watched;  /* the consumer's: no bell is needed */
-	_Alignas(SHM_LINE) _Atomic uint64_t busy; /* region id the producer works on, 0: none */
-	_Alignas(SHM_LINE) _Atomic uint32_t tail; /* lines consumed */
-	_Alignas(SHM_LINE) uint8_t line[SHM_LINES + SHM_ENTRY_LINES - 1][SHM_LINE];
+	_Alignas(SHM_LINE) _Atomic uint64_t busy;    /* region id the producer works on, 0: none */
+	_Alignas(SHM_LINE) _Atomic uint32_t tail;    /* lines consumed */
+	_Alignas(SHM_LINE) uint8_t line[][SHM_LINE]; /* the last entry may go on behind the last */
 };
 
-_Static_assert(sizeof(struct shm_ring) <= SHM_RING_SIZE, "a ring outgrew its place");
+static inline size_t shm_ring_size(uint32_t ring)
+{
+	return ring < SHM_LARGE ? SHM_LARGE_SIZE : SHM_RING_SIZE;
+}
+
+/* Lines in which entries begin. */
+static inline uint32_t shm_ring_lines(uint32_t ring)
+{
+	return (uint32_t)((shm_ring_size(ring) - sizeof(struct shm_ring)) / SHM_LINE -
+			  SHM_ENTRY_LINES + 1);
+}
+
 _Static_assert(sizeof(struct shm_head) <= 4096, "the head outgrew its page");
 
 /* Where a producer or a consumer is in a ring. */
 struct shm_at {
 	uint32_t count, line; /* lines since the ring's first use; the place of the next entry */
+	uint32_t lines;	      /* of the ring */
 };
 
 static inline struct shm_entry *shm_entry_at(struct shm_ring *ring, const struct shm_at *at)
@@ -128,15 +146,40 @@ static inline struct shm_at shm_after(struct shm_at at, uint32_t lines)
 {
 	at.count += lines;
 	at.line += lines;
-	if (at.line >= SHM_LINES)
-		at.line -= SHM_LINES;
+	if (at.line >= at.lines)
+		at.line -= at.lines;
 	return at;
+}
+
+/* Back to line 0. */
+static inline struct shm_at shm_turned(struct shm_at at)
+{
+	at.count += at.lines - at.line;
+	at.line = 0;
+	return at;
+}
+
+/* After an entry of the ring with this much data. */
+static inline struct shm_at shm_after_entry(struct shm_at at, const struct shm_entry *e, size_t len)
+{
+	struct shm_at next = shm_after(at, shm_entry_lines(len));
+
+	return e->turn ? shm_turned(next) : next;
 }
 
 #define SHM_OFF_REGS 4096
 #define SHM_LEN_REGS (SHM_REGS * sizeof(struct tt_shm_entry))
 #define SHM_OFF_RINGS (SHM_OFF_REGS + SHM_LEN_REGS)
-#define SHM_SEG_SIZE (SHM_OFF_RINGS + (size_t)SHM_RINGS * SHM_RING_SIZE)
+
+static inline size_t shm_ring_off(uint32_t ring)
+{
+	uint32_t large = ring < SHM_LARGE ? ring : SHM_LARGE;
+
+	return SHM_OFF_RINGS + (size_t)large * SHM_LARGE_SIZE +
+	       (size_t)(ring - large) * SHM_RING_SIZE;
+}
+
+#define SHM_SEG_SIZE shm_ring_off(SHM_RINGS)
 
 /* An endpoint's address. */
 struct shm_blob {
@@ -155,6 +198,7 @@ struct shm_ep;
 struct shm_old {
 	struct shm_old *next;
 	struct shm_ring *ring;
+	size_t size;
 };
 
 struct shm_tp {
@@ -194,8 +238,8 @@ struct shm_ep {
 	struct shm_ring *in;
 	/* outbound: the peer's segment */
 	uint32_t out_index, tail_seen;
-	struct shm_at head;
-	uint64_t attached; /* what out->state is while we may push */
+	struct shm_at head, next; /* the entry to write, and after it the one that follows */
+	uint64_t attached;	  /* what out->state is while we may push */
 	struct shm_ring *out;
 	struct shm_head *peer;
 	const struct tt_shm_entry *regs;
@@ -231,7 +275,7 @@ void shm_mark_ready(struct shm_tp *tp, uint32_t ring);
 
 static inline struct shm_ring *shm_ring_at(char *seg, uint32_t index)
 {
-	return (struct shm_ring *)(seg + SHM_OFF_RINGS + (size_t)index * SHM_RING_SIZE);
+	return (struct shm_ring *)(seg + shm_ring_off(index));
 }
 
 static inline uint64_t shm_state(uint32_t gen, enum shm_ring_state state)

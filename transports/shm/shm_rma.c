@@ -143,7 +143,7 @@ static int vm_copy(struct shm_ep *ep, char *local, uint64_t remote, size_t len, 
 /* That many lines, and the first line of the entry after them. */
 static inline bool has_room(const struct shm_ep *ep, uint32_t lines)
 {
-	return ep->head.count + lines - ep->tail_seen < SHM_LINES;
+	return ep->head.count + lines - ep->tail_seen < ep->head.lines;
 }
 
 /* -EAGAIN if the ring is full; the peer may also be dead, which is looked at now and then. */
@@ -178,18 +178,36 @@ static inline void own_soon(const void *line)
 }
 
 /*
+ * Whether the entry after this one is to be at line 0: nothing waits in the ring, and lines were
+ * written since it was last looked at.
+ */
+static inline bool turns(struct shm_ep *ep)
+{
+	if (ep->next.line / SHM_TURN <= ep->head.line / SHM_TURN)
+		return false;
+	ep->tail_seen = atomic_load_explicit(&ep->out->tail, memory_order_acquire);
+	return ep->head.count == ep->tail_seen;
+}
+
+/*
  * The entry to write now. Marks the next one as not written first, so that all stores to this
  * entry's first line come together: the consumer polls that line, and may take it from this core
  * between two stores.
  */
 static inline struct shm_entry *open_entry(struct shm_ep *ep, enum shm_kind kind, size_t len)
 {
-	struct shm_at next = shm_after(ep->head, shm_entry_lines(len));
 	struct shm_entry *e = shm_entry_at(ep->out, &ep->head);
+	bool turn;
 
-	atomic_store_explicit(&shm_entry_at(ep->out, &next)->seq, next.count, memory_order_relaxed);
+	ep->next = shm_after(ep->head, shm_entry_lines(len));
+	turn = turns(ep);
+	if (turn)
+		ep->next = shm_turned(ep->next);
+	atomic_store_explicit(&shm_entry_at(ep->out, &ep->next)->seq, ep->next.count,
+			      memory_order_relaxed);
 	e->kind = (uint16_t)kind;
 	e->len = (uint16_t)len;
+	e->turn = turn;
 	return e;
 }
 
@@ -202,7 +220,7 @@ static inline void publish(struct shm_ep *ep, struct shm_entry *e, size_t len)
 	uint32_t seq = ep->head.count + 1, lines = shm_entry_lines(len), i;
 	struct shm_at soon;
 
-	ep->head = shm_after(ep->head, lines);
+	ep->head = ep->next;
 	atomic_store_explicit(&e->seq, seq, memory_order_release);
 	atomic_thread_fence(memory_order_seq_cst);
 	/* The next is perhaps as long. The first line of a long entry is fetched with its number.
@@ -375,10 +393,10 @@ static enum tt_peeked shm_peek(struct tt_ep *base, const void **data, size_t *le
 static void shm_take(struct tt_ep *base)
 {
 	struct shm_ep *ep = (struct shm_ep *)base;
+	const struct shm_entry *e = shm_entry_at(ep->in, &ep->tail);
 
 	ep->came = ((struct shm_tp *)base->tp)->clock;
-	ep->tail = shm_after(ep->tail,
-			     shm_entry_lines(shm_entry_len(shm_entry_at(ep->in, &ep->tail))));
+	ep->tail = shm_after_entry(ep->tail, e, shm_entry_len(e));
 	atomic_store_explicit(&ep->in->tail, ep->tail.count, memory_order_release);
 }
 

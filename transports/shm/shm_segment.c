@@ -210,7 +210,7 @@ void shm_ring_close(struct shm_ep *ep)
 /* Map the three parts of the peer's segment that we need; out-fields of ep are set together. */
 static int map_peer(struct shm_ep *ep, const struct shm_blob *b, int fd)
 {
-	off_t ring_off = (off_t)(SHM_OFF_RINGS + (size_t)b->ring * SHM_RING_SIZE);
+	off_t ring_off = (off_t)shm_ring_off(b->ring);
 	struct stat st;
 	void *head, *regs, *ring;
 
@@ -222,7 +222,7 @@ static int map_peer(struct shm_ep *ep, const struct shm_blob *b, int fd)
 	regs = mmap(NULL, SHM_LEN_REGS, PROT_READ, MAP_SHARED, fd, SHM_OFF_REGS);
 	if (regs == MAP_FAILED)
 		goto unmap_head;
-	ring = mmap(NULL, SHM_RING_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, ring_off);
+	ring = mmap(NULL, shm_ring_size(b->ring), PROT_READ | PROT_WRITE, MAP_SHARED, fd, ring_off);
 	if (ring == MAP_FAILED)
 		goto unmap_regs;
 	ep->peer = head;
@@ -237,13 +237,13 @@ unmap_head:
 }
 
 /* Without memory to remember it, the ring stays mapped until the process ends. */
-static void keep_ring(struct shm_tp *tp, struct shm_ring *ring)
+static void keep_ring(struct shm_tp *tp, struct shm_ring *ring, size_t size)
 {
 	struct shm_old *old = malloc(sizeof(*old));
 
 	if (!old)
 		return;
-	*old = (struct shm_old){.next = tp->old, .ring = ring};
+	*old = (struct shm_old){.next = tp->old, .ring = ring, .size = size};
 	tp->old = old;
 }
 
@@ -253,7 +253,7 @@ void shm_free_old(struct shm_tp *tp)
 
 	while ((old = tp->old)) {
 		tp->old = old->next;
-		munmap(old->ring, SHM_RING_SIZE);
+		munmap(old->ring, old->size);
 		free(old);
 	}
 }
@@ -261,9 +261,9 @@ void shm_free_old(struct shm_tp *tp)
 static void unmap_peer(struct shm_ep *ep)
 {
 	if (ep->watched)
-		keep_ring((struct shm_tp *)ep->ep.tp, ep->out);
+		keep_ring((struct shm_tp *)ep->ep.tp, ep->out, shm_ring_size(ep->out_index));
 	else
-		munmap(ep->out, SHM_RING_SIZE);
+		munmap(ep->out, shm_ring_size(ep->out_index));
 	munmap((void *)ep->regs, SHM_LEN_REGS);
 	munmap(ep->peer, SHM_OFF_REGS);
 	ep->out = NULL;
@@ -301,8 +301,11 @@ static int open_peer(struct shm_ep *ep, const struct shm_blob *b)
 int shm_peer_attach(struct shm_ep *ep, const struct shm_blob *b)
 {
 	uint64_t open_state = shm_state(b->gen, SHM_OPEN), no_producer = (uint64_t)b->gen << 32;
-	int err = open_peer(ep, b);
+	int err;
 
+	ep->out_index = b->ring;
+	ep->head.lines = shm_ring_lines(b->ring);
+	err = open_peer(ep, b);
 	if (err)
 		return err;
 	err = shm_vm_probe(b);
@@ -318,7 +321,6 @@ int shm_peer_attach(struct shm_ep *ep, const struct shm_blob *b)
 	ep->pid = (pid_t)b->pid;
 	snprintf(ep->closed, sizeof(ep->closed), "shm: process %u closed the connection or is gone",
 		 b->pid);
-	ep->out_index = b->ring;
 	ep->attached = shm_state(b->gen, SHM_ATTACHED);
 	/* Both fail if the ring belongs to a later connection by now. */
 	if (!atomic_compare_exchange_strong(&ep->out->producer, &no_producer,
