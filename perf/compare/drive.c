@@ -11,6 +11,7 @@
 #define LEAST 5
 #define BATCHES 5
 #define PAGE 4096
+#define LINE 16 /* floats of a cache line */
 
 static double now(void)
 {
@@ -40,6 +41,36 @@ static int takes_part(const struct drive_run *run)
 	return run->op->one_sided ? !run->peer->rank : run->other >= 0;
 }
 
+/* COMPARE_TOUCH: as a code does, writes all lines that it sends, */
+static void write_input(const struct drive_run *run)
+{
+	volatile float *in = run->in;
+	size_t i;
+
+	for (i = 0; run->touch && i < drive_in(run); i += LINE)
+		in[i] = drive_input(run->peer->rank, i);
+}
+
+/* and reads those that it gets. */
+static void read_result(const struct drive_run *run)
+{
+	const volatile float *out = run->out;
+	size_t i;
+
+	for (i = 0; run->touch && i < drive_out(run); i += LINE)
+		(void)out[i];
+}
+
+static int timed_unit(const struct drive_run *run)
+{
+	int err;
+
+	write_input(run);
+	err = run->op->unit(run);
+	read_result(run);
+	return err;
+}
+
 /* n of them back to back; seconds each, of the slowest rank. */
 static int batch(const struct drive_run *run, long n, double *each)
 {
@@ -49,7 +80,7 @@ static int batch(const struct drive_run *run, long n, double *each)
 
 	start = now();
 	for (i = 0; takes_part(run) && i < n && !err; i++)
-		err = run->op->unit(run);
+		err = timed_unit(run);
 	*each = (now() - start) / (double)n;
 	return err ? err : run->peer->max(each, 1);
 }
@@ -89,12 +120,14 @@ static int after_barriers(const struct drive_run *run, double guess, double *eac
 	int err = times ? 0 : -1;
 
 	for (i = -n / 10; i < n && !err; i++) {
+		write_input(run);
 		err = barrier(run->peer);
 		start = now();
 		if (!err)
 			err = run->op->unit(run);
 		if (i >= 0)
 			times[i] = now() - start;
+		read_result(run);
 	}
 	if (!err)
 		err = run->peer->max(times, (size_t)n);
@@ -206,6 +239,7 @@ int drive(const struct peer *peer, int argc, char **argv)
 		return fprintf(stderr, "usage: %s each|rate SECONDS OPERATION:BYTES...\n", argv[0]),
 		       2;
 	run.seconds = atof(argv[2]);
+	run.touch = getenv("COMPARE_TOUCH") != NULL;
 	err = allocate(&run, argc - 3, argv + 3);
 	if (err)
 		return err;

@@ -12,6 +12,9 @@
  * WRONG" for each cell; cells that the library or the number of ranks does not allow are left out.
  * Bytes and windows are those of the OSU micro-benchmarks; microseconds are those of one call or,
  * where messages travel in windows, of one message. Every element of the last result is checked.
+ * With COMPARE_TOUCH in the environment each rank writes what it sends before each unit and reads
+ * what it gets after it, within the time, but for collectives of "each"; and each message of a
+ * window has a buffer of its own.
  */
 #ifndef DRIVE_H
 #define DRIVE_H
@@ -88,6 +91,7 @@ struct drive_run {
 	const struct drive_op *op;
 	size_t bytes;
 	double seconds;
+	int touch; /* all lines of the buffers, around each unit; buffers differ */
 	float *in, *out;
 	struct drive_args args;
 	size_t counts[DRIVE_RANKS], displs[DRIVE_RANKS];

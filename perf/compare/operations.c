@@ -48,13 +48,14 @@ static int ping_pong(const struct drive_run *run)
 
 static int window(const struct drive_run *run, int sends, int receives)
 {
+	size_t step = run->touch ? run->bytes / sizeof(float) : 0;
 	const struct peer *peer = run->peer;
 	int i, err = 0;
 
 	for (i = 0; receives && i < run->window && !err; i++)
-		err = peer->irecv(run->out, run->bytes, run->other);
+		err = peer->irecv(run->out + (size_t)i * step, run->bytes, run->other);
 	for (i = 0; sends && i < run->window && !err; i++)
-		err = peer->isend(run->in, run->bytes, run->other);
+		err = peer->isend(run->in + (size_t)i * step, run->bytes, run->other);
 	return err ? err : peer->wait();
 }
 
@@ -179,6 +180,14 @@ static int prepare_collective(struct drive_run *run)
 	return run->peer->calls >> run->op->call & 1;
 }
 
+static int window_of(const struct drive_run *run)
+{
+	if (!run->op->windows)
+		return 1;
+	return run->bytes * DRIVE_WINDOW <= WINDOW_BYTES ? DRIVE_WINDOW
+							 : (int)(WINDOW_BYTES / run->bytes);
+}
+
 int drive_prepare(struct drive_run *run)
 {
 	int me = run->peer->rank, many = !strcmp(run->op->name, "mbw_mr");
@@ -189,10 +198,7 @@ int drive_prepare(struct drive_run *run)
 	run->other = me < run->pairs ? me + run->pairs : me - run->pairs;
 	if (me >= 2 * run->pairs)
 		run->other = -1;
-	run->window = !run->op->windows ? 1
-		      : run->bytes * DRIVE_WINDOW <= WINDOW_BYTES
-			      ? DRIVE_WINDOW
-			      : (int)(WINDOW_BYTES / run->bytes);
+	run->window = window_of(run);
 	if (!many && run->peer->ranks != 2)
 		return 0;
 	return run->op->one_sided ? run->peer->expose != NULL : run->peer->send != NULL;
@@ -209,6 +215,8 @@ static size_t extent(const struct drive_run *run, int blocks)
 {
 	size_t all = run->bytes / sizeof(float);
 
+	if (run->touch && !run->op->one_sided)
+		all *= (size_t)window_of(run);
 	return blocks && !run->op->total ? all * (size_t)run->peer->ranks : all;
 }
 

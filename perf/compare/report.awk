@@ -60,7 +60,8 @@ function title(w)
 	if (w == "put")
 		return "one host to another, libfabric's tcp"
 	return (substr(w, 5) + 0) " ranks on one host" \
-		(w ~ /novm/ ? ", process_vm_readv forbidden" : "")
+		(w ~ /novm/ ? ", process_vm_readv forbidden" : "") \
+		(w ~ /touch/ ? ", buffers written and read" : "")
 }
 
 # The class of an operation, and what its mean must reach.
