@@ -13,8 +13,6 @@
 #pragma GCC diagnostic ignored "-Wtsan"
 #endif
 
-#define AHEAD 16 /* lines: more than a core fetches at a time */
-
 /* A checked range of the peer's memory, while `busy` holds it. */
 struct span {
 	char *ptr; /* NULL: ordinary memory */
@@ -225,7 +223,7 @@ static inline void publish(struct shm_ep *ep, struct shm_entry *e, size_t len)
 	atomic_thread_fence(memory_order_seq_cst);
 	/* The next is perhaps as long. The first line of a long entry is fetched with its number.
 	 */
-	for (i = lines > 1; i <= lines && i <= AHEAD; i++) {
+	for (i = lines > 1; i <= lines; i++) {
 		soon = shm_after(ep->head, i);
 		own_soon(shm_entry_at(ep->out, &soon));
 	}
