@@ -105,6 +105,26 @@ static bool is_lost(const struct tt_p2p *p2p, const struct tutti_message *msg)
 	       tt_comm_dead(p2p->comm, msg->peer->rank) >= 0;
 }
 
+/* A message that must be received before msg is lost. */
+static bool follows_lost(const struct tt_p2p *p2p, const struct tutti_message *msg, int tag)
+{
+	struct tt_list *l, *tmp;
+
+	if (!p2p->comm->ndead)
+		return false;
+	tt_list_each(l, tmp, &msg->peer->arrived)
+	{
+		const struct tutti_message *before = tt_container(l, struct tutti_message, link);
+
+		if (before == msg)
+			return false;
+		if ((tag < 0 || before->tag == tag) && is_lost(p2p, before))
+			return true;
+	}
+	return false;
+}
+
+/* A lost message is not passed over: a receive of the next one would take it for the lost one. */
 static struct tutti_message *find_arrived(struct tt_p2p *p2p, int rank, int tag)
 {
 	struct tt_list *l, *tmp, *list = rank < 0 ? &p2p->arrived : &p2p->peer[rank]->arrived;
@@ -114,7 +134,8 @@ static struct tutti_message *find_arrived(struct tt_p2p *p2p, int rank, int tag)
 		struct tutti_message *msg = rank < 0 ? tt_container(l, struct tutti_message, all)
 						     : tt_container(l, struct tutti_message, link);
 
-		if ((tag < 0 || msg->tag == tag) && !is_lost(p2p, msg))
+		if ((tag < 0 || msg->tag == tag) && !is_lost(p2p, msg) &&
+		    !follows_lost(p2p, msg, tag))
 			return msg;
 	}
 	return NULL;

@@ -411,8 +411,49 @@ static int lost_body(struct mp_job *job)
 	return 0;
 }
 
+/*
+ * A message whose sender kept its payload and died is not passed over: the next one of its tag
+ * would be taken for it. One of another tag is received.
+ */
+static int passed_over_body(struct mp_job *job)
+{
+	struct tutti_comm_config how = {.size = sizeof(how), .flags = TUTTI_COMM_TOLERANT};
+	static char big[100000], got[100000];
+	struct tutti_request *req;
+	struct tutti_comm *comm;
+	int i, found;
+
+	MP_OK(tutti_comm_create(job->world, &how, &comm));
+	if (job->rank == 1) {
+		fill(big, sizeof(big), 3);
+		MP_OK(tutti_isend(big, sizeof(big), TUTTI_UINT8, 0, 0, comm, &req));
+		MP_OK(tutti_send(big, 10, TUTTI_UINT8, 0, 0, comm));
+		MP_OK(tutti_send(big, 20, TUTTI_UINT8, 0, 1, comm));
+		mp_meet(job);
+		raise(SIGKILL);
+	}
+	MP_OK(tutti_probe(1, 1, comm, NULL)); /* all three are here */
+	mp_meet(job);
+	do
+		i = tutti_iprobe(1, 0, comm, &found, NULL);
+	while (!i);
+	MP_ERR(i, -TUTTI_EPEER);
+	MP_ERR(tutti_recv(got, sizeof(got), TUTTI_UINT8, 1, 0, comm, NULL), -TUTTI_EPEER);
+	MP_ERR(tutti_recv(got, sizeof(got), TUTTI_UINT8, TUTTI_ANY_SOURCE, 0, comm, NULL),
+	       -TUTTI_EPEER);
+	MP_ERR(tutti_recv(got, sizeof(got), TUTTI_UINT8, 1, TUTTI_ANY_TAG, comm, NULL),
+	       -TUTTI_EPEER);
+	MP_OK(tutti_recv(got, sizeof(got), TUTTI_UINT8, 1, 1, comm, NULL));
+	TT_EXPECT(check(got, 20, 3));
+	(void)tutti_comm_free(comm);
+	mp_leave(job);
+	return 0;
+}
+
 static void lost(void)
 {
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM " TUTTI_TIMEOUT=5s", .fn = passed_over_body,
+			 .killed = 2));
 	TT_CHECK(!MP_RUN(.n = 2, .env = SHM " TUTTI_TIMEOUT=5s", .fn = lost_body, .killed = 2));
 	if (!mp_no_ofi())
 		TT_CHECK(!MP_RUN(.n = 2, .env = OFI " TUTTI_TIMEOUT=5s", .fn = lost_body,
