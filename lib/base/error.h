@@ -26,6 +26,15 @@ static inline bool tt_is_shortage(int code)
 {
 	return code == -ENOMEM || code == -EMFILE || code == -ENFILE;
 }
+/*
+ * Inside the library: memory that the caller of this process passed is not mapped. -EFAULT is about
+ * memory of a peer.
+ */
+#define TT_EFAULT_HERE 4095
+static inline bool tt_is_fault(int code)
+{
+	return code == -EFAULT || code == -TT_EFAULT_HERE;
+}
 /* The advice where a mapping fails for lack of memory. */
 #define TT_RAISE_MEMORY "raise 'ulimit -v' or the memory limit of the container"
 extern const struct tt_sized tt_error_info_sized;

@@ -253,6 +253,14 @@ void tt_comm_broken(struct tutti_comm *comm, int peer, int status, const char *c
 			     tt_boot_host(ctx->boot, peer), why ? why : tt_fail_text(status));
 		return;
 	}
+	if (tt_is_fault(status)) { /* no rank has failed: a caller passed what is not mapped */
+		blamed = status == -EFAULT ? peer : ctx->boot_params.rank;
+		tt_comm_fail(comm, -EFAULT, blamed, call, seq, "",
+			     "%s failed: rank %d on host %s passed memory that is not mapped: %s; "
+			     "check buffer and count of that rank's call",
+			     what, blamed, tt_boot_host(ctx->boot, blamed), tt_fail_text(status));
+		return;
+	}
 	if (!tt_is_shortage(status) && status != -TUTTI_EABORTED) {
 		suspect(comm, peer, status, what);
 		return;
@@ -268,7 +276,9 @@ void tt_request_broken(struct tutti_request *req, int peer, int status)
 {
 	char text[128];
 
-	req->status = status == -EPERM ? -TUTTI_ETRANSPORT : status;
+	req->status = status == -EPERM		  ? -TUTTI_ETRANSPORT
+		      : status == -TT_EFAULT_HERE ? -EFAULT
+						  : status;
 	tt_comm_broken(req->comm, peer, status, req->ops->call(req), req->seq,
 		       req->ops->text(req, text, sizeof(text)));
 }

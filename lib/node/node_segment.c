@@ -83,7 +83,7 @@ struct tt_tp *tt_node_keeper(struct tt_node *node)
 static bool can_read(const struct node_peer *peer)
 {
 	char bytes[16];
-	int err = tt_shm_vm_copy(peer->pid, bytes, peer->seg->slab[0].base, sizeof(bytes), false);
+	int err = tt_shm_vm_try(peer->pid, bytes, peer->seg->slab[0].base, sizeof(bytes));
 
 	return !err || err == -EFAULT; /* permitted, but nothing at that address */
 }

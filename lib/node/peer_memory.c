@@ -63,7 +63,7 @@ int tt_node_map(struct node_peer *peer, const struct node_buf *buf, char **ptr)
 				(size_t)s->at.len, (int)peer->pid, strerror(-err));
 	}
 	if (buf->off > s->at.len || buf->len > s->at.len - buf->off)
-		return tt_fail(-EFAULT, "process %d published more than its slab holds",
+		return tt_fail(-EPROTO, "process %d published more than its slab holds",
 			       (int)peer->pid);
 	*ptr = peer->slabs.map[buf->slab].ptr + buf->off;
 	return 0;

@@ -96,15 +96,7 @@ static void release(struct tt_node_group *g)
 
 static int plain_copy(const struct part *p, size_t off, char *local, size_t len, bool write)
 {
-	int err = tt_shm_vm_copy(p->peer->pid, local, p->addr + off, len, write);
-
-	if (err)
-		err = tt_shm_refusal(p->peer->pid, err, "memory");
-	if (err == -EPERM)
-		return err;
-	return err ? tt_fail(err, "%s memory of process %d: %s", write ? "writing" : "reading",
-			     (int)p->peer->pid, strerror(-err))
-		   : 0;
+	return tt_shm_vm_copy(p->peer->pid, local, p->addr + off, len, write);
 }
 
 static char *tmp_of(struct tt_node_group *g, size_t len)

@@ -54,6 +54,8 @@ int tt_win_status(int status)
 	case EOPNOTSUPP:
 	case ERANGE:
 		return status;
+	case TT_EFAULT_HERE:
+		return -EFAULT;
 	case EPERM: /* the peer lives, and the kernel keeps this process from its memory */
 		return -TUTTI_ETRANSPORT;
 	default:
@@ -310,9 +312,17 @@ int tt_win_refused(struct tutti_win *win, int rank, int err)
 
 	if (status == -TUTTI_EPEER && atomic_load(&win->comm->failed))
 		return tt_comm_check(win->comm);
-	if (status == err)
+	if (status == err && err != -EFAULT)
 		return err;
 	snprintf(why, sizeof(why), "%s", tt_fail_text(err));
+	if (err == -EFAULT)
+		return tt_comm_blame_rank(win->comm, err, rank,
+					  "rank %d's window is not mapped any more: %s", rank, why);
+	if (err == -TT_EFAULT_HERE)
+		return tt_comm_blame_rank(win->comm, status, win->comm->rank,
+					  "the local memory is not mapped: %s; check address and "
+					  "length",
+					  why);
 	return tt_comm_blame_rank(win->comm, status, rank, "rank %d's window can't be reached: %s",
 				  rank, why);
 }

@@ -100,24 +100,6 @@ void tt_shm_drain(const struct tt_shm_seg *seg)
 		;
 }
 
-/* process_vm_* moves at most 2 GiB a call and stops at pages it cannot reach. */
-int tt_shm_vm_copy(pid_t pid, void *local, uint64_t remote, size_t len, bool write)
-{
-	struct iovec l, r;
-	size_t at = 0;
-	ssize_t n;
-
-	for (; at < len; at += (size_t)n) {
-		l = (struct iovec){(char *)local + at, len - at};
-		r = (struct iovec){(void *)(uintptr_t)(remote + at), len - at};
-		n = write ? process_vm_writev(pid, &l, 1, &r, 1, 0)
-			  : process_vm_readv(pid, &l, 1, &r, 1, 0);
-		if (n <= 0)
-			return n ? -errno : -EFAULT;
-	}
-	return 0;
-}
-
 int tt_shm_refusal(pid_t pid, int err, const char *what)
 {
 	if (err != -EACCES && err != -EPERM)
@@ -128,4 +110,63 @@ int tt_shm_refusal(pid_t pid, int err, const char *what)
 		       "%s of process %d cannot be reached: %s: %s; change users before "
 		       "tutti_init, see tutti_security(7)",
 		       what, (int)pid, err == -EACCES ? "EACCES" : "EPERM", strerror(-err));
+}
+
+/* process_vm_* moves at most 2 GiB a call and stops at pages it cannot reach, which *at tells. */
+static int copy(pid_t pid, void *local, uint64_t remote, size_t len, bool write, size_t *at)
+{
+	struct iovec l, r;
+	ssize_t n;
+
+	for (*at = 0; *at < len; *at += (size_t)n) {
+		l = (struct iovec){(char *)local + *at, len - *at};
+		r = (struct iovec){(void *)(uintptr_t)(remote + *at), len - *at};
+		n = write ? process_vm_writev(pid, &l, 1, &r, 1, 0)
+			  : process_vm_readv(pid, &l, 1, &r, 1, 0);
+		if (n <= 0)
+			return n ? -errno : -EFAULT;
+	}
+	return 0;
+}
+
+int tt_shm_vm_try(pid_t pid, void *local, uint64_t remote, size_t len)
+{
+	size_t at;
+
+	return copy(pid, local, remote, len, false, &at);
+}
+
+static bool is_readable(pid_t pid, uint64_t addr)
+{
+	char byte;
+
+	return !tt_shm_vm_try(pid, &byte, addr, 1);
+}
+
+/* One of the two addresses is not mapped, or not with the rights that the copy needs. */
+static int fault(pid_t pid, uint64_t local, uint64_t remote, bool write)
+{
+	bool here = write ? !is_readable(getpid(), local) : is_readable(pid, remote);
+
+	if (!here && tt_proc_exits(pid))
+		return tt_fail(-ESRCH, "process %d exits", (int)pid);
+	return tt_fail(
+		here ? -TT_EFAULT_HERE : -EFAULT, "cannot %s address %#llx of process %d: %s",
+		write != here ? "write" : "read", (unsigned long long)(here ? local : remote),
+		here ? getpid() : (int)pid, strerror(EFAULT));
+}
+
+int tt_shm_vm_copy(pid_t pid, void *local, uint64_t remote, size_t len, bool write)
+{
+	size_t at;
+	int err = copy(pid, local, remote, len, write, &at);
+
+	if (!err)
+		return 0;
+	if (err == -EFAULT)
+		return fault(pid, (uintptr_t)local + at, remote + at, write);
+	err = tt_shm_refusal(pid, err, "memory");
+	return err == -EPERM ? err
+			     : tt_fail(err, "%s memory of process %d: %s",
+				       write ? "writing" : "reading", (int)pid, strerror(-err));
 }

@@ -18,11 +18,12 @@
 /*
  * A transport that refuses an operation for any reason but lack of room is broken for this peer,
  * most likely because the peer closed its end or is dying. -EPERM: the peer lives. With a shortage
- * of this rank, of memory or descriptors, it may live, too.
+ * of this rank, of memory or descriptors, or memory that is not mapped, it may live, too.
  */
 int tt_chan_refusal(int status)
 {
-	return status == -EPERM || tt_is_shortage(status) ? status : -TUTTI_EPEER;
+	return status == -EPERM || tt_is_shortage(status) || tt_is_fault(status) ? status
+										 : -TUTTI_EPEER;
 }
 
 void tt_chan_refused(struct tt_chan *chan, int status)

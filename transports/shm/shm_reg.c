@@ -67,7 +67,7 @@ int shm_vm_probe(const struct shm_blob *b)
 
 	if (!b->probe)
 		return 0;
-	err = tt_shm_vm_copy((pid_t)b->pid, got, b->probe, sizeof(got), false);
+	err = tt_shm_vm_try((pid_t)b->pid, got, b->probe, sizeof(got));
 	if (err)
 		return tt_fail(err,
 			       "shm: cannot read the memory of process %u: process_vm_readv: %s; "

@@ -127,15 +127,7 @@ static int vm_copy(struct shm_ep *ep, char *local, uint64_t remote, size_t len, 
 {
 	int err = tt_shm_vm_copy(ep->pid, local, remote, len, write);
 
-	if (err && is_dying(ep, -err))
-		return broken(ep);
-	if (err)
-		err = tt_shm_refusal(ep->pid, err, "shm: memory");
-	if (err == -EPERM)
-		return err;
-	return err ? tt_fail(err, "shm: %s memory of process %d: %s", write ? "writing" : "reading",
-			     (int)ep->pid, strerror(-err))
-		   : 0;
+	return err && is_dying(ep, -err) ? broken(ep) : err;
 }
 
 /* That many lines, and the first line of the entry after them. */

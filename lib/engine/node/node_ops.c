@@ -478,9 +478,9 @@ static bool try_op(struct tt_op_run *run)
 	if (rc < 0 && rc != -EPIPE) {
 		gone = req->node->member[gone];
 		tt_request_broken(&req->r, comm->world[gone],
-				  tt_is_shortage(rc) || rc == -EPERM ? rc
-				  : gone == comm->rank		     ? -TUTTI_ETRANSPORT
-								     : -TUTTI_EPEER);
+				  tt_is_shortage(rc) || tt_is_fault(rc) || rc == -EPERM ? rc
+				  : gone == comm->rank ? -TUTTI_ETRANSPORT
+						       : -TUTTI_EPEER);
 	}
 	return rc > 0;
 }

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -665,6 +666,73 @@ static void not_inited(void)
 	TT_CHECK(!MP_RUN(.n = 3, .fn = not_inited_body));
 }
 
+/* ---- memory that is not mapped ---- */
+
+#define WHOLE ((size_t)4 << 20)
+#define MAPPED ((size_t)1 << 20)
+
+/* So many bytes, of which the caller can use MAPPED only if it is the rank that is wrong. */
+static char *memory(bool wrong)
+{
+	char *p = mmap(NULL, WHOLE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		return NULL;
+	memset(p, 1, WHOLE);
+	if (wrong)
+		mprotect(p + MAPPED, WHOLE - MAPPED, PROT_NONE);
+	return p;
+}
+
+/* A one-sided operation between rank 0 and the wrong rank 1, whose error only its caller sees. */
+static int unmapped_put(struct mp_job *job, char *bad, char *good)
+{
+	struct tutti_win *win;
+	bool caller = job->rank == 1;
+
+	MP_OK(tutti_win_create(job->world, good, WHOLE, 0, &win));
+	if (caller) {
+		MP_ERR(tutti_put(win, 0, bad, WHOLE, 0), -EFAULT);
+		MP_SAID("local memory is not mapped: cannot read address 0x");
+		MP_ERR(tutti_get(win, 0, bad, WHOLE, 0), -EFAULT);
+		MP_SAID("cannot write address 0x");
+	}
+	MP_OK(tutti_win_free(win));
+	MP_OK(tutti_win_create(job->world, bad, WHOLE, 0, &win));
+	if (!caller) {
+		MP_ERR(tutti_put(win, 1, good, WHOLE, 0), -EFAULT);
+		MP_SAID("rank 1's window is not mapped any more: cannot write address 0x");
+	}
+	return tutti_win_free(win);
+}
+
+static int unmapped_body(struct mp_job *job)
+{
+	char *p = memory(job->rank == 1), *good = memory(false), want[96];
+	struct tutti_error_info info = {.size = sizeof(info)};
+
+	TT_EXPECT(p && good);
+	TT_EXPECT(!unmapped_put(job, p, good));
+	MP_ERR(tutti_bcast(p, WHOLE, TUTTI_UINT8, 1, job->world), -EFAULT);
+	MP_OK(tutti_comm_error(job->world, &info));
+	TT_EXPECT(info.rank == 1);
+	MP_SAID("rank 1 on host");
+	MP_SAID("check buffer and count of that rank's call");
+	snprintf(want, sizeof(want), "cannot read address %#lx of process %d",
+		 (unsigned long)(p + MAPPED), (int)getpid());
+	TT_EXPECT(job->rank != 1 || mp_said(want));
+	TT_EXPECT(!mp_log_has(job, "gone") && !mp_log_has(job, "dead"));
+	mp_meet(job);
+	munmap(p, WHOLE);
+	munmap(good, WHOLE);
+	return mp_leave_failed(job);
+}
+
+static void unmapped(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .fn = unmapped_body));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
@@ -678,6 +746,7 @@ int main(int argc, char **argv)
 		{"not_made", not_made},
 		{"not_inited", not_inited},
 		{"cannot_map", cannot_map},
+		{"unmapped", unmapped},
 		{"late", late},
 		{"never", never},
 		{NULL, NULL},
