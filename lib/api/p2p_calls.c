@@ -355,6 +355,8 @@ int tt_take_message(struct tt_p2p_call *call, struct tutti_message **message,
 	if (!msg)
 		return tt_fail(-EINVAL, "mrecv: %s",
 			       message ? "there is no message" : "message is NULL");
+	if (!atomic_load(&msg->taken)) /* its memory lasts as long as its communicator */
+		return tt_fail(-EINVAL, "mrecv: the message has been received already");
 	call->rank = msg->peer->rank;
 	call->tag = msg->tag;
 	call->taken = msg;

@@ -99,7 +99,8 @@ struct tutti_message {
 	uint32_t seq, head;
 	int tag;
 	size_t total;
-	char *data; /* NULL: still with its sender, or empty */
+	char *data;	   /* NULL: still with its sender, or empty */
+	atomic_bool taken; /* by a matched probe, and not received yet */
 };
 
 struct tt_p2p_peer {

@@ -223,6 +223,7 @@ void tt_p2p_take(struct tt_p2p *p2p, struct tutti_message *msg)
 	tt_list_del(&msg->link);
 	tt_list_del(&msg->all);
 	tt_list_add(&p2p->taken, &msg->link);
+	atomic_store(&msg->taken, true);
 	p2p->narrived--;
 }
 
@@ -241,6 +242,10 @@ static void found(struct tt_p2p_req *req, struct tutti_message *msg)
 /* A receive of a message that a matched probe has taken out, perhaps before its sender failed. */
 static void recv_taken(struct tt_p2p_req *req, struct tutti_message *msg)
 {
+	if (!atomic_load(&msg->taken)) { /* by another call of its group, or in another thread */
+		tt_request_end(&req->r, -EINVAL);
+		return;
+	}
 	tt_list_del(&msg->link);
 	if (is_lost(req->p2p, msg))
 		tt_request_end(&req->r, -TUTTI_EPEER);

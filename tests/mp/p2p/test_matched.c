@@ -268,6 +268,40 @@ static int mprobe_body(struct mp_job *job)
 	return 0;
 }
 
+/* A second receive through a copy of the pointer is refused, also within a group. */
+static int stale_body(struct mp_job *job)
+{
+	struct tutti_message *msg = NULL, *copy, *other;
+	struct tutti_request *req = NULL;
+	int got = 0, i;
+
+	for (i = 1; job->rank == 1 && i <= 2; i++)
+		MP_OK(tutti_send(&i, 1, TUTTI_INT32, 0, 3, job->world));
+	if (job->rank == 1)
+		return 0;
+	MP_OK(tutti_mprobe(1, 3, job->world, &msg, NULL));
+	copy = other = msg;
+	MP_OK(tutti_mrecv(&got, 1, TUTTI_INT32, &msg, NULL));
+	TT_EXPECT(got == 1);
+	MP_ERR(tutti_mrecv(&got, 1, TUTTI_INT32, &copy, NULL), -EINVAL);
+	MP_SAID("received already");
+	MP_ERR(tutti_imrecv(&got, 1, TUTTI_INT32, &copy, NULL, &req), -EINVAL);
+	TT_EXPECT(copy == other && !req);
+	MP_OK(tutti_mprobe(1, 3, job->world, &msg, NULL));
+	copy = msg;
+	MP_OK(tutti_group_start());
+	MP_OK(tutti_mrecv(&got, 1, TUTTI_INT32, &msg, NULL));
+	MP_OK(tutti_mrecv(&i, 1, TUTTI_INT32, &copy, NULL));
+	MP_ERR(tutti_group_end(), -EINVAL);
+	TT_EXPECT(got == 2);
+	return 0;
+}
+
+static void stale(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = stale_body));
+}
+
 /* Nothing else finds a message that a probe has taken; its communicator's end drops it. */
 static int taken_body(struct mp_job *job)
 {
@@ -546,8 +580,9 @@ static void verbs(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"sync", sync_},	 {"mprobe", mprobe}, {"lost", lost},
-					       {"types", types}, {"verbs", verbs},   {NULL, NULL}};
+	static const struct tt_test tests[] = {
+		{"sync", sync_},  {"mprobe", mprobe}, {"lost", lost}, {"stale", stale},
+		{"types", types}, {"verbs", verbs},   {NULL, NULL}};
 
 	return tt_test_main("matched", tests, argc, argv);
 }
