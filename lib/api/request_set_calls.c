@@ -4,9 +4,36 @@
 
 #include "lib/api/api.h"
 
+/* Of a call of this thread: no other call of the process has the same. */
+static uint64_t next_number(void)
+{
+	static _Thread_local uint64_t last;
+	static atomic_uint_least64_t threads = 1;
+
+	if (!last)
+		last = atomic_fetch_add(&threads, 1) << 40;
+	return ++last;
+}
+
+static int listed_twice(const char *name, int at, struct tutti_request **requests)
+{
+	int first = 0;
+
+	while (requests[first] != requests[at])
+		first++;
+	return tt_fail(-EINVAL, "%s: requests[%d] and requests[%d] are the same request", name,
+		       first, at);
+}
+
+static bool idle(const struct tutti_request *req)
+{
+	return atomic_load_explicit(&req->state, memory_order_relaxed) == TT_REQ_IDLE;
+}
+
 /* Under which of the caller's names an argument is missing; NULL: none is. */
 static int check_set(const char *name, int n, struct tutti_request **requests, const char *missing)
 {
+	uint64_t number = next_number();
 	bool any = false;
 	int i, err;
 
@@ -22,6 +49,9 @@ static int check_set(const char *name, int n, struct tutti_request **requests, c
 		err = tt_request_stale(name, requests[i]);
 		if (err)
 			return err;
+		if (requests[i]->listed == number && !idle(requests[i]))
+			return listed_twice(name, i, requests);
+		requests[i]->listed = number;
 		any = true;
 	}
 	return any ? tt_group_refuse(name) : 0;
@@ -49,7 +79,7 @@ static int report(const char *name, struct tutti_request **request)
 
 	if (tt_request_finished(*request))
 		return tt_request_collect(request);
-	err = tt_request_stale(name, *request); /* it is in the list twice */
+	err = tt_request_stale(name, *request); /* freed in another thread */
 	return err ? err : tt_request_overdue(*request);
 }
 

@@ -121,6 +121,7 @@ struct tutti_request {
 	atomic_int state;
 	int status;
 	int priority;	  /* higher: its waiting operations go first */
+	uint64_t listed;  /* the waiter's: number of the last call whose list has it */
 	uint64_t seq;	  /* of a collective, else 0 */
 	uint64_t timeout; /* in ns, TT_NEVER: none, 0: its communicator's */
 	uint64_t deadline, late_at;

@@ -97,10 +97,7 @@ int tt_request_stale(const char *name, const struct tutti_request *req)
 	if (atomic_load_explicit(&req->state, memory_order_relaxed) != TT_REQ_FREED &&
 	    req->ended != orphan_ended) /* still runs */
 		return 0;
-	return tt_fail(-EINVAL,
-		       "%s: the request was freed; it is listed twice, or this is a copy of "
-		       "its pointer",
-		       name);
+	return tt_fail(-EINVAL, "%s: the request was freed; this is a copy of its pointer", name);
 }
 
 bool tt_request_orphan(struct tutti_request *req)

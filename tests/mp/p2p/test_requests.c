@@ -325,33 +325,63 @@ static int check_stale(struct mp_job *job, struct tutti_request *copy)
 static int stale_body(struct mp_job *job)
 {
 	static int late; /* outlives this function, as its receive may */
-	struct tutti_request *req, *two[2];
-	int v = job->rank, sum, n, places[2];
+	struct tutti_request *req, *two[1];
+	int v = job->rank, sum;
 
 	MP_OK(tutti_iallreduce(&v, &sum, 1, TUTTI_INT32, TUTTI_SUM, job->world, &req));
 	two[0] = req;
 	MP_OK(tutti_wait(&req));
 	TT_EXPECT(!check_stale(job, two[0]));
 	MP_OK(tutti_isend(&v, 1, TUTTI_INT32, job->rank, 3, job->world, &req));
-	two[0] = two[1] = req;
 	MP_OK(tutti_recv(&sum, 1, TUTTI_INT32, job->rank, 3, job->world, NULL));
-	MP_ERR(tutti_waitall(2, two), -EINVAL);
-	MP_SAID("listed twice");
-	TT_EXPECT(!two[0] && !check_stale(job, two[1]));
+	MP_OK(tutti_wait(&req));
 	MP_OK(tutti_recv_init(&sum, 1, TUTTI_INT32, job->rank, 3, job->world, NULL, &req));
 	MP_OK(tutti_request_free(req));
 	TT_EXPECT(!check_stale(job, req));
 	MP_OK(tutti_iallreduce(&v, &sum, 1, TUTTI_INT32, TUTTI_SUM, job->world, &req));
-	two[0] = two[1] = req;
-	MP_OK(tutti_request_get_status(req, &n)); /* at the latest the next call finds its end */
-	MP_OK(tutti_barrier(job->world));
-	MP_OK(tutti_waitsome(2, two, &n, places, NULL));
-	TT_EXPECT(n == 1 && sum == job->n * (job->n - 1) / 2);
+	MP_OK(tutti_wait(&req));
+	TT_EXPECT(sum == job->n * (job->n - 1) / 2);
 	MP_OK(tutti_irecv(&late, 1, TUTTI_INT32, job->rank, 4, job->world, NULL, &req));
 	MP_OK(tutti_request_free(req)); /* it still runs */
 	TT_EXPECT(!check_stale(job, req));
 	MP_OK(tutti_send(&v, 1, TUTTI_INT32, job->rank, 4, job->world));
 	return 0;
+}
+
+/* An active request that is listed twice: every call refuses it at once, and ends no request. */
+static int listed_twice_body(struct mp_job *job)
+{
+	struct tutti_request *list[4] = {NULL};
+	int v = 1, got[2] = {0}, n, done, index, indices[4];
+
+	MP_OK(tutti_irecv(&got[0], 1, TUTTI_INT32, job->rank, 3, job->world, NULL, &list[1]));
+	MP_OK(tutti_irecv(&got[1], 1, TUTTI_INT32, job->rank, 4, job->world, NULL, &list[2]));
+	list[3] = list[1];
+	MP_ERR(tutti_waitall(4, list), -EINVAL);
+	MP_SAID("tutti_waitall: requests[1] and requests[3] are the same request");
+	MP_ERR(tutti_waitany(4, list, &index), -EINVAL);
+	MP_ERR(tutti_waitsome(4, list, &n, indices, NULL), -EINVAL);
+	MP_ERR(tutti_testall(4, list, &done), -EINVAL);
+	MP_ERR(tutti_testany(4, list, &index, &done), -EINVAL);
+	MP_ERR(tutti_testsome(4, list, &n, indices, NULL), -EINVAL);
+	MP_SAID("tutti_testsome: requests[1] and requests[3] are the same request");
+	for (n = 3; n < 5; n++)
+		MP_OK(tutti_send(&v, 1, TUTTI_INT32, job->rank, n, job->world));
+	MP_OK(tutti_waitall(3, list)); /* the same as in the refused calls */
+	TT_EXPECT(got[0] == 1 && got[1] == 1 && !list[1] && !list[2]);
+	MP_OK(tutti_barrier_init(job->world, &list[0]));
+	list[1] = list[0];
+	MP_OK(tutti_waitall(2, list)); /* not active */
+	MP_OK(tutti_start(list[0]));
+	MP_ERR(tutti_waitall(2, list), -EINVAL);
+	MP_SAID("requests[0] and requests[1]");
+	MP_OK(tutti_wait(&list[0]));
+	return tutti_request_free(list[0]);
+}
+
+static void listed_twice(void)
+{
+	on_both(2, listed_twice_body);
 }
 
 /* Takes memory that the library gave back, if it did. */
@@ -618,6 +648,7 @@ int main(int argc, char **argv)
 		{"cancel", cancel},
 		{"stale", stale},
 		{"stale_later", stale_later},
+		{"listed_twice", listed_twice},
 		{"startall", startall},
 		{"contexts", contexts},
 		{"ranks", ranks},
