@@ -38,11 +38,11 @@ int tt_gossip_agree(struct tutti_comm *comm, const char *call, size_t count, int
 		if (all[2 * i] != all[0] || all[2 * i + 1] != all[1])
 			err = tt_comm_blame_rank(
 				comm, -EINVAL, i,
-				"%s: rank %d passes count %llu and datatype %s, rank 0 passes "
+				"%s: rank %d passes count %llu and datatype %s, rank %d passes "
 				"count %llu and datatype %s",
-				call, i, (unsigned long long)all[2 * i],
+				call, comm->world[i], (unsigned long long)all[2 * i],
 				tt_datatype_name((enum tutti_datatype)all[2 * i + 1]),
-				(unsigned long long)all[0],
+				comm->world[0], (unsigned long long)all[0],
 				tt_datatype_name((enum tutti_datatype)all[1]));
 	free(all);
 	return err;

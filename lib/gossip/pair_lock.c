@@ -120,7 +120,8 @@ static int too_late(struct try *t, const char *call)
 				  "%s: rank %d has the lock of rank %d's vector, for which this "
 				  "rank has waited %lld ms (TUTTI_TIMEOUT); call tutti_pair_unlock "
 				  "there",
-				  call, holder, t->rank, (long long)comm->ctx->env.timeout.number);
+				  call, comm->world[holder], t->rank,
+				  (long long)comm->ctx->env.timeout.number);
 }
 
 int tt_pair_take(struct tutti_pair *pair, int rank, const char *call)

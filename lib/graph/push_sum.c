@@ -239,7 +239,7 @@ static int check_dead(const struct tutti_push_sum *p, const uint64_t *from)
 			err = tt_fail(-TUTTI_EPEER,
 				      "tutti_push_sum_drain: rank %d died before its pushes came: "
 				      "%llu of %llu are here; go on with steps, or free the state",
-				      r, (unsigned long long)p->received[r],
+				      failed[i].world_rank, (unsigned long long)p->received[r],
 				      (unsigned long long)from[r]);
 	}
 	free(failed);

@@ -151,7 +151,7 @@ void tt_acc_message(struct tt_port *port, int peer, const struct tt_key *key, ui
 	piece = tt_acc_piece_new(accs);
 	if (!piece) {
 		tt_comm_fail(comm, -ENOMEM, peer, "accumulate", 0, "",
-			     "no memory to serve an accumulate of rank %d", (int)key->index);
+			     "no memory to serve an accumulate of rank %d", peer);
 		return;
 	}
 	piece->op = NULL;

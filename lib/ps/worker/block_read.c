@@ -241,19 +241,19 @@ static void accept(struct tt_ps_unit *u)
 	struct tt_ps_task *task = &pull->task;
 	const struct tt_ps_head *h = &u->landing->head;
 	uint64_t min = h->min_clock > u->told ? h->min_clock : u->told, *seen;
+	int rank = task->ps->comm->world[task->ps->server[u->server]];
 
 	if (h->generation != task->ps->generation + (uint64_t)u->copy)
 		tt_ps_task_fail(task, -ESTALE, "block %llu of rank %d belongs to another server",
-				(unsigned long long)u->block, task->ps->server[u->server]);
+				(unsigned long long)u->block, rank);
 	else if (torn(u))
 		tt_ps_task_fail(task, -EBADMSG, "block %llu of rank %d does not have its checksum",
-				(unsigned long long)u->block, task->ps->server[u->server]);
+				(unsigned long long)u->block, rank);
 	else if (pull->coded && decode(u))
 		tt_ps_task_fail(task, -EPROTO,
 				"the encoded copy of block %llu of rank %d is damaged: %llu bytes, "
 				"and %zu are expected",
-				(unsigned long long)u->block, task->ps->server[u->server],
-				(unsigned long long)h->coded,
+				(unsigned long long)u->block, rank, (unsigned long long)h->coded,
 				tt_codec_bound(task->table->opt.publish, copied_of(u)));
 	if (u->span && !pull->coded)
 		copy_out(u);

@@ -70,13 +70,14 @@ void tt_ps_places_told(struct tt_ps_task *task, const struct tt_ps_places *place
 	const uint64_t *key = (const uint64_t *)(const void *)(msg + 1);
 	uint64_t room = t->part[out->link->index].elems / t->width;
 	const uint32_t *answer = data;
+	int rank = task->ps->comm->world[out->link->rank];
 	uint32_t i, place;
 
 	if (msg->kind != TT_PS_LOOKUP) /* a push or a subscription, which may be waited for */
 		return;
 	if (credit->len != msg->count * sizeof(*answer)) {
 		tt_ps_task_fail(task, -EPROTO, "rank %d answered %llu bytes of places of %u keys",
-				out->link->rank, (unsigned long long)credit->len, msg->count);
+				rank, (unsigned long long)credit->len, msg->count);
 		return;
 	}
 	for (i = 0; i < msg->count; i++) {
@@ -87,7 +88,7 @@ void tt_ps_places_told(struct tt_ps_task *task, const struct tt_ps_places *place
 			tt_ps_task_fail(task, -EPROTO,
 					"rank %d has room for %llu rows, and says that one "
 					"is at place %u",
-					out->link->rank, (unsigned long long)room, place);
+					rank, (unsigned long long)room, place);
 			return;
 		}
 		if (answer[i] & TT_PS_UNSEEN)

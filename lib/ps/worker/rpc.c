@@ -41,7 +41,8 @@ static void ask_answered(struct tt_ps_task *task, struct tt_ps_out *out,
 		memcpy(reply, data, sizeof(*reply));
 	else
 		tt_ps_task_fail(task, -EPROTO, "rank %d sent a reply of %llu bytes",
-				out->link->rank, (unsigned long long)credit->len);
+				task->ps->comm->world[out->link->rank],
+				(unsigned long long)credit->len);
 }
 
 static void ask_advance(struct tt_ps_task *task)

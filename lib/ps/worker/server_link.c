@@ -300,14 +300,14 @@ static void say_refused(const struct tt_ps_out *out, const struct tt_ps_msg *msg
 {
 	const struct tutti_ps *ps = out->link->ps;
 	const struct tutti_ps_table *t = msg->kind <= TT_PS_LOOKUP ? ps->table[msg->table] : NULL;
-	int n;
+	int n, rank = ps->comm->world[out->link->rank];
 
 	if (t)
-		n = snprintf(buf, size, "rank %d refused %s table '%s': ", out->link->rank,
+		n = snprintf(buf, size, "rank %d refused %s table '%s': ", rank,
 			     msg->kind == TT_PS_LOOKUP ? "new rows of" : "what was pushed to",
 			     t->name);
 	else
-		n = snprintf(buf, size, "rank %d refused %s: ", out->link->rank,
+		n = snprintf(buf, size, "rank %d refused %s: ", rank,
 			     msg->kind <= TT_PS_BYE ? "a push made earlier"
 			     : out->task	    ? out->task->call
 						    : "an earlier call");

@@ -502,6 +502,8 @@ static int alone_body(struct mp_job *job)
 static int refuse_create(struct mp_job *job)
 {
 	struct tutti_pair *pair = NULL;
+	struct tutti_comm *turned;
+	char text[64];
 	void *x = NULL;
 
 	MP_ERR(tutti_pair_create(NULL, 1, TUTTI_INT64, &x, &pair), -EINVAL);
@@ -523,6 +525,11 @@ static int refuse_create(struct mp_job *job)
 				 &pair),
 	       -EINVAL);
 	MP_SAID("and datatype float32, rank 0 passes count 1 and datatype int64");
+	MP_OK(tutti_comm_split(job->world, 0, -job->rank, &turned));
+	MP_ERR(tutti_pair_create(turned, job->rank == 0 ? 2 : 1, TUTTI_INT64, &x, &pair), -EINVAL);
+	snprintf(text, sizeof(text), "rank %d passes count 1", job->n - 1);
+	TT_EXPECT(mp_said("rank 0 passes count 2") && mp_said(text));
+	MP_OK(tutti_comm_free(turned));
 	TT_EXPECT(!x && !pair);
 	return 0;
 }

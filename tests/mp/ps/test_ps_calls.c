@@ -168,6 +168,39 @@ static int late_refused(struct mp_job *job, struct tutti_ps *ps, struct tutti_ps
 	return 0;
 }
 
+/* The server is rank 0 of its communicator, and the last of the world, which errors name. */
+static int named_body(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_ps_config config = {.size = sizeof(config)};
+	struct tutti_ps_table *rows;
+	struct tutti_comm *comm;
+	struct tutti_ps *ps;
+	uint64_t key[50];
+	float v[50] = {0};
+	int i;
+
+	MP_OK(tutti_comm_split(job->world, 0, -job->rank, &comm));
+	config.role = job->rank == job->n - 1 ? TUTTI_PS_SERVER : TUTTI_PS_WORKER;
+	MP_OK(tutti_ps_open(comm, &config, &ps));
+	MP_OK(tutti_ps_rows(ps, "r", 20, 1, TUTTI_FLOAT32, NULL, &rows));
+	for (i = 0; i < 50; i++)
+		key[i] = (uint64_t)i;
+	if (job->rank == 0) {
+		MP_ERR(tutti_ps_push_rows(rows, key, 50, v, TUTTI_FLOAT32), -ENOSPC);
+		MP_SAID("rank 2 refused new rows of table 'r'");
+		MP_OK(tutti_last_error(&info));
+		TT_EXPECT(info.rank == 2);
+	}
+	MP_OK(tutti_ps_close(ps));
+	return tutti_comm_free(comm);
+}
+
+static void named(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .fn = named_body));
+}
+
 static int refused_body(struct mp_job *job)
 {
 	struct tutti_ps_table *t, *rows, *again = NULL;
@@ -290,7 +323,8 @@ static void refused(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"refused", refused}, {NULL, NULL}};
+	static const struct tt_test tests[] = {
+		{"refused", refused}, {"named", named}, {NULL, NULL}};
 
 	return tt_test_main("ps_calls", tests, argc, argv);
 }
