@@ -209,6 +209,24 @@ test_ring()
 	end_job
 }
 
+# Rank 0 receives from any rank, so it waits for none.
+test_any()
+{
+	hung any 0 4 'in recv from '
+	verdict '^culprit: rank 0 on ' '^call: recv of communicator 1, .*from rank 0, tag 5$' \
+		'it has not sent that yet, for which rank 1 waits; it was in recv .*from any rank,'
+	end_job
+}
+
+test_any_ring()
+{
+	hung any_ring 0 4 'in recv from '
+	verdict '^culprit: rank 1 on ' '^field: order$' \
+		'it waits in recv .* for rank 2, which waits in recv '
+	! grep 'rank -1' "$tmp/verdict" || die "rank -1"
+	end_job
+}
+
 test_format()
 {
 	command -v jq >/dev/null || skip "jq is missing"
@@ -262,7 +280,7 @@ test_bad_files()
 }
 
 for t in fine killed stopped count type call root late unstarted one_after_another order \
-	left signal receive ring format bad_files; do
+	left signal receive ring any any_ring format bad_files; do
 	run $t test_$t
 done
 finish

@@ -8,9 +8,10 @@
  * count, root, type (this rank calls something else); late (it sleeps for 600 ms before a call);
  * never (it sleeps for long); unstarted (the same, of a persistent all-reduce); order (two
  * communicators, the other way round); recv (it sleeps, rank 0 receives from it, and the others
- * call an all-reduce); ring (each rank receives from the next one); busy (all go on); sleepy (as
- * busy, but it sleeps); stay (as busy, and it stays after an error). The last ones are ended by the
- * test, or after LONG_S.
+ * call an all-reduce); ring (each rank receives from the next one); any (it receives from any
+ * rank, the others from it); any_ring (so does it, while the others form a ring); busy (all go on);
+ * sleepy (as busy, but it sleeps); stay (as busy, and it stays after an error). The last ones are
+ * ended by the test, or after LONG_S.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -82,7 +83,13 @@ static int receive(const char *what, int rank, int bad)
 {
 	float x;
 
-	if (!strcmp(what, "ring"))
+	if (!strncmp(what, "any", 3) && rank == bad)
+		bad = TUTTI_ANY_SOURCE;
+	else if (!strcmp(what, "any_ring"))
+		bad = rank == tutti_comm_size(world) - 1 ? 1 : rank + 1; /* bad is 0 */
+	else if (!strcmp(what, "any"))
+		;
+	else if (!strcmp(what, "ring"))
 		bad = (rank + 1) % tutti_comm_size(world);
 	else if (rank == bad)
 		return sleep(LONG_S) ? 0 : -1;
@@ -129,7 +136,8 @@ int main(int argc, char **argv)
 		err = reduce(world, COUNT);
 	if (!err && (!strcmp(what, "busy") || !strcmp(what, "sleepy") || !strcmp(what, "stay")))
 		err = go_on(what, mine);
-	else if (!err && (!strcmp(what, "recv") || !strcmp(what, "ring")))
+	else if (!err &&
+		 (!strcmp(what, "recv") || !strcmp(what, "ring") || !strncmp(what, "any", 3)))
 		err = receive(what, rank, atoi(argv[2]));
 	else if (!err && mine)
 		err = wrong(what);

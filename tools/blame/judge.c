@@ -64,6 +64,8 @@ const char *op_text(const json_t *op, char *buf, size_t size)
 	if (num(op, "peer", -1) >= 0)
 		n += snprintf(buf + n, size - (size_t)n, ", %srank %lld", direction(op),
 			      (long long)num(op, "peer", 0));
+	else if (receives(op))
+		n += snprintf(buf + n, size - (size_t)n, ", from any rank");
 	if (num(op, "tag", -1) >= 0)
 		snprintf(buf + n, size - (size_t)n, ", tag %lld", (long long)num(op, "tag", 0));
 	return buf;
@@ -409,8 +411,8 @@ static bool same_wait(const json_t *a, const json_t *b)
 }
 
 /*
- * A waiting rank whose call has the fewest waiting ranks; with as many, one in a message, which may
- * be a request that it does not wait for yet.
+ * A rank that waits for another, whose call has the fewest waiting ranks; with as many, one in a
+ * message, which may be a request that it does not wait for yet.
  */
 static int odd_one(const struct dumps *all)
 {
@@ -418,7 +420,10 @@ static int odd_one(const struct dumps *all)
 
 	for (i = 0; i < all->nranks; i++) {
 		const json_t *op = waits(all->of[i]);
+		size_t at = 0;
 
+		if (!next_wait(all, i, &at, &(struct wait){0}))
+			continue; /* it may receive from any rank */
 		for (k = n = 0; op && k < all->nranks; k++) {
 			const json_t *other = waits(all->of[k]);
 
@@ -468,7 +473,8 @@ static bool follow(const struct dumps *all, int start, bool *seen, struct wait *
 	size_t at;
 
 	*w = (struct wait){.to = -1};
-	if (seen[start])
+	at = 0;
+	if (seen[start] || !next_wait(all, start, &at, &(struct wait){0}))
 		return false;
 	seen[start] = true;
 	queue[tail++] = (struct wait){.to = start};
