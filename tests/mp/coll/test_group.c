@@ -84,6 +84,37 @@ static int mixed_body(struct mp_job *job)
 	return 0;
 }
 
+/* A communicator is freed inside a group, before the calls of the group on it have started. */
+static int freed_body(struct mp_job *job)
+{
+	enum { N = 5000 };
+	int next = (job->rank + 1) % job->n, prev = (job->rank + job->n - 1) % job->n, i, k;
+	static int32_t sum[N], out[N], in[N], late;
+	struct tutti_request *req = NULL;
+	struct tutti_comm *dup;
+
+	for (k = 0; k < 3; k++) {
+		MP_OK(tutti_comm_dup(job->world, &dup));
+		for (i = 0; i < N; i++)
+			sum[i] = out[i] = job->rank + i;
+		MP_OK(tutti_group_start());
+		MP_OK(tutti_irecv(&late, 1, TUTTI_INT32, prev, 2, dup, NULL, &req));
+		MP_OK(tutti_send(out, N, TUTTI_INT32, next, 1, dup));
+		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, sum, N, TUTTI_INT32, TUTTI_SUM, dup));
+		MP_OK(tutti_recv(in, N, TUTTI_INT32, prev, 1, dup, NULL));
+		MP_OK(tutti_send(&job->rank, 1, TUTTI_INT32, next, 2, dup));
+		MP_OK(tutti_comm_free(dup));
+		MP_ERR(tutti_barrier(dup), -EINVAL);
+		MP_OK(tutti_group_end());
+		MP_OK(tutti_wait(&req));
+		TT_EXPECT(late == prev);
+		for (i = 0; i < N; i++)
+			TT_EXPECT(in[i] == prev + i &&
+				  sum[i] == job->n * (job->n - 1) / 2 + job->n * i);
+	}
+	return 0;
+}
+
 /* A running request that was fused cannot be freed. */
 static int fused_busy(struct mp_job *job)
 {
@@ -313,6 +344,7 @@ static void all_on(const char *env)
 	TT_CHECK(!MP_RUN(.n = 4, .env = env, .fn = alltoall_body));
 	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = mixed_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = env, .fn = wrong_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = freed_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = env, .fn = fused_busy));
 	TT_CHECK(!MP_RUN(.n = 4, .env = env, .fn = fused_body));
 }
