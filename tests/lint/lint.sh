@@ -366,6 +366,79 @@ test_algorithms()
 		die "lib/coll/algs.def (<) and the tables of doc/ALGORITHMS.md (>) differ"
 }
 
+# taken_sizes: the lengths of mpi/settings.c as rows of tutti_mpi(7): collective, MPICH, Open MPI;
+# "none" of one that is not taken.
+taken_sizes()
+{
+	awk '
+		function size(n)
+		{
+			return n && n % 1024 == 0 ? n / 1024 "K" : n
+		}
+		# put MPI NAME FROM TO, in the array that this line is of
+		function put(mpi, name, from, to)
+		{
+			names[name] = 1
+			if (gaps)
+				cut[mpi name] = from " " to
+			else
+				span[mpi name] = from " " to
+		}
+		function text(mpi, name,    s, g)
+		{
+			split(span[mpi name], s)
+			if (s[1] == "NONE")
+				return "none"
+			s[2] = s[2] == "ALL" ? "" : size(s[2])
+			if (!(mpi name in cut))
+				return size(s[1]) "-" s[2]
+			split(cut[mpi name], g)
+			return size(s[1]) "-" size(g[1]) ", " size(g[2]) "-" s[2]
+		}
+		/^static const struct tm_range (defaults|gaps)/ {
+			on = 1
+			gaps = /gaps/
+			mpi = "both"
+		}
+		/^};/ { on = 0 }
+		on && /^#ifdef OPEN_MPI/ { mpi = "open" }
+		on && /^#else/ { mpi = "mpich" }
+		on && /^#endif/ { mpi = "both" }
+		on {
+			while (match($0, /\[TM_[A-Z_]*\] = ([{][^}]*[}]|NONE)/)) {
+				one = substr($0, RSTART, RLENGTH)
+				$0 = substr($0, RSTART + RLENGTH)
+				gsub(/[^A-Z0-9_]/, " ", one)
+				n = split(one, w)
+				name = tolower(substr(w[1], 4))
+				if (mpi != "open")
+					put("mpich", name, w[2], w[3])
+				if (mpi != "mpich")
+					put("open", name, w[2], w[3])
+			}
+		}
+		END {
+			for (name in names) {
+				row = text("mpich", name) "; " text("open", name)
+				if (row != "0-; 0-")
+					print name "; " row
+			}
+		}' mpi/settings.c | sort
+}
+
+# The table of tutti_mpi(7) and the collectives that it says are not taken.
+test_mpi_table()
+{
+	taken_sizes >"$tmp/taken"
+	sed -n 's/^\.It \([a-z_]*\) Ta \(.*\) Ta \(.*\)/\1; \2; \3/p' man/tutti_mpi.7 >"$tmp/rows"
+	sed -n 's/^has them: \(.*\), and what the table.*/\1/p' man/tutti_mpi.7 |
+		sed 's/ and /, /g; s/MPI_//g' | tr -d ' ' | tr ',A-Z' '\na-z' |
+		sed 's/$/; none; none/' >>"$tmp/rows"
+	[ "$(wc -l <"$tmp/taken")" -gt 5 ] || die "mpi/settings.c cannot be read"
+	sort "$tmp/rows" | diff "$tmp/taken" - ||
+		die "mpi/settings.c (<) and tutti_mpi(7) (>) differ in what is taken"
+}
+
 # numbered ENUM PREFIX FILE: its members but for the count at the end, as "number name"
 numbered()
 {
@@ -393,7 +466,7 @@ test_wire_types()
 
 for t in include_table includes transports_listed public_headers symbols train_symbols \
 	needed man_functions man_programs man_lint man_listed spdx leftovers struct_sizes \
-	lists ci_names algorithms wire_types; do
+	lists ci_names algorithms mpi_table wire_types; do
 	run $t test_$t
 done
 finish
