@@ -165,6 +165,8 @@ static int make_step(struct tutti_sharded *s, double norm)
 		scale(s, s->clip_norm / norm);
 	s->steps++;
 	err = update(s);
+	if (err) /* the others go on to the all-gathers */
+		return tt_sharded_give_up(s, err);
 	for (k = s->b.nbuckets; !err && k-- > 0;)
 		err = start_gather(s, k);
 	return err;

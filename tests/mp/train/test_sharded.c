@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "tests/mp/train/model.h"
+#include "train/sharded_state.h"
 
 static struct tutti_rule rule_of(int rule)
 {
@@ -677,6 +678,36 @@ static void refusals(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = refusals_body));
 }
 
+/* ---- an update that fails at one rank ---- */
+
+static int update_body(struct mp_job *job)
+{
+	static struct model m;
+	const struct tutti_rule rule = rule_of(TUTTI_PS_ADAM);
+	struct tutti_sharded_config config;
+	struct tutti_sharded *s;
+	int err;
+
+	model_new(&m, 1);
+	config = config_of((void *const *)m.tensor, &rule, 1);
+	MP_OK(tutti_sharded_create(job->world, &config, &s));
+	if (job->rank == 1)
+		s->rule.rule = -1;
+	TT_EXPECT(!ready_all(job, s, &m, 0, true, false));
+	err = tutti_sharded_step(s, NULL);
+	if (!err) /* it had started its all-gathers */
+		err = tutti_sharded_wait(s, TUTTI_SHARDED_ALL);
+	TT_EXPECT(err == (job->rank == 1 ? -EINVAL : -TUTTI_EREVOKED));
+	MP_ERR(tutti_sharded_step(s, NULL), err);
+	MP_OK(tutti_sharded_free(s));
+	return mp_leave_failed(job);
+}
+
+static void update(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_TIMEOUT=5s", .fn = update_body));
+}
+
 /* ---- deaths ---- */
 
 static int death_body(struct mp_job *job)
@@ -725,6 +756,7 @@ static const struct tt_test tests[] = {{"bits", bits},
 				       {"saved", saved},
 				       {"other_model", other_model},
 				       {"refusals", refusals},
+				       {"update", update},
 				       {"death", death},
 				       {NULL, NULL}};
 
