@@ -106,6 +106,10 @@ struct tt_boot_params {
 int tt_boot_discover(const struct tutti_config *config, const struct tt_env *env,
 		     struct tt_boot_params *params);
 
+/* The first part of it, which only reads: rank, nranks, local_rank and origin. */
+int tt_boot_who(const struct tutti_config *config, const struct tt_env *env,
+		struct tt_boot_params *params);
+
 /* Closes listen_fd and wipes the secret, for params that are not passed to tt_boot_contact. */
 void tt_boot_params_drop(struct tt_boot_params *params);
 

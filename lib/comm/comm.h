@@ -286,6 +286,7 @@ struct tutti_context {
 	uint32_t magic;
 	struct tt_env env;
 	struct tt_boot_params boot_params;
+	int env_job; /* lib/job/env_job.c; 0: of none */
 	char local_addr[64];
 	struct tt_wire *wire;
 	struct tt_boot *boot;

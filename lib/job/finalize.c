@@ -229,6 +229,7 @@ int tt_finalize(struct tutti_context *ctx)
 	tt_inject_report();
 	tt_record_close(ctx);
 	tt_request_memory_free(ctx);
+	tt_env_job_leave(ctx, true);
 	tt_env_free(&ctx->env);
 	explicit_bzero(&ctx->magic, sizeof(ctx->magic)); /* a plain store before free is left out */
 	free(ctx);

@@ -366,8 +366,11 @@ static int configure(struct tutti_context *ctx, const struct tutti_config *confi
 	if (!err)
 		err = tt_lists_check(&ctx->env);
 	if (!err)
+		err = tt_env_job_enter(ctx, config);
+	if (!err)
 		err = tt_boot_discover(config, &ctx->env, &ctx->boot_params);
 	if (err) {
+		tt_env_job_leave(ctx, false);
 		tt_env_free(&ctx->env);
 		return err;
 	}
@@ -479,6 +482,7 @@ close_own:
 	tt_record_close(ctx);
 	tt_request_memory_free(ctx);
 free_env:
+	tt_env_job_leave(ctx, true);
 	tt_env_free(&ctx->env);
 free_ctx:
 	free(ctx);

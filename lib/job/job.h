@@ -20,6 +20,13 @@ struct tt_agreed {
 };
 _Static_assert(sizeof(struct tt_agreed) == 288, "doc/WIRE.md");
 /*
+ * env_job.c. Before a job that the environment describes is joined: -EBUSY if this process is in
+ * it. And when ctx ends; tried: it has tried to join.
+ */
+int tt_env_job_enter(struct tutti_context *ctx, const struct tutti_config *config);
+void tt_env_job_leave(struct tutti_context *ctx, bool tried);
+
+/*
  * This rank's part of a communicator that all ranks of world make; NULL: no memory. A rank that
  * cannot make its part fails the communicator on all ranks: the result may have failed already, or
  * fails soon.

@@ -45,8 +45,8 @@ static int who_tutti(const struct tt_env *env, struct tt_boot_params *p)
 	return 0;
 }
 
-static int who(const struct tutti_config *config, const struct tt_env *env,
-	       struct tt_boot_params *p)
+int tt_boot_who(const struct tutti_config *config, const struct tt_env *env,
+		struct tt_boot_params *p)
 {
 	const struct tt_launcher *launcher;
 
@@ -250,7 +250,7 @@ static int fill(const struct tutti_config *config, const struct tt_env *env,
 		struct tt_boot_params *p)
 {
 	static const unsigned char unknown[16];
-	int err = who(config, env, p);
+	int err = tt_boot_who(config, env, p);
 
 	if (!err && strlen(env->iface.text) >= sizeof(p->iface))
 		err = tt_fail(-EINVAL, "TUTTI_IF is longer than %zu bytes", sizeof(p->iface) - 1);

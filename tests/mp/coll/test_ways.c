@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static int works(struct mp_job *job)
@@ -79,6 +80,64 @@ static int single_body(struct mp_job *job)
 static void single(void)
 {
 	TT_CHECK(!MP_RUN(.n = 1, .way = MP_ENV, .fn = single_body, .no_init = true));
+}
+
+static void *second_thread(void *arg)
+{
+	struct tutti_context *ctx;
+
+	return tutti_init(NULL, &ctx) == -EBUSY && mp_said("is in this job already") ? NULL : arg;
+}
+
+static int use_secret_fd(void)
+{
+	int fd = memfd_create("secret", 0);
+	char text[16];
+
+	TT_EXPECT(fd >= 0 && write(fd, "0123456789abcdef0123456789abcdef", 32) == 32);
+	TT_EXPECT(!lseek(fd, 0, SEEK_SET));
+	snprintf(text, sizeof(text), "%d", fd);
+	return setenv("TUTTI_SECRET_FD", text, 1);
+}
+
+/* As two libraries of a program may do, one in a thread. arg: as under tutti_run. */
+static int second_body(struct mp_job *job)
+{
+	struct tutti_context *second = NULL;
+	pthread_t thread;
+	void *bad = NULL;
+	char text[32];
+
+	TT_EXPECT(!job->arg || !use_secret_fd());
+	MP_OK(tutti_init(NULL, &job->ctx));
+	job->world = tutti_world(job->ctx);
+	if (job->rank) { /* rank 0 does not, and no rank waits for it */
+		snprintf(text, sizeof(text), "as rank %d of %d", job->rank, job->n);
+		MP_ERR(tutti_init(NULL, &second), -EBUSY);
+		TT_EXPECT(mp_said(text) && mp_said("pass its context"));
+		TT_EXPECT(!pthread_create(&thread, NULL, second_thread, job));
+		TT_EXPECT(!pthread_join(thread, &bad) && !bad);
+	}
+	TT_EXPECT(!works(job) && !second);
+	if (!job->arg)
+		return 0;
+	MP_OK(mp_leave(job));
+	MP_ERR(tutti_init(NULL, &second), -EBUSY);
+	MP_SAID("cannot join it again");
+	return 0;
+}
+
+static void second(void)
+{
+	char env[160];
+
+	snprintf(env, sizeof(env), "TUTTI_RANK=%%r TUTTI_NRANKS=%%n TUTTI_STORE=127.0.0.1:%d",
+		 tt_free_port());
+	TT_CHECK(!MP_RUN(.n = 3, .way = MP_ENV, .fn = second_body, .env = env, .no_init = true));
+	TT_CHECK(!MP_RUN(.n = 3, .way = MP_ENV, .fn = second_body, .env = env, .no_init = true,
+			 .arg = "tutti_run"));
+	TT_CHECK(!MP_RUN(.n = 3, .way = MP_ENV, .fn = second_body, .no_init = true,
+			 .env = "TUTTI_BOOT_DIR=%d RANK=%r WORLD_SIZE=%n"));
 }
 
 /* Two contexts of one process, alive at once; and a job joined again after it was left. */
@@ -215,6 +274,7 @@ int main(int argc, char **argv)
 		{"tutti_variables", tutti_variables},
 		{"single", single},
 		{"again", again},
+		{"second", second},
 		{"refused", refused},
 		{"progress", progress},
 		{NULL, NULL},
