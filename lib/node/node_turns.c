@@ -257,6 +257,20 @@ bool tt_node_last_agreed(struct tt_node_group *g, uint64_t last, uint64_t *turn)
 	return true;
 }
 
+bool tt_node_end_turns(struct tt_node_group *g, uint64_t turns)
+{
+	uint64_t other;
+	int i;
+
+	atomic_store(&g->area->rank[g->rank].ended, turns + 1);
+	for (i = 0; i < g->size; i++) {
+		other = atomic_load(&g->area->rank[i].ended);
+		if (other && other != turns + 1)
+			return false;
+	}
+	return true;
+}
+
 void tt_node_all_began(struct tt_node_group *g, uint64_t turn)
 {
 	g->agreed = turn;

@@ -76,9 +76,12 @@ void tt_node_check_last(struct tutti_comm *comm, struct tt_node_comm *nc)
 {
 	uint64_t turn;
 
-	if (nc && nc->group && !atomic_load(&comm->coll_failed) &&
-	    !tt_node_last_agreed(nc->group, nc->turn, &turn))
+	if (!nc || !nc->group || atomic_load(&comm->coll_failed))
+		return;
+	if (!tt_node_last_agreed(nc->group, nc->turn, &turn))
 		report(comm, nc, turn);
+	else if (!tt_node_end_turns(nc->group, nc->turn)) /* without bytes here, or there */
+		tell(comm, nc->init, tt_comm_calls(comm, nc->init));
 }
 
 unsigned tt_node_stores(struct tt_node_comm *nc, char *const *base, const size_t *extent)

@@ -147,6 +147,36 @@ static int nothing_body(struct mp_job *job)
 	return 0;
 }
 
+/* It is the last call of its communicator, which is then freed or not. */
+static int last_nothing_body(struct mp_job *job)
+{
+	int i = *(int *)job->arg, err;
+	struct tutti_comm *comm;
+
+	MP_OK(tutti_comm_dup(job->world, &comm));
+	MP_OK(tutti_barrier(comm));
+	err = nothing_of(job, i / 2, 100, comm);
+	if (err)
+		MP_ERR(err, -TUTTI_EMISMATCH);
+	if (i % 2)
+		MP_OK(tutti_comm_free(comm));
+	MP_ERR(mp_leave(job), err ? 0 : -TUTTI_EMISMATCH);
+	MP_SAID("(count 0, ");
+	return 0;
+}
+
+static void last_nothing(void)
+{
+	int i;
+
+	for (i = 0; i < 10; i++) {
+		TT_CHECK(!MP_RUN(.n = 2, .fn = last_nothing_body, .arg = &i));
+		TT_CHECK(!MP_RUN(.n = 4, .fn = last_nothing_body, .arg = &i));
+		TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_NODE=off TUTTI_TRANSPORT=shm",
+				 .fn = last_nothing_body, .arg = &i));
+	}
+}
+
 static void nothing(void)
 {
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TIMEOUT=20s", .fn = nothing_body));
@@ -157,7 +187,8 @@ int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"shm", shm},	{"ofi", ofi},	      {"in_place", in_place},
-		{"root", root}, {"nothing", nothing}, {NULL, NULL},
+		{"root", root}, {"nothing", nothing}, {"last_nothing", last_nothing},
+		{NULL, NULL},
 	};
 
 	return tt_test_main("disagree", tests, argc, argv);
