@@ -133,7 +133,7 @@ static inline bool tt_active_numbered(enum tt_active list)
 }
 
 /* An answer of another rank: what it is doing; lib/engine/doing.c. */
-#define TT_DOING_MAX 4
+#define TT_DOING_MAX 24
 struct tt_doing {
 	int rank;
 	uint64_t asked, told; /* 0: not */

@@ -149,11 +149,37 @@ static void plan_free(struct tutti_request *r)
 }
 
 #define VERDICT_NS (3 * TT_SEC / 2) /* before the deadline; plan_late comes every second */
+#define AWAITED 3
+
+/* Ranks that are stopped or cut off say nothing, and no rank says that they are late. */
+static void ask_awaited(struct tutti_request *r)
+{
+	int rank[AWAITED], n = tt_run_awaited(plan_req(r), rank, AWAITED);
+
+	while (n-- > 0)
+		tt_doing_ask_way(r->comm->ctx, rank[n]);
+}
+
+static int say_silent(const struct tutti_request *r, char *buf, size_t size)
+{
+	const struct tt_plan_req *req = tt_container(r, struct tt_plan_req, r);
+	const struct tutti_context *ctx = r->comm->ctx;
+	int rank[AWAITED], i, silent = -1, n = tt_run_awaited(req, rank, AWAITED);
+
+	for (i = 0; i < n && silent < 0; i++)
+		silent = tt_doing_silent(ctx, rank[i]);
+	if (silent >= 0)
+		snprintf(buf, size, "; rank %d on host %s does not answer: it may be stopped",
+			 silent, tt_boot_host(ctx->boot, silent));
+	return silent;
+}
 
 static void plan_late(struct tutti_request *r)
 {
-	if (r->deadline - tt_now_ns() < VERDICT_NS)
+	if (r->deadline - tt_now_ns() < VERDICT_NS) {
 		(void)tt_stuck_forms_differ(r->comm, r->seq, &plan_req(r)->fields);
+		ask_awaited(r);
+	}
 	tt_stuck_ask(r->comm, r->seq, &plan_req(r)->fields);
 	tt_late_remind(r->comm, r->seq, &plan_req(r)->fields);
 	tt_run_ask(plan_req(r));
@@ -189,7 +215,9 @@ int tt_late_text(const struct tutti_request *r, uint32_t init, char *buf, size_t
 
 static int plan_waits(const struct tutti_request *r, char *buf, size_t size)
 {
-	return tt_late_text(r, plan_req(r)->fields.init, buf, size);
+	int rank = tt_late_text(r, plan_req(r)->fields.init, buf, size);
+
+	return rank < 0 ? say_silent(r, buf, size) : rank;
 }
 
 static bool plan_expire(struct tutti_request *r)

@@ -2,15 +2,19 @@
 /*
  * The text of a wait that has reached its deadline says what the other rank is doing. The waiter
  * asks shortly before, over the control tree. The control thread of that rank answers, also while
- * its callers compute or hang.
+ * its callers compute or hang. A collective asks ranks that it needs and those on the way there:
+ * the first that does not answer is stopped or cut off.
  */
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/boot/control/control_tree.h"
 #include "lib/engine/engine.h"
 #include "lib/observe/dump.h"
 
 #define FRESH (5 * TT_SEC) /* an older answer says nothing about now */
+#define AGAIN (2 * TT_SEC)
+#define QUIET (400 * TT_MS) /* a live rank answers sooner, also beside load */
 
 enum { ASK, ANSWER };
 
@@ -42,6 +46,34 @@ void tt_doing_ask(struct tutti_context *ctx, int rank)
 		d = &ctx->doing[ctx->ndoing++ % TT_DOING_MAX];
 	*d = (struct tt_doing){.rank = rank, .asked = tt_now_ns()};
 	tt_ctl_send(ctx->boot, rank, TT_CTL_DOING, &msg, sizeof(msg));
+}
+
+void tt_doing_ask_way(struct tutti_context *ctx, int rank)
+{
+	const struct tt_doing *d;
+	int at = ctx->boot_params.rank;
+
+	while (at != rank) {
+		at = tt_tree_hop(at, rank);
+		d = find(ctx, at);
+		if (!d || tt_now_ns() - d->asked > AGAIN)
+			tt_doing_ask(ctx, at);
+	}
+}
+
+int tt_doing_silent(const struct tutti_context *ctx, int rank)
+{
+	const struct tt_doing *d;
+	int at = ctx->boot_params.rank;
+
+	while (at != rank) {
+		at = tt_tree_hop(at, rank);
+		d = find(ctx, at);
+		if (d && !d->told && tt_now_ns() - d->asked > QUIET &&
+		    !tt_boot_gone(ctx->boot, at, NULL, 0))
+			return at;
+	}
+	return -1;
 }
 
 const char *tt_doing_text(const struct tutti_context *ctx, int rank, char *buf, size_t size)

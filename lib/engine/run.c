@@ -454,3 +454,32 @@ void tt_run_ask(struct tt_plan_req *req)
 				left--;
 			}
 }
+
+/* The rank that a wait in the memory of the host needs next. */
+static int node_awaited(const struct tt_op_run *run)
+{
+	const struct tt_plan_req *req = run->lane->req;
+	int peer = run->op->peer;
+
+	if (peer == TT_ALL_RANKS)
+		peer = (int)run->at < req->node->n ? req->node->member[run->at] : -1;
+	return peer < 0 ? -1 : req->r.comm->world[peer];
+}
+
+int tt_run_awaited(const struct tt_plan_req *req, int *ranks, int max)
+{
+	const struct tt_list *waits = &req->r.comm->ctx->node_waits, *l;
+	const struct tt_op_run *run;
+	int i, k, n = 0;
+
+	for (l = waits->next; l != waits && n < max; l = l->next) {
+		run = tt_container(l, struct tt_op_run, wait);
+		if (run->lane->req == req && run->op->kind == TT_OP_WAIT && node_awaited(run) >= 0)
+			ranks[n++] = node_awaited(run);
+	}
+	for (i = 0; i < req->plan->nlanes; i++)
+		for (k = 0; req->lanes[i].pending && k < req->plan->max_ops && n < max; k++)
+			if (req->lanes[i].ops[k].x.state)
+				ranks[n++] = req->lanes[i].ops[k].x.peer;
+	return n;
+}

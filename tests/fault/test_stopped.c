@@ -15,6 +15,7 @@
 #include "lib/wire/wire_internal.h"
 #include "tests/fault/survive.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,6 +23,39 @@
 #include <unistd.h>
 
 #define HALF " TUTTI_HEARTBEAT=100ms TUTTI_HEARTBEAT_LIMIT=500ms"
+
+/* ---- stopped beyond the deadline of a call, and not for too long ---- */
+
+/* The last rank stops; calls of the others end at their deadlines, and name it. */
+static int unheard_body(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	int victim = job->n - 1, err;
+	static float in[100000], out[100000];
+	char text[64];
+
+	MP_OK(tutti_allreduce(in, out, 100000, TUTTI_FLOAT32, TUTTI_SUM, job->world));
+	mp_meet(job);
+	if (job->rank == victim) {
+		raise(SIGSTOP);
+		return mp_leave_failed(job);
+	}
+	err = tutti_allreduce(in, out, 100000, TUTTI_FLOAT32, TUTTI_SUM, job->world);
+	if (atomic_fetch_add(&job->shared->word[0], 1) == job->n - 2) /* the last one */
+		kill(atomic_load(&job->shared->pid[victim]), SIGCONT);
+	MP_ERR(err, -ETIMEDOUT);
+	MP_OK(tutti_comm_error(job->world, &info));
+	snprintf(text, sizeof(text), "rank %d on host", victim);
+	TT_EXPECT(info.rank == victim && mp_said(text) && mp_said("it may be stopped"));
+	return mp_leave_failed(job);
+}
+
+static void unheard(void)
+{
+	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TIMEOUT=3s TUTTI_NODE=on", .fn = unheard_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TIMEOUT=3s TUTTI_NODE=off TUTTI_TRANSPORT=shm",
+			 .fn = unheard_body));
+}
 
 /* ---- stopped for too long ---- */
 
@@ -368,10 +402,9 @@ static void computing(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"stopped", stopped}, {"in_the_middle", in_the_middle},
-		{"reading", reading}, {"paused", paused},
-		{"busy", busy},	      {"computing", computing},
-		{NULL, NULL},
+		{"unheard", unheard},	  {"stopped", stopped}, {"in_the_middle", in_the_middle},
+		{"reading", reading},	  {"paused", paused},	{"busy", busy},
+		{"computing", computing}, {NULL, NULL},
 	};
 
 	return tt_test_main("stopped", tests, argc, argv);
