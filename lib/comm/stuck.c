@@ -58,8 +58,9 @@ struct stuck_msg {
 	char codec[TT_CODEC_NAME], other_codec[TT_CODEC_NAME];
 	uint64_t other_seq; /* 0: as seq */
 	struct tt_refusal refused, other_refused;
+	uint32_t answered, asked; /* MISMATCH: of so many members; 0: none was asked */
 };
-_Static_assert(sizeof(struct stuck_msg) == 272, "doc/WIRE.md");
+_Static_assert(sizeof(struct stuck_msg) == 280, "doc/WIRE.md");
 
 /* A call that some ranks made, with the lowest of them. */
 struct kind {
@@ -230,6 +231,8 @@ static void decide(struct tutti_context *ctx, struct tt_stuck_entry *e)
 	msg.other = least->rank;
 	msg.other_fields = least->fields;
 	msg.other_refused = least->refused;
+	msg.answered = (uint32_t)e->answered;
+	msg.asked = (uint32_t)e->size;
 	if (e->nkinds < 2) {
 		msg.other = e->forgetful;
 		msg.other_fields = (struct tt_fields){.coll = TT_FORGOTTEN};
@@ -568,6 +571,15 @@ static bool is_pair(const struct stuck_msg *msg, const char *field)
 	       (!strcmp(field, "datatype") && coll == TT_COLL_ALLTOALLW);
 }
 
+/* The other ranks' calls are not known yet: they may show that the named rank is right. */
+static void say_answered(const struct stuck_msg *msg, char *text, size_t size)
+{
+	if (msg->answered < msg->asked)
+		snprintf(text, size,
+			 "; only %u of %u ranks have answered, so that either may be wrong",
+			 msg->answered, msg->asked);
+}
+
 /* The communicator may still have to be made here, or be freed. */
 static void note_mismatch(struct tutti_context *ctx, const struct stuck_msg *msg)
 {
@@ -593,6 +605,7 @@ static void note_mismatch(struct tutti_context *ctx, const struct stuck_msg *msg
 			 tt_refusal_text(&msg->other_refused, d, sizeof(d)),
 			 tt_fields_text(&msg->other_fields,
 					msg->other_seq ? msg->other_seq : msg->seq, b, sizeof(b)));
+		say_answered(msg, text + strlen(text), sizeof(text) - strlen(text));
 	}
 	if (comm)
 		tt_comm_fail_here(comm, -TUTTI_EMISMATCH, msg->other, call, msg->seq, field, text);

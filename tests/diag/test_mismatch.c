@@ -511,6 +511,29 @@ static int split_body(struct mp_job *job)
 	return 0;
 }
 
+/* One against one, and the last rank has not called yet: the text says so. */
+static int few_body(struct mp_job *job)
+{
+	atomic_int *known = &job->shared->word[0];
+	float v[100] = {0};
+
+	mp_meet(job);
+	if (job->rank == job->n - 1)
+		TT_EXPECT(mp_await(known, job->n - 1, MP_HANG_MS));
+	MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, v, 100 - (size_t)(job->rank == 1), TUTTI_FLOAT32,
+			       TUTTI_SUM, job->world),
+	       -TUTTI_EMISMATCH);
+	MP_SAID("only 2 of 3 ranks have answered");
+	atomic_fetch_add(known, 1);
+	return mp_leave_failed(job);
+}
+
+static void few(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .fn = few_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_NODE=off TUTTI_TRANSPORT=shm", .fn = few_body));
+}
+
 /*
  * Some ranks have completed their part of a broadcast whose root differs and call nothing more:
  * finalize reports the mismatch.
@@ -624,6 +647,7 @@ int main(int argc, char **argv)
 		{"shm_long", shm_long},
 		{"ofi", ofi},
 		{"in_place", in_place},
+		{"few", few},
 		{"last_call", last_call},
 		{"late", late},
 		{NULL, NULL},
