@@ -18,7 +18,8 @@
 /*
  * A transport that refuses an operation for any reason but lack of room is broken for this peer,
  * most likely because the peer closed its end or is dying. -EPERM: the peer lives. With a shortage
- * of this rank, of memory or descriptors, or memory that is not mapped, it may live, too.
+ * of this rank, of memory or descriptors, it may live, too. Memory that is not mapped concerns one
+ * transfer only.
  */
 int tt_chan_refusal(int status)
 {
@@ -28,8 +29,9 @@ int tt_chan_refusal(int status)
 
 void tt_chan_refused(struct tt_chan *chan, int status)
 {
-	tt_chan_fail(chan, tt_chan_refusal(status), "%s refused an operation: %s",
-		     chan->wire->tp[chan->tp].name, tt_fail_text(status));
+	if (!tt_is_fault(status))
+		tt_chan_fail(chan, tt_chan_refusal(status), "%s refused an operation: %s",
+			     chan->wire->tp[chan->tp].name, tt_fail_text(status));
 }
 
 void tt_chan_busy(struct tt_chan *chan)

@@ -728,9 +728,37 @@ static int unmapped_body(struct mp_job *job)
 	return mp_leave_failed(job);
 }
 
+/* Over a connection, which other communicators share. */
+static int unmapped_message_body(struct mp_job *job)
+{
+	char *p = memory(false);
+	struct tutti_region *region;
+	struct tutti_comm *dup;
+
+	TT_EXPECT(p);
+	MP_OK(tutti_register(job->ctx, p, WHOLE, &region));
+	MP_OK(tutti_comm_dup(job->world, &dup));
+	MP_OK(tutti_barrier(job->world));
+	if (job->rank == 1)
+		TT_EXPECT(!mprotect(p + MAPPED, WHOLE - MAPPED, PROT_NONE));
+	mp_meet(job);
+	if (job->rank == 0)
+		MP_ERR(tutti_send(p, WHOLE, TUTTI_UINT8, 1, 0, dup), -EFAULT);
+	else
+		MP_ERR(tutti_recv(p, WHOLE, TUTTI_UINT8, 0, 0, dup, NULL), -EFAULT);
+	MP_SAID("rank 1 on host");
+	MP_SAID("cannot write address 0x");
+	if (tutti_barrier(job->world))
+		MP_SAID("the world shared its connection");
+	mp_meet(job);
+	return mp_leave_failed(job);
+}
+
 static void unmapped(void)
 {
 	TT_CHECK(!MP_RUN(.n = 3, .fn = unmapped_body));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = unmapped_message_body,
+			 .env = "TUTTI_NODE=off TUTTI_TRANSPORT=shm"));
 }
 
 int main(int argc, char **argv)
