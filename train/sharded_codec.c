@@ -98,6 +98,22 @@ void tt_sharded_drop_coded(struct tutti_sharded *s, size_t k)
 	tt_sharded_drop(s, coded_bytes(s, k), &s->shard[k].coded);
 }
 
+/* A residual of the own part is of a restored state with other blocks; it is added once. */
+static void copy_own(const struct tutti_sharded *s, size_t k, const float *from)
+{
+	const struct tt_shard *shard = &s->shard[k];
+	float *own = (float *)(void *)s->gradient + shard->at;
+	float *residual = shard->residual + shard->lo; /* of a codec with one state */
+	size_t i, n = shard->hi - shard->lo;
+
+	memcpy(own, from + shard->lo, n * sizeof(*own));
+	for (i = 0; i < n; i++)
+		if (residual[i]) {
+			own[i] += residual[i];
+			residual[i] = 0;
+		}
+}
+
 static int encode_block(const struct tutti_sharded *s, size_t k, size_t rank, const float *from)
 {
 	const struct tt_shard *shard = &s->shard[k];
@@ -127,8 +143,7 @@ int tt_sharded_scatter_coded(struct tutti_sharded *s, size_t k, const void *from
 	if (encodes_own(s))
 		memset(s->gradient + shard->at * s->b.elem, 0, (shard->hi - shard->lo) * s->b.elem);
 	else
-		memcpy(s->gradient + shard->at * s->b.elem, (const float *)from + shard->lo,
-		       (shard->hi - shard->lo) * s->b.elem);
+		copy_own(s, k, from);
 	return tutti_ialltoall(shard->coded, shard->coded + (size_t)s->ranks * bytes, bytes,
 			       TUTTI_UINT8, s->comm, &shard->scatter);
 }

@@ -2,7 +2,9 @@
 /*
  * Saves and restores the state of a sharded optimizer: rank 0 gathers or scatters one bucket after
  * the other, so that no rank holds the whole state, and the blocks of the file's ranks do not
- * matter.
+ * matter. With a codec the residuals follow, of one bucket and rank after the other. Each of n
+ * ranks gets the sum of those of saved ranks r, r + n, ..., where r is its number, so that all have
+ * one taker.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -12,18 +14,18 @@
 #include "train/state_file.h"
 #include "train/train_fail.h"
 
-/* An error of rank 0 for all ranks; steps of rank 0. */
+/* An error of rank 0 for all ranks; steps of rank 0, and whether its file has residuals. */
 struct verdict {
-	int32_t code, pad;
+	int32_t code, residuals;
 	uint64_t steps;
 	char text[400];
 };
 
 /* Collective: rank 0's err, with its text. */
-static int share(struct tutti_sharded *s, int err, uint64_t *steps)
+static int share(struct tutti_sharded *s, int err, struct tt_state_file *f)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};
-	struct verdict v = {.code = err, .steps = *steps};
+	struct verdict v = {.code = err, .residuals = f->residuals, .steps = f->steps};
 	int other;
 
 	if (s->rank == 0 && err && !tutti_last_error(&info) && info.code == err)
@@ -31,7 +33,8 @@ static int share(struct tutti_sharded *s, int err, uint64_t *steps)
 	other = tutti_bcast(&v, sizeof(v), TUTTI_UINT8, 0, s->comm);
 	if (other)
 		return other;
-	*steps = v.steps;
+	f->steps = v.steps;
+	f->residuals = v.residuals;
 	if (!v.code)
 		return 0;
 	v.text[sizeof(v.text) - 1] = 0;
@@ -47,12 +50,14 @@ static struct tt_state_file file_of(const struct tutti_sharded *s, const char *p
 				      .counts = s->b.counts,
 				      .states = s->states,
 				      .rule = s->rule.rule,
+				      .residuals = s->codec ? tutti_codec_states(s->codec) : 0,
+				      .ranks = s->ranks,
 				      .datatype = s->datatype,
 				      .steps = s->steps};
 }
 
 /* The tensors of a bucket between the file and room, which holds the bucket. */
-static int move_tensors(struct tutti_sharded *s, struct tt_state_file *f, int v, size_t k,
+static int move_tensors(struct tutti_sharded *s, struct tt_state_file *f, int v, int row, size_t k,
 			char *room, bool save)
 {
 	const size_t *t = s->b.order + s->b.bucket[k].first, *end = t + s->b.bucket[k].n;
@@ -61,7 +66,8 @@ static int move_tensors(struct tutti_sharded *s, struct tt_state_file *f, int v,
 	for (; !err && t < end; t++) {
 		char *at = room + s->b.offset[*t] * s->b.elem;
 
-		err = save ? tt_state_file_write(f, v, *t, at) : tt_state_file_read(f, v, *t, at);
+		err = save ? tt_state_file_write(f, v, row, *t, at)
+			   : tt_state_file_read(f, v, row, *t, at);
 	}
 	return err;
 }
@@ -84,7 +90,7 @@ static int move_state(struct tutti_sharded *s, struct tt_state_file *f, char *ro
 				other = tutti_gatherv(state, own, room, shard->lens, shard->begins,
 						      s->datatype, 0, s->comm);
 			if (!other && s->rank == 0 && !*err)
-				*err = move_tensors(s, f, v, k, room, save);
+				*err = move_tensors(s, f, v, 0, k, room, save);
 			if (!other && !save)
 				other = tutti_scatterv(room, shard->lens, shard->begins, state, own,
 						       s->datatype, 0, s->comm);
@@ -92,13 +98,99 @@ static int move_state(struct tutti_sharded *s, struct tt_state_file *f, char *ro
 	return other;
 }
 
+/* ---- residuals ---- */
+
+static size_t residual_count(const struct tutti_sharded *s, size_t k)
+{
+	return s->b.bucket[k].count * (size_t)tutti_codec_states(s->codec);
+}
+
+/*
+ * State v of a rank's residual of bucket k, to one, where the elements lie in their order; or back,
+ * added.
+ */
+static void sort_residual(const struct tutti_sharded *s, size_t k, int v, float *residual,
+			  float *one, bool save)
+{
+	size_t states = (size_t)tutti_codec_states(s->codec), r, i;
+	const struct tt_shard *shard = &s->shard[k];
+
+	for (r = 0; r < (size_t)s->ranks; r++) {
+		float *block = residual + shard->begins[r] * states + (size_t)v * shard->lens[r];
+
+		for (i = 0; i < shard->lens[r]; i++)
+			if (save)
+				one[shard->begins[r] + i] = block[i];
+			else
+				block[i] += one[shard->begins[r] + i];
+	}
+}
+
+/* At rank 0: row of the file for bucket k, from residual or added to it. */
+static int move_row(struct tutti_sharded *s, struct tt_state_file *f, size_t k, int row,
+		    float *residual, char *room, bool save)
+{
+	int own = tutti_codec_states(s->codec), v, err = 0;
+
+	for (v = 0; !err && v < own && v < f->residuals; v++) {
+		if (save)
+			sort_residual(s, k, v, residual, (float *)(void *)room, true);
+		err = move_tensors(s, f, f->states + v, row, k, room, save);
+		if (!err && !save)
+			sort_residual(s, k, v, residual, (float *)(void *)room, false);
+	}
+	return err;
+}
+
+/* Rank 0 takes rank r's residual of bucket k, or gives it; behind room there is place for one. */
+static int move_residual(struct tutti_sharded *s, struct tt_state_file *f, size_t k, int r,
+			 char *room, bool save, int *err)
+{
+	size_t count = residual_count(s, k);
+	float *own = s->shard[k].residual, *residual;
+	int row, other = 0;
+
+	if (s->rank)
+		return save ? tutti_send(own, count, TUTTI_FLOAT32, 0, 0, s->comm)
+			    : tutti_recv(own, count, TUTTI_FLOAT32, 0, 0, s->comm, NULL);
+	residual = r ? (float *)(void *)room + s->b.bucket[k].count : own;
+	if (save) {
+		if (r)
+			other = tutti_recv(residual, count, TUTTI_FLOAT32, r, 0, s->comm, NULL);
+		if (!other && !*err)
+			*err = move_row(s, f, k, r, residual, room, true);
+		return other;
+	}
+	memset(residual, 0, count * sizeof(*residual));
+	for (row = r; !*err && row < f->ranks; row += s->ranks)
+		*err = move_row(s, f, k, row, residual, room, false);
+	return r ? tutti_send(residual, count, TUTTI_FLOAT32, r, 0, s->comm) : 0;
+}
+
+/* As move_state. */
+static int move_residuals(struct tutti_sharded *s, struct tt_state_file *f, char *room, bool save,
+			  int *err)
+{
+	int r, other = 0;
+	size_t k;
+
+	for (k = 0; s->codec && f->residuals && !other && k < s->b.nbuckets; k++)
+		for (r = 0; !other && r < s->ranks; r++)
+			if (s->b.bucket[k].count && (!s->rank || s->rank == r))
+				other = move_residual(s, f, k, r, room, save, err);
+	return other;
+}
+
+/* For a bucket, and with a codec for a residual. */
 static char *room_of(const struct tutti_sharded *s)
 {
-	size_t k, most = 0;
+	size_t k, most = 0, vectors = 1;
 
+	if (s->codec)
+		vectors += (size_t)tutti_codec_states(s->codec);
 	for (k = 0; k < s->b.nbuckets; k++)
 		most = s->b.bucket[k].count > most ? s->b.bucket[k].count : most;
-	return calloc(most + 1, s->b.elem);
+	return calloc(most * vectors + 1, s->b.elem);
 }
 
 static int check_call(const char *call, const struct tutti_sharded *s)
@@ -134,6 +226,7 @@ static void clear(struct tutti_sharded *s)
 
 	for (v = 0; v < s->states; v++)
 		memset(s->state[v], 0, s->own * s->b.elem);
+	tt_sharded_clear_residuals(s);
 	s->steps = 0;
 }
 
@@ -142,13 +235,16 @@ static int run(const char *call, struct tutti_sharded *s, const char *path, bool
 	struct tt_state_file f = file_of(s, path);
 	char *room;
 	int err = begin(call, s, &f, &room, save), other = 0, closed = 0;
-	uint64_t steps = f.steps;
 	bool moved;
 
-	err = share(s, err, &steps);
+	err = share(s, err, &f);
 	moved = !err;
+	if (moved && !save)
+		tt_sharded_clear_residuals(s);
 	if (moved)
 		other = move_state(s, &f, room, save, &err);
+	if (moved && !other)
+		other = move_residuals(s, &f, room, save, &err);
 	if (s->rank == 0 && f.path)
 		closed = tt_state_file_close(&f, save && !err && !other);
 	free(room);
@@ -156,13 +252,11 @@ static int run(const char *call, struct tutti_sharded *s, const char *path, bool
 		s->error = other;
 		return other ? other : err;
 	}
-	err = share(s, err ? err : closed, &steps);
-	if (!save)
-		tt_sharded_clear_residuals(s);
+	err = share(s, err ? err : closed, &f);
 	if (!save && err)
 		clear(s);
 	else if (!save)
-		s->steps = steps;
+		s->steps = f.steps;
 	return err;
 }
 

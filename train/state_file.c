@@ -21,6 +21,8 @@
 #define SUM_KEY "xxh3"
 #define NO_SUM "0000000000000000" /* as long as a sum */
 #define SUM_LEN (sizeof(NO_SUM) - 1)
+#define RESIDUALS_MAX 2 /* of a codec */
+#define RANKS_MAX ((uint64_t)1 << 20)
 
 static const char *dtype(const struct tt_state_file *f)
 {
@@ -87,30 +89,61 @@ static int sum_up(struct tt_state_file *f, uint64_t end, char sum[SUM_LEN + 1])
 	return err;
 }
 
+static void name_vector(const struct tt_state_file *f, int v, size_t tensor, char *name,
+			size_t size)
+{
+	if (v < f->states)
+		snprintf(name, size, "%zu.state%d", tensor, v + 1);
+	else
+		snprintf(name, size, "%zu.residual%d", tensor, v - f->states + 1);
+}
+
+static uint64_t rows_of(const struct tt_state_file *f, int v)
+{
+	return v < f->states ? 1 : (uint64_t)f->ranks;
+}
+
+static uint64_t place_of(const struct tt_state_file *f, int v, int row, size_t tensor)
+{
+	return f->place[(size_t)v * f->n + tensor] + (uint64_t)row * f->counts[tensor] * f->elem;
+}
+
 /* ---- writing ---- */
 
-static json_t *describe(struct tt_state_file *f)
+static json_t *describe_metadata(const struct tt_state_file *f)
 {
-	json_t *root = json_object(), *entry;
-	char name[64], rule[16], steps[32], tensors[32];
-	uint64_t at = 0, end;
-	size_t i;
-	int v;
+	char rule[16], steps[32], tensors[32], residuals[16], ranks[16];
 
 	snprintf(rule, sizeof(rule), "%d", f->rule);
 	snprintf(steps, sizeof(steps), "%" PRIu64, f->steps);
 	snprintf(tensors, sizeof(tensors), "%zu", f->n);
-	json_object_set_new(root, "__metadata__",
-			    json_pack("{s:s, s:s, s:s, s:s, s:s}", "format", FORMAT, "rule", rule,
-				      "steps", steps, "tensors", tensors, SUM_KEY, NO_SUM));
-	for (v = 0; v < f->states; v++)
+	snprintf(residuals, sizeof(residuals), "%d", f->residuals);
+	snprintf(ranks, sizeof(ranks), "%d", f->residuals ? f->ranks : 0);
+	return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:s}", "format", FORMAT, "rule", rule,
+			 "steps", steps, "tensors", tensors, "residuals", residuals, "ranks", ranks,
+			 SUM_KEY, NO_SUM);
+}
+
+static json_t *describe(struct tt_state_file *f)
+{
+	json_t *root = json_object(), *shape;
+	uint64_t at = 0, end;
+	char name[64];
+	size_t i;
+	int v;
+
+	json_object_set_new(root, "__metadata__", describe_metadata(f));
+	for (v = 0; v < f->states + f->residuals; v++)
 		for (i = 0; i < f->n; i++) {
-			end = at + f->counts[i] * f->elem;
-			snprintf(name, sizeof(name), "%zu.state%d", i, v + 1);
-			entry = json_pack("{s:s, s:[I], s:[II]}", "dtype", dtype(f), "shape",
-					  (json_int_t)f->counts[i], "data_offsets", (json_int_t)at,
-					  (json_int_t)end);
-			json_object_set_new(root, name, entry);
+			name_vector(f, v, i, name, sizeof(name));
+			end = at + rows_of(f, v) * f->counts[i] * f->elem;
+			shape = v < f->states
+					? json_pack("[I]", (json_int_t)f->counts[i])
+					: json_pack("[iI]", f->ranks, (json_int_t)f->counts[i]);
+			json_object_set_new(root, name,
+					    json_pack("{s:s, s:o, s:[II]}", "dtype", dtype(f),
+						      "shape", shape, "data_offsets",
+						      (json_int_t)at, (json_int_t)end));
 			f->place[(size_t)v * f->n + i] = at;
 			at = end;
 		}
@@ -136,7 +169,7 @@ static int write_header(struct tt_state_file *f)
 		f->data = padded + 8;
 		f->end += f->data;
 		f->sum = 8 + (uint64_t)(strstr(text, NO_SUM) - text);
-		for (i = 0; i < (size_t)f->states * f->n; i++)
+		for (i = 0; i < (size_t)(f->states + f->residuals) * f->n; i++)
 			f->place[i] += f->data;
 	}
 	free(text);
@@ -169,7 +202,7 @@ int tt_state_file_create(struct tt_state_file *f)
 		return err;
 	part = malloc(len);
 	f->fd = -1;
-	f->place = malloc(2 * f->n * sizeof(*f->place));
+	f->place = malloc((2 + RESIDUALS_MAX) * f->n * sizeof(*f->place));
 	if (!part || !f->place) {
 		free(part);
 		return tt_train_fail(-ENOMEM, "%s: no memory for its header", f->path);
@@ -183,10 +216,10 @@ int tt_state_file_create(struct tt_state_file *f)
 	return err ? err : write_header(f);
 }
 
-int tt_state_file_write(struct tt_state_file *f, int v, size_t tensor, const void *data)
+int tt_state_file_write(struct tt_state_file *f, int v, int row, size_t tensor, const void *data)
 {
-	return move(f, (void *)data, f->counts[tensor] * f->elem,
-		    f->place[(size_t)v * f->n + tensor], true);
+	return move(f, (void *)data, f->counts[tensor] * f->elem, place_of(f, v, row, tensor),
+		    true);
 }
 
 /* Writes the checksum of what has been written. */
@@ -249,6 +282,26 @@ static int check_rule(const struct tt_state_file *f, json_t *meta)
 			     f->path, rule_name(have), rule_name((uint64_t)f->rule));
 }
 
+/* A file without them, as earlier versions wrote, has none. */
+static int read_residuals(struct tt_state_file *f, json_t *meta)
+{
+	uint64_t residuals = 0, ranks = 0;
+	int err = 0;
+
+	if (json_object_get(meta, "residuals"))
+		err = read_number(f, meta, "residuals", &residuals);
+	if (!err && residuals)
+		err = read_number(f, meta, "ranks", &ranks);
+	if (!err && (residuals > RESIDUALS_MAX || ranks > RANKS_MAX || !residuals != !ranks))
+		err = tt_train_fail(-EINVAL,
+				    "%s: its header has %" PRIu64 " residuals of %" PRIu64
+				    " ranks; the file is damaged",
+				    f->path, residuals, ranks);
+	f->residuals = (int)residuals;
+	f->ranks = (int)ranks;
+	return err;
+}
+
 static int check_meta(struct tt_state_file *f, json_t *root)
 {
 	json_t *meta = json_object_get(root, "__metadata__");
@@ -262,12 +315,24 @@ static int check_meta(struct tt_state_file *f, json_t *root)
 	err = check_tensors(f, meta);
 	if (!err)
 		err = check_rule(f, meta);
+	if (!err)
+		err = read_residuals(f, meta);
 	if (err)
 		return err;
 	f->steps = steps ? strtoull(steps, &end, 10) : 0;
 	if (!steps || !*steps || *end || f->steps > (uint64_t)1 << 62)
 		return tt_train_fail(-EINVAL, "%s: its header has no number steps", f->path);
 	return 0;
+}
+
+/* As many rows and elements as they must be: [count], or [rows, count]. */
+static bool read_shape(const struct tt_state_file *f, int v, json_t *shape, json_int_t *count)
+{
+	json_int_t rows = 1;
+
+	if (v < f->states)
+		return !json_unpack(shape, "[I!]", count);
+	return !json_unpack(shape, "[II!]", &rows, count) && rows == f->ranks;
 }
 
 /* One vector: its type, its length, and that it is within the file's data. */
@@ -279,13 +344,16 @@ static int check_vector(struct tt_state_file *f, json_t *root, int v, size_t i, 
 	json_t *entry, *shape;
 	char name[64];
 
-	snprintf(name, sizeof(name), "%zu.state%d", i, v + 1);
+	name_vector(f, v, i, name, sizeof(name));
 	entry = json_object_get(root, name);
 	shape = json_object_get(entry, "shape");
-	if (!entry || json_unpack(entry, "{s:s, s:[I!], s:[II!]}", "dtype", &type, "shape", &count,
-				  "data_offsets", &begin, &end))
+	if (!entry || !read_shape(f, v, shape, &count) ||
+	    json_unpack(entry, "{s:s, s:o, s:[II!]}", "dtype", &type, "shape", &shape,
+			"data_offsets", &begin, &end))
 		return tt_train_fail(-EINVAL, "%s: it has no vector %s%s", f->path, name,
-				     shape ? " of one dimension" : "");
+				     !shape	     ? ""
+				     : v < f->states ? " of one dimension"
+						     : " of a row for each rank");
 	if ((uint64_t)count != f->counts[i] || count < 0)
 		return tt_train_fail(-EINVAL,
 				     "%s: tensor %zu has %lld elements, that of this optimizer "
@@ -295,7 +363,8 @@ static int check_vector(struct tt_state_file *f, json_t *root, int v, size_t i, 
 		return tt_train_fail(-EINVAL, "%s: %s is of type %s, not %s", f->path, name, type,
 				     dtype(f));
 	if (begin < 0 || end < begin || (uint64_t)end > size - data ||
-	    (uint64_t)(end - begin) != f->counts[i] * f->elem)
+	    (uint64_t)(end - begin) / rows_of(f, v) != f->counts[i] * f->elem ||
+	    (uint64_t)(end - begin) % rows_of(f, v))
 		return tt_train_fail(-EINVAL,
 				     "%s: %s is at bytes %lld to %lld of %" PRIu64 "; the file is "
 				     "damaged",
@@ -330,7 +399,7 @@ static int check_header(struct tt_state_file *f, const char *text, uint64_t len,
 	if (!root)
 		return tt_train_fail(-EINVAL, "%s: its header is not JSON", f->path);
 	err = check_meta(f, root);
-	for (v = 0; !err && v < f->states; v++)
+	for (v = 0; !err && v < f->states + f->residuals; v++)
 		for (i = 0; !err && i < f->n; i++)
 			err = check_vector(f, root, v, i, len + 8, size);
 	f->data = len + 8;
@@ -348,7 +417,7 @@ int tt_state_file_open(struct tt_state_file *f)
 	char *text;
 	int i, err;
 
-	f->place = malloc(2 * f->n * sizeof(*f->place));
+	f->place = malloc((2 + RESIDUALS_MAX) * f->n * sizeof(*f->place));
 	f->fd = open(f->path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe may have no writer */
 	if (f->fd < 0)
 		return fail_system(f, "cannot be opened");
@@ -378,10 +447,9 @@ int tt_state_file_open(struct tt_state_file *f)
 	return err;
 }
 
-int tt_state_file_read(struct tt_state_file *f, int v, size_t tensor, void *data)
+int tt_state_file_read(struct tt_state_file *f, int v, int row, size_t tensor, void *data)
 {
-	return move(f, data, f->counts[tensor] * f->elem, f->place[(size_t)v * f->n + tensor],
-		    false);
+	return move(f, data, f->counts[tensor] * f->elem, place_of(f, v, row, tensor), false);
 }
 
 int tt_state_file_close(struct tt_state_file *f, bool commit)

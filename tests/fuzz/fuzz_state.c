@@ -23,7 +23,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 				  .states = 2,
 				  .rule = TUTTI_PS_ADAM,
 				  .datatype = TUTTI_FLOAT32};
-	int fd = memfd_create("state", MFD_CLOEXEC), err, v;
+	int fd = memfd_create("state", MFD_CLOEXEC), err, v, row;
 	char path[64];
 	float room[5];
 	size_t i;
@@ -34,10 +34,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	f.path = path;
 	err = tt_state_file_open(&f);
 	assert(err == 0 || err == -EINVAL);
-	for (v = 0; !err && v < f.states; v++)
-		for (i = 0; i < TENSORS; i++) /* all that was accepted can be read */
-			if (tt_state_file_read(&f, v, i, room))
-				abort();
+	for (v = 0; !err && v < f.states + f.residuals; v++)
+		for (row = 0; row == 0 || (v >= f.states && row < f.ranks); row++)
+			for (i = 0; i < TENSORS; i++) /* all that was accepted can be read */
+				if (tt_state_file_read(&f, v, row, i, room))
+					abort();
 	tt_state_file_close(&f, false);
 	close(fd);
 	return 0;

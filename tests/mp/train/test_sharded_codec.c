@@ -79,8 +79,8 @@ static int step_of(struct mp_job *job, struct optimizer *o, unsigned step)
 	return 0;
 }
 
-/* How many parameters differ from what all ranks have sent by more than bound. */
-static size_t wrong(struct mp_job *job, const struct optimizer *o, unsigned flags, float bound)
+/* How many parameters differ from what so many ranks have sent by more than bound. */
+static size_t wrong(int ranks, const struct optimizer *o, unsigned flags, float bound)
 {
 	size_t i, k, n = 0;
 	float sum;
@@ -88,10 +88,10 @@ static size_t wrong(struct mp_job *job, const struct optimizer *o, unsigned flag
 
 	for (i = 0; i < TENSORS; i++)
 		for (k = 0; k < counts[i]; k++) {
-			for (r = 0, sum = 0; r < job->n; r++)
+			for (r = 0, sum = 0; r < ranks; r++)
 				sum += whole(0, r, i * 10000 + k);
 			if (!(flags & TUTTI_SHARDED_SUM))
-				sum /= (float)job->n;
+				sum /= (float)ranks;
 			n += !(fabsf(o->tensor[i][k] + sum) <= bound);
 		}
 	return n;
@@ -119,7 +119,7 @@ static int exact_body(struct mp_job *job)
 			for (setup.gap = 0; setup.gap <= 1; setup.gap++) {
 				TT_EXPECT(!optimizer_new(job, &o, &setup));
 				TT_EXPECT(!step_of(job, &o, 0));
-				TT_EXPECT(!wrong(job, &o, setup.flags, 0));
+				TT_EXPECT(!wrong(job->n, &o, setup.flags, 0));
 				MP_OK(optimizer_free(&o));
 			}
 	return 0;
@@ -149,9 +149,9 @@ static int later_body(struct mp_job *job)
 	for (step = 0; step < 12; step++) {
 		TT_EXPECT(!step_of(job, &o, step));
 		TT_EXPECT(!same_everywhere(job, &o));
-		TT_EXPECT(step || wrong(job, &o, setup.flags, 0));
+		TT_EXPECT(step || wrong(job->n, &o, setup.flags, 0));
 	}
-	TT_EXPECT(!wrong(job, &o, setup.flags, 0));
+	TT_EXPECT(!wrong(job->n, &o, setup.flags, 0));
 	return optimizer_free(&o);
 }
 
@@ -162,31 +162,161 @@ static void later(void)
 	TT_CHECK(!MP_RUN(.n = 4, .env = SHM, .fn = later_body, .arg = "dgc:30%,momentum=0"));
 }
 
-/* A restored state has no residuals: gradients of zeros change nothing. */
-static int restored_body(struct mp_job *job)
+/* ---- saved and restored ---- */
+
+static char path[64];
+
+static int noisy_steps(struct mp_job *job, struct optimizer *o, unsigned first)
 {
-	static struct optimizer o;
-	const struct setup setup = {.codec = "topk:30%", .stage = 2, .flags = TUTTI_SHARDED_SUM};
-	float before[2 * TOTAL];
+	unsigned step;
+	size_t i, k;
+
+	for (step = first; step < first + 3; step++) {
+		for (i = 0; i < TENSORS; i++) {
+			for (k = 0; k < counts[i]; k++)
+				o->grad[i][k] = noise(step, job->rank, i * 10000 + k);
+			MP_OK(tutti_sharded_ready(o->s, i, o->grad[i]));
+		}
+		MP_OK(tutti_sharded_step(o->s, NULL));
+		MP_OK(tutti_sharded_wait(o->s, TUTTI_SHARDED_ALL));
+	}
+	return 0;
+}
+
+/* The bits after a restart are those without one. */
+static int resumed_body(struct mp_job *job)
+{
+	static struct optimizer o, again;
+	const struct setup setup = {.codec = job->arg, .stage = 2};
 
 	TT_EXPECT(!optimizer_new(job, &o, &setup));
-	MP_OK(tutti_sharded_save(o.s, job->arg));
-	TT_EXPECT(!step_of(job, &o, 0));
-	MP_OK(tutti_sharded_restore(o.s, job->arg));
-	memcpy(before, o.x, sizeof(before));
-	TT_EXPECT(!step_of(job, &o, 1));
-	TT_EXPECT(!memcmp(before, o.x, sizeof(before)));
+	TT_EXPECT(!optimizer_new(job, &again, &setup));
+	TT_EXPECT(!noisy_steps(job, &again, 50)); /* of no account */
+	TT_EXPECT(!noisy_steps(job, &o, 0));
+	MP_OK(tutti_sharded_save(o.s, path));
+	memcpy(again.x, o.x, sizeof(o.x));
+	MP_OK(tutti_sharded_restore(again.s, path));
+	TT_EXPECT(!noisy_steps(job, &o, 3));
+	TT_EXPECT(!noisy_steps(job, &again, 3));
+	TT_EXPECT(!memcmp(again.x, o.x, sizeof(o.x)));
+	MP_OK(optimizer_free(&again));
 	return optimizer_free(&o);
 }
 
-static void restored(void)
+static bool begin_path(void)
 {
-	char path[] = "/tmp/sharded_codec.XXXXXX";
-	int fd = mkstemp(path);
+	int fd;
 
-	TT_REQUIRE(fd >= 0);
-	close(fd);
-	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = restored_body, .arg = path));
+	strcpy(path, "/tmp/sharded_codec.XXXXXX");
+	fd = mkstemp(path);
+	return fd >= 0 && !close(fd);
+}
+
+static void resumed(void)
+{
+	static char *const codecs[] = {"int8", "topk:30%", "qsgd", "dgc:30%,momentum=0.9"};
+	size_t i;
+
+	TT_REQUIRE(begin_path());
+	for (i = 0; i < sizeof(codecs) / sizeof(*codecs); i++)
+		TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = resumed_body, .arg = codecs[i]));
+	TT_CHECK(!MP_RUN(.n = 1, .env = SHM, .fn = resumed_body, .arg = codecs[0]));
+	unlink(path);
+}
+
+#define SAVED 3 /* ranks */
+
+static float *saved_x; /* between the jobs */
+
+static int any_buckets(struct mp_job *job, struct optimizer *o, size_t bucket_bytes)
+{
+	struct tutti_sharded_config config;
+
+	memset(o, 0, sizeof(*o));
+	tensors_of(o->x, sizeof(float), 0, (void **)o->tensor);
+	tensors_of(o->g, sizeof(float), 0, (void **)o->grad);
+	MP_OK(tutti_codec_create(job->arg, &o->codec));
+	config = config_of(o, 2, TUTTI_SHARDED_SUM);
+	config.bucket_bytes = bucket_bytes;
+	MP_OK(tutti_sharded_create(job->world, &config, &o->s));
+	return 0;
+}
+
+static int save_body(struct mp_job *job)
+{
+	static struct optimizer o;
+
+	TT_EXPECT(!any_buckets(job, &o, 3000));
+	TT_EXPECT(!step_of(job, &o, 0));
+	TT_EXPECT(wrong(SAVED, &o, TUTTI_SHARDED_SUM, 0));
+	MP_OK(tutti_sharded_save(o.s, path));
+	if (!job->rank)
+		memcpy(saved_x, o.x, sizeof(o.x));
+	return optimizer_free(&o);
+}
+
+/* All that the saved ranks have left out comes. */
+static int moved_body(struct mp_job *job)
+{
+	static struct optimizer o;
+	unsigned step;
+
+	TT_EXPECT(!any_buckets(job, &o, 700));
+	memcpy(o.x, saved_x, sizeof(o.x));
+	MP_OK(tutti_sharded_restore(o.s, path));
+	for (step = 1; step < 14; step++)
+		TT_EXPECT(!step_of(job, &o, step));
+	TT_EXPECT(!same_everywhere(job, &o));
+	TT_EXPECT(!wrong(SAVED, &o, TUTTI_SHARDED_SUM, 0));
+	return optimizer_free(&o);
+}
+
+/* On other ranks, in other buckets, by another codec. */
+static void moved(void)
+{
+	int n;
+
+	saved_x = mp_shared_mem(2 * TOTAL * sizeof(*saved_x));
+	TT_REQUIRE(begin_path());
+	TT_CHECK(!MP_RUN(.n = SAVED, .env = SHM, .fn = save_body, .arg = "topk:30%"));
+	for (n = 1; n <= 5; n++)
+		TT_CHECK(!MP_RUN(.n = n, .env = SHM, .fn = moved_body, .arg = "topk:30%"));
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = moved_body, .arg = "dgc:30%,momentum=0"));
+	TT_CHECK(!MP_RUN(.n = SAVED, .env = SHM, .fn = save_body, .arg = "dgc:30%,momentum=0"));
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = moved_body, .arg = "dgc:30%,momentum=0"));
+	TT_CHECK(!MP_RUN(.n = 4, .env = SHM, .fn = moved_body, .arg = "topk:30%"));
+	unlink(path);
+}
+
+/* A state that was saved without a codec leaves no residuals: gradients of zeros change nothing. */
+static int cleared_body(struct mp_job *job)
+{
+	static struct optimizer o;
+	struct tutti_sharded_config config;
+	struct tutti_sharded *plain;
+	float before[2 * TOTAL];
+
+	job->arg = "topk:30%";
+	TT_EXPECT(!any_buckets(job, &o, 3000));
+	config = config_of(&o, 1, 0);
+	config.codec = NULL;
+	MP_OK(tutti_sharded_create(job->world, &config, &plain));
+	MP_OK(tutti_sharded_save(plain, path));
+	TT_EXPECT(!step_of(job, &o, 0));
+	MP_OK(tutti_sharded_restore(o.s, path));
+	memcpy(before, o.x, sizeof(before));
+	TT_EXPECT(!step_of(job, &o, 1));
+	TT_EXPECT(!memcmp(before, o.x, sizeof(before)));
+	MP_OK(tutti_sharded_save(o.s, path));
+	MP_OK(tutti_sharded_restore(plain, path));
+	MP_OK(tutti_sharded_free(plain));
+	return optimizer_free(&o);
+}
+
+static void cleared(void)
+{
+	TT_REQUIRE(begin_path());
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = cleared_body));
 	unlink(path);
 }
 
@@ -199,8 +329,8 @@ static int rough_body(struct mp_job *job)
 	TT_EXPECT(!optimizer_new(job, &o, &setup));
 	TT_EXPECT(!step_of(job, &o, 0));
 	TT_EXPECT(!same_everywhere(job, &o));
-	TT_EXPECT(wrong(job, &o, setup.flags, 0));
-	TT_EXPECT(!wrong(job, &o, setup.flags, (float)(job->n - 1) * 8 / 127 / 2 + 1e-4f));
+	TT_EXPECT(wrong(job->n, &o, setup.flags, 0));
+	TT_EXPECT(!wrong(job->n, &o, setup.flags, (float)(job->n - 1) * 8 / 127 / 2 + 1e-4f));
 	return optimizer_free(&o);
 }
 
@@ -357,7 +487,7 @@ static int missing(struct mp_job *job, struct optimizer *o)
 	MP_ERR(tutti_sharded_step(o->s, NULL), -EINVAL);
 	MP_SAID("tensor 5 was not ready");
 	TT_EXPECT(!step_of(job, o, 0));
-	TT_EXPECT(!wrong(job, o, 0, 0));
+	TT_EXPECT(!wrong(job->n, o, 0, 0));
 	return optimizer_free(o);
 }
 
@@ -400,9 +530,10 @@ static void refusals(void)
 }
 
 static const struct tt_test tests[] = {
-	{"exact", exact}, {"later", later},	  {"restored", restored},
-	{"rough", rough}, {"momentum", momentum}, {"drawn", drawn},
-	{"alone", alone}, {"refusals", refusals}, {NULL, NULL}};
+	{"exact", exact},	{"later", later},     {"resumed", resumed},
+	{"moved", moved},	{"cleared", cleared}, {"rough", rough},
+	{"momentum", momentum}, {"drawn", drawn},     {"alone", alone},
+	{"refusals", refusals}, {NULL, NULL}};
 
 int main(int argc, char **argv)
 {
