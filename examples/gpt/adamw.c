@@ -4,8 +4,9 @@
  * Regularization", ICLR 2019. Every replica does the same to the same gradients.
  *
  * With --zero, the sharded optimizer of libtutti_train divides the moments among the replicas, and
- * with --zero 2 the gradients, too. It sums the gradients itself, unless they travel encoded, and
- * the new parameters of a layer arrive while the next forward pass computes the layers below.
+ * with --zero 2 the gradients, too. It sums the gradients itself, which travel encoded with
+ * --codec, and the new parameters of a layer arrive while the next forward pass computes the layers
+ * below.
  */
 #include "examples/gpt/gpt.h"
 
@@ -36,8 +37,7 @@ static int make_sharded(struct gpt *g)
 	struct tutti_rule rule = rule_of(g);
 	struct tutti_sharded_config config = {.size = sizeof(config),
 					      .datatype = REAL,
-					      .flags = g->o.codec ? TUTTI_SHARDED_REDUCED
-								  : TUTTI_SHARDED_SUM,
+					      .flags = TUTTI_SHARDED_SUM,
 					      .stage = g->o.zero,
 					      .rule = &rule};
 	size_t *counts = calloc((size_t)g->nbuckets, sizeof(*counts));
@@ -53,6 +53,9 @@ static int make_sharded(struct gpt *g)
 		places[config.n] = g->value + b->first;
 		b->tensor = config.n++;
 	}
+	if (!err && g->o.codec)
+		err = tutti_codec_create(g->o.codec, &g->codec);
+	config.codec = g->codec;
 	config.counts = counts;
 	config.parameters = places;
 	if (!err)
@@ -74,6 +77,17 @@ int adamw_make(struct gpt *g)
 	return g->m && g->v ? 0 : -ENOMEM;
 }
 
+/* Ranks that share parameters have decoded other gradients: the parameters of one of them count. */
+static int agree_on_values(struct gpt *g)
+{
+	int err;
+
+	if (!g->codec || (g->o.dims[TENSOR] == 1 && !g->tie))
+		return 0;
+	err = tutti_sharded_wait(g->sharded, TUTTI_SHARDED_ALL);
+	return err ? err : gradients_agree(g, g->value);
+}
+
 int adamw_step(struct gpt *g)
 {
 	struct tutti_rule rule = rule_of(g);
@@ -87,6 +101,8 @@ int adamw_step(struct gpt *g)
 		return tutti_rule_apply(&rule, REAL, g->value, g->grad, g->m, g->v, g->count,
 					(uint64_t)g->step + 1);
 	err = tutti_sharded_step(g->sharded, NULL);
+	if (!err)
+		err = agree_on_values(g);
 	g->waited[DATA] += now() - from;
 	return err;
 }

@@ -10,14 +10,14 @@
  * with the step: those of the previous checkpoint stay until FILE is the new model, so an
  * interrupted save leaves the previous checkpoint complete.
  *
- * With --codec, what each replica's encodings have left out follows the moments: for each replica
- * and each state of the codec (tutti_codec_states) as many copies of the model as ranks can have of
- * one parameter. Copy 0 has all slices, and what the first tensor rank and the first stage have of
- * the rest; copy t what tensor rank t has of it; as many follow for the head on the last stage.
- * The rest of a copy is a hole in the file. The same stages and tensor ranks read their own copies,
- * others read copy 0: that of the ranks whose gradients all have taken (gradients_agree). Each of n
- * replicas adds up the states of saved replicas r, r + n, ..., where r is its number, so that all
- * have one taker.
+ * With --codec, what each replica's encodings have left out is in the files of the sharded
+ * optimizer or of the servers, or else follows the moments: for each replica and each state of the
+ * codec (tutti_codec_states) as many copies of the model as ranks can have of one parameter. Copy 0
+ * has all slices, and what the first tensor rank and the first stage have of the rest; copy t what
+ * tensor rank t has of it; as many follow for the head on the last stage. The rest of a copy is a
+ * hole in the file. The same stages and tensor ranks read their own copies, others read copy 0:
+ * that of the ranks whose gradients all have taken (gradients_agree). Each of n replicas adds up
+ * the states of saved replicas r, r + n, ..., where r is its number, so that all have one taker.
  */
 #define _POSIX_C_SOURCE 200809L
 #include "examples/gpt/gpt.h"

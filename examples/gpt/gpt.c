@@ -124,8 +124,8 @@ static void tell_tensor(const struct gpt *g, int steps)
 	if (g->slices > 1)
 		printf(" and %d sums of gradients x %d steps", sums, steps);
 	if (g->table || g->o.codec)
-		printf(" and a broadcast of %s x %d steps", g->table ? "parameters" : "gradients",
-		       steps);
+		printf(" and a broadcast of %s x %d steps",
+		       g->table || g->sharded ? "parameters" : "gradients", steps);
 	printf("\n");
 }
 

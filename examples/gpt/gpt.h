@@ -152,7 +152,8 @@ struct gpt {
 	/* the optimizer's state: the moments of AdamW here, or with zero, or with servers */
 	real *m, *v;
 	struct tutti_sharded *sharded;
-	int serves; /* this rank is a server */
+	struct tutti_codec *codec; /* of sharded; or NULL */
+	int serves;		   /* this rank is a server */
 	struct tutti_ps *ps;
 	struct tutti_ps_table *table; /* of this rank's part of the model */
 
@@ -204,7 +205,7 @@ int gradients_finish(struct gpt *g);
  * them: norms, biases, the embedding and the head.
  */
 int gradients_agree(struct gpt *g, real *x);
-/* How many vectors the codec of each bucket keeps for feedback; 0 without a codec. */
+/* How many vectors the codec of each bucket keeps for feedback; 0 if buckets have none. */
 int gradients_states(const struct gpt *g);
 /* Copies them to x, each with the length of value; back: from x, with which the next call begins.
  */

@@ -3,8 +3,7 @@
  * Sums of gradients over the data axis. Each layer is a bucket, whose all-reduce starts as soon as
  * the last micro-batch has passed the layer, and runs beside the backward pass of the layers below.
  * The embedding and the head come last: they are one parameter, so the first and the last stage add
- * their gradients before the replicas do. With --zero, adamw.c's optimizer sums the buckets; with
- * --codec, too, it gets their sums.
+ * their gradients before the replicas do. With --zero, adamw.c's optimizer sums the buckets.
  *
  * With --sequence-parallel, ranks of the tensor axis have gradients of norms, of the biases beside
  * them, of the embedding and of the head from their slices only, and add them up first.
@@ -20,7 +19,7 @@ static int make_bucket(struct gpt *g, struct bucket *b, size_t first, size_t cou
 	int err = 0;
 
 	*b = (struct bucket){.first = first, .count = count};
-	if (!g->o.codec || g->o.servers || !count)
+	if (!g->o.codec || g->o.zero || g->o.servers || !count)
 		return 0;
 	err = tutti_codec_create(g->o.codec, &b->codec);
 	return err ? err : tutti_feedback_create(g->comm[DATA], b->codec, count, &b->feedback);
@@ -144,7 +143,7 @@ int gradients_start(struct gpt *g, int bucket)
 	double from = now();
 	int err = 0;
 
-	if (b->count && g->sharded && !b->codec)
+	if (b->count && g->sharded)
 		err = tutti_sharded_ready(g->sharded, b->tensor, g->grad + b->first);
 	else if (b->count && g->o.dims[DATA] > 1 && !g->table)
 		err = tutti_call(g->comm[DATA], &call, &b->request);
@@ -164,18 +163,6 @@ static int sum_tied(struct gpt *g)
 	return err;
 }
 
-/* The sums of encoded gradients, for the optimizer that does not make them. */
-static int hand_over(struct gpt *g)
-{
-	struct bucket *b;
-	int err = 0;
-
-	for (b = g->buckets; b < g->buckets + g->nbuckets && !err; b++)
-		if (b->count)
-			err = tutti_sharded_ready(g->sharded, b->tensor, g->grad + b->first);
-	return err;
-}
-
 int gradients_finish(struct gpt *g)
 {
 	double from;
@@ -191,10 +178,8 @@ int gradients_finish(struct gpt *g)
 	from = now();
 	for (i = 0; i < g->nbuckets && !err; i++)
 		err = tutti_wait(&g->buckets[i].request);
-	if (!err && g->o.codec && !g->table) /* each rank has decoded other vectors */
+	if (!err && gradients_states(g)) /* each rank has decoded other vectors */
 		err = gradients_agree(g, g->grad);
-	if (!err && g->o.codec && g->sharded)
-		err = hand_over(g);
 	g->waited[DATA] += now() - from;
 	return err;
 }

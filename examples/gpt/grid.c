@@ -105,6 +105,7 @@ void gpt_free(struct gpt *g)
 	tutti_pipeline_free(g->pipeline);
 	gradients_free(g);
 	tutti_sharded_free(g->sharded);
+	tutti_codec_free(g->codec);
 	if (g->tie)
 		tutti_comm_free(g->tie);
 	tutti_grid_free(g->grid);
