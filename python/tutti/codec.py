@@ -194,11 +194,13 @@ class Feedback(_Handle):
 
     def save(self, state: Buffer) -> None:
         """Copy the residuals to state."""
-        check(lib.feedback_save(self._pointer(), self._state(state, True).address, self.count))
+        data = self._state(state, True)
+        check(lib.feedback_save(self._pointer(), data.address, data.count))
 
     def restore(self, state: Buffer) -> None:
         """Set the residuals to those of save."""
-        check(lib.feedback_restore(self._pointer(), self._state(state, False).address, self.count))
+        data = self._state(state, False)
+        check(lib.feedback_restore(self._pointer(), data.address, data.count))
 
 
 class PowerSGD(_Handle):

@@ -61,6 +61,13 @@ def test_allreduce(world):
         assert np.abs(total + residual - 4.0 * exact).max() < 1e-3
         feedback.reset()
         feedback.restore(state)
+    two = Codec("dgc:10%")  # vectors of state
+    with Feedback(world, two, n) as feedback:
+        world.Allreduce(vector, coded, codec=two, feedback=feedback)
+        state = np.zeros(two.states * n, "f4")
+        feedback.save(state)
+        assert state[:n].any() and state[n:].any()
+        feedback.restore(state)
     assert "int8" in Codec("auto:int8").chosen(world, n) or \
         Codec("auto:int8").chosen(world, n) == "plain"
 
