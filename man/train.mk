@@ -12,5 +12,6 @@ dist_man_MANS += man/tutti_set_last_error.3 man/tutti_comm_set_owner.3 \
 dist_man_MANS += man/tutti_training.7 \
 	man/tutti_reducer_create.3 man/tutti_reducer_free.3 man/tutti_reducer_ready.3 \
 	man/tutti_reducer_finish.3 man/tutti_reducer_accumulate.3 man/tutti_reducer_unused.3 \
-	man/tutti_reducer_stats.3 man/tutti_reducer_bucket.3
+	man/tutti_reducer_stats.3 man/tutti_reducer_bucket.3 man/tutti_reducer_save.3 \
+	man/tutti_reducer_restore.3
 dist_man_MANS += man/gpt.1 man/rl.1 man/tutti_tutorial.7

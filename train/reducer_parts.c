@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The memory, requests and residuals of a reducer's buckets, and their order. */
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -135,9 +136,85 @@ static int move_residuals(struct tutti_reducer *r, float *all, float *room, bool
 	return 0;
 }
 
+static size_t state_count(const struct tutti_reducer *r)
+{
+	return r->b.total * (size_t)tutti_codec_states(r->codec);
+}
+
+/* 0: state of count elements may be saved or restored now. */
+static int check_state(const char *call, const struct tutti_reducer *r, const float *state,
+		       size_t count)
+{
+	if (r->error)
+		return tt_train_fail(r->error,
+				     "%s: an all-reduce of this reducer has failed; free "
+				     "it and make one on a communicator that works",
+				     call);
+	if (tt_reducer_in_step(r))
+		return tt_train_fail(-EBUSY,
+				     "%s: %zu tensors of a step are ready; call "
+				     "tutti_reducer_finish first",
+				     call, r->nseen);
+	if (!r->codec)
+		return tt_train_fail(-EINVAL, "%s: the reducer has no codec, and no state", call);
+	if (count != state_count(r))
+		return tt_train_fail(-EINVAL,
+				     "%s: count is %zu; a state has %d vectors of %zu elements",
+				     call, count, tutti_codec_states(r->codec), r->b.total);
+	if (!state && count)
+		return tt_train_fail(-EINVAL, "%s: state is NULL", call);
+	return 0;
+}
+
+static int check_finite(const char *call, const float *state, size_t count)
+{
+	size_t i = 0;
+
+	while (i < count && isfinite(state[i]))
+		i++;
+	if (i == count)
+		return 0;
+	return tt_train_fail(-EINVAL,
+			     "%s: element %zu of state is %g; restore the state of an intact "
+			     "checkpoint",
+			     call, i, (double)state[i]);
+}
+
+static int move_state(const char *call, struct tutti_reducer *r, float *state, size_t count,
+		      bool save)
+{
+	float *room;
+	int err;
+
+	if (TT_TRAIN_CHECK(call, r, "reducer", TT_REDUCER_MAGIC))
+		return -EINVAL;
+	pthread_mutex_lock(&r->lock);
+	err = check_state(call, r, state, count);
+	if (!err && !save)
+		err = check_finite(call, state, count);
+	if (!err) {
+		room = malloc((count + 1) * sizeof(*room));
+		err = room ? move_residuals(r, state, room, save)
+			   : tt_train_fail(-ENOMEM, "%s: no memory for a state", call);
+		free(room);
+	}
+	pthread_mutex_unlock(&r->lock);
+	return err;
+}
+
+int tutti_reducer_save(struct tutti_reducer *r, float *state, size_t count)
+{
+	return move_state("tutti_reducer_save", r, state, count, true);
+}
+
+int tutti_reducer_restore(struct tutti_reducer *r, const float *state, size_t count)
+{
+	return move_state("tutti_reducer_restore", r, (float *)state, count, false);
+}
+
 static int new_parts(struct tutti_reducer *r, const size_t *order)
 {
-	size_t elements = r->codec ? r->b.total * (size_t)tutti_codec_states(r->codec) + 1 : 0;
+	size_t elements = r->codec ? state_count(r) + 1 : 0;
 	float *all = NULL, *room = NULL;
 	int err = 0;
 

@@ -87,6 +87,15 @@ int tutti_reducer_stats(struct tutti_reducer *reducer, struct tutti_reducer_stat
 int tutti_reducer_bucket(struct tutti_reducer *reducer, size_t tensor, size_t *bucket,
 			 size_t *offset);
 
+/**
+ * tutti_reducer_save - with a codec: copy what this rank's encodings have left out to count
+ * elements at state, for a checkpoint: tutti_codec_states vectors of all tensors, which lie one
+ * after the other. Between steps. Local.
+ */
+int tutti_reducer_save(struct tutti_reducer *reducer, float *state, size_t count);
+/** tutti_reducer_restore - set it to what tutti_reducer_save has copied. Between steps. Local. */
+int tutti_reducer_restore(struct tutti_reducer *reducer, const float *state, size_t count);
+
 #ifdef __cplusplus
 }
 #endif

@@ -538,6 +538,7 @@ TRAIN_FUNCTIONS = {
     "reducer_create": "i:ppp", "reducer_free": "i:p", "reducer_ready": "i:pz",
     "reducer_finish": "i:p", "reducer_accumulate": "i:pi", "reducer_unused": "i:pz",
     "reducer_stats": "i:pp", "reducer_bucket": "i:pzpp",
+    "reducer_save": "i:ppz", "reducer_restore": "i:ppz",
     "sharded_create": "i:ppp", "sharded_free": "i:p", "sharded_ready": "i:pzp",
     "sharded_step": "i:pp", "sharded_wait": "i:pz", "sharded_memory": "i:pp",
     "sharded_save": "i:pp", "sharded_restore": "i:pp",

@@ -16,7 +16,7 @@ from . import _abi
 from ._abi import Datatype, Rule
 from ._library import check, encoded, in_use, train
 from .buffers import Buffer, Memory, memory
-from .codec import Codec, _Handle
+from .codec import Codec, _floats, _Handle
 from .communicator import Comm
 from .errors import ArgumentError
 
@@ -119,6 +119,16 @@ class Reducer(_Part):
         self._check(train.reducer_bucket(self._pointer(), tensor, C.addressof(bucket),
                                          C.addressof(offset)))
         return bucket.value, offset.value
+
+    def save(self, state: Buffer) -> None:
+        """Copy what this rank's encodings have left out to state: codec.states vectors."""
+        data = _floats(state, True, "the state")
+        self._check(train.reducer_save(self._pointer(), data.address, data.count))
+
+    def restore(self, state: Buffer) -> None:
+        """Set what encodings have left out to that of save."""
+        data = _floats(state, False, "the state")
+        self._check(train.reducer_restore(self._pointer(), data.address, data.count))
 
     def stats(self) -> dict[str, int]:
         """The fields of struct tutti_reducer_stats."""

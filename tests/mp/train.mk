@@ -3,7 +3,8 @@
 TT_TRAIN_TESTS = tests/mp/train/test_local_steps tests/mp/train/test_sharded \
 	tests/mp/train/test_sharded_codec
 TT_TRAIN_TESTS += tests/mp/train/test_train tests/mp/train/test_pipeline
-TT_TRAIN_TESTS += tests/mp/train/test_reducer tests/mp/train/test_freed
+TT_TRAIN_TESTS += tests/mp/train/test_reducer tests/mp/train/test_reducer_codec
+TT_TRAIN_TESTS += tests/mp/train/test_freed
 TT_TRAIN_TESTS += tests/mp/train/test_gpt_gradient
 TT_TRAIN_TESTS += tests/mp/train/test_rl
 check_PROGRAMS += $(TT_TRAIN_TESTS)
@@ -19,8 +20,12 @@ tests_mp_train_test_train_SOURCES = tests/mp/train/test_train.c
 tests_mp_train_test_train_LDADD = libtt_train.la libttmp.la -lm
 tests_mp_train_test_pipeline_SOURCES = tests/mp/train/test_pipeline.c
 tests_mp_train_test_pipeline_LDADD = libtt_train.la libttmp.la
-tests_mp_train_test_reducer_SOURCES = tests/mp/train/test_reducer.c tests/mp/train/model.h
+tests_mp_train_test_reducer_SOURCES = tests/mp/train/test_reducer.c tests/mp/train/reducer.h \
+	tests/mp/train/model.h
 tests_mp_train_test_reducer_LDADD = libtt_train.la libttmp.la -lm
+tests_mp_train_test_reducer_codec_SOURCES = tests/mp/train/test_reducer_codec.c \
+	tests/mp/train/reducer.h tests/mp/train/model.h
+tests_mp_train_test_reducer_codec_LDADD = libtt_train.la libttmp.la -lm
 tests_mp_train_test_gpt_gradient_SOURCES = tests/mp/train/test_gpt_gradient.c $(TT_GPT_PARTS)
 tests_mp_train_test_gpt_gradient_CPPFLAGS = $(gpt_double_CPPFLAGS)
 tests_mp_train_test_gpt_gradient_LDADD = libtt_train.la libttmp.la $(OPENBLAS_LIBS) -lm

@@ -60,6 +60,8 @@ static int reducer(struct mp_job *job)
 	DEAD(tutti_reducer_unused(r, 0));
 	DEAD(tutti_reducer_bucket(r, 0, &a, &b));
 	DEAD(tutti_reducer_stats(r, &stats));
+	DEAD(tutti_reducer_save(r, NULL, 0));
+	DEAD(tutti_reducer_restore(r, NULL, 0));
 	DEAD(tutti_reducer_free(r));
 	return 0;
 }

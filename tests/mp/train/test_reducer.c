@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * The reducer: the bits of one all-reduce per bucket whatever the order of readiness, the order of
- * rank 0, threads, accumulation, unused tensors, residuals of codecs that move with their tensors,
- * counters; refused arguments, ranks that differ, deaths.
+ * rank 0, threads, accumulation, unused tensors, counters; refused arguments, ranks that differ,
+ * deaths. Codecs: test_reducer_codec.c.
  */
 #include <errno.h>
 #include <math.h>
@@ -11,27 +11,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "tests/mp/train/model.h"
-
-static struct tutti_reducer_config config_of(void *const *tensor)
-{
-	return (struct tutti_reducer_config){.size = sizeof(struct tutti_reducer_config),
-					     .n = TENSORS,
-					     .counts = counts,
-					     .gradients = tensor,
-					     .datatype = TUTTI_FLOAT32,
-					     .first_bytes = 200,
-					     .bucket_bytes = 3000};
-}
-
-static void fill(float *const *g, unsigned step, int rank, float (*value)(unsigned, int, size_t))
-{
-	size_t i, k;
-
-	for (i = 0; i < TENSORS; i++)
-		for (k = 0; k < counts[i]; k++)
-			g[i][k] = value(step, rank, i * 10000 + k);
-}
+#include "tests/mp/train/reducer.h"
 
 /* ---- the bits of one all-reduce per bucket ---- */
 
@@ -418,98 +398,6 @@ static void divided(void)
 	TT_CHECK(!MP_RUN(.n = 1, .env = SHM, .fn = divided_body));
 }
 
-/* ---- codecs ---- */
-
-/* The part of step 0 that top-k leaves out arrives later, although the buckets change after step 0.
- */
-static int codec_body(struct mp_job *job)
-{
-	static float memory[TOTAL], got[TOTAL];
-	struct tutti_reducer_config config;
-	struct tutti_reducer *r;
-	struct tutti_codec *codec;
-	size_t order[TENSORS], i, k, at;
-	float *g[TENSORS], sum;
-	unsigned step;
-	int rank;
-
-	MP_OK(tutti_codec_create("topk:30%", &codec));
-	tensors_of(memory, sizeof(float), 0, (void **)g);
-	config = config_of((void *const *)g);
-	config.flags = TUTTI_REDUCER_SUM;
-	config.codec = codec;
-	MP_OK(tutti_reducer_create(job->world, &config, &r));
-	memset(got, 0, sizeof(got));
-	shuffle(9, order);
-	for (step = 0; step < 12; step++) {
-		memset(memory, 0, sizeof(memory));
-		if (!step)
-			fill(g, 0, job->rank, whole);
-		for (i = 0; i < TENSORS; i++)
-			MP_OK(tutti_reducer_ready(r, order[i]));
-		MP_OK(tutti_reducer_finish(r));
-		for (i = 0; i < TOTAL; i++)
-			got[i] += memory[i];
-	}
-	for (i = 0, at = 0; i < TENSORS; i++)
-		for (k = 0; k < counts[i]; k++, at++) {
-			for (rank = 0, sum = 0; rank < job->n; rank++)
-				sum += whole(0, rank, i * 10000 + k);
-			TT_EXPECT(got[at] == sum);
-		}
-	MP_OK(tutti_reducer_free(r));
-	return tutti_codec_free(codec);
-}
-
-/*
- * A codec with two vectors, both of which move: a gradient g of one rank in step 0 that is not sent
- * until step t has grown to (1 + 1/2 + ... + 1/2^t) g by then, and comes once.
- */
-static int momentum_body(struct mp_job *job)
-{
-	static float memory[TOTAL];
-	static unsigned char came[TOTAL];
-	struct tutti_reducer_config config;
-	struct tutti_reducer *r;
-	struct tutti_codec *codec;
-	size_t order[TENSORS], i, k, at;
-	float *g[TENSORS], first, grown = 1;
-	unsigned step, late = 0;
-
-	MP_OK(tutti_codec_create("dgc:30%,momentum=0.5", &codec));
-	tensors_of(memory, sizeof(float), 0, (void **)g);
-	config = config_of((void *const *)g);
-	config.flags = TUTTI_REDUCER_SUM;
-	config.codec = codec;
-	MP_OK(tutti_reducer_create(job->world, &config, &r));
-	memset(came, 0, sizeof(came));
-	shuffle(9, order);
-	for (step = 0; step < 8; step++, grown = 1 + grown / 2) {
-		memset(memory, 0, sizeof(memory));
-		if (!step && job->rank == 1)
-			fill(g, 0, 1, whole);
-		for (i = 0; i < TENSORS; i++)
-			MP_OK(tutti_reducer_ready(r, order[i]));
-		MP_OK(tutti_reducer_finish(r));
-		for (i = 0, at = 0; i < TENSORS; i++)
-			for (k = 0; k < counts[i]; k++, at++) {
-				first = whole(0, 1, i * 10000 + k);
-				TT_EXPECT(!g[i][k] || (g[i][k] == first * grown && !came[at]));
-				came[at] |= !first || g[i][k] != 0;
-				late += step > 1 && g[i][k] != 0;
-			}
-	}
-	TT_EXPECT(late && !memchr(came, 0, sizeof(came)));
-	MP_OK(tutti_reducer_free(r));
-	return tutti_codec_free(codec);
-}
-
-static void codecs(void)
-{
-	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = codec_body));
-	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = momentum_body));
-}
-
 /* ---- refusals ---- */
 
 static int refused(struct mp_job *job, const struct tutti_reducer_config *c, const char *word)
@@ -711,7 +599,8 @@ static void death(void)
 static const struct tt_test tests[] = {{"steps_shm", steps_shm},   {"steps_fault", steps_fault},
 				       {"steps_ofi", steps_ofi},   {"threads", threads},
 				       {"accumulate", accumulate}, {"unused", unused},
-				       {"divided", divided},	   {"codecs", codecs},
+				       {"divided", divided},
+
 				       {"refusals", refusals},	   {"differ", differ},
 				       {"death", death},	   {NULL, NULL}};
 
