@@ -4,8 +4,8 @@
  * the result is right, that no deadlock occurs under few credits and bounded offer rings, that no
  * message is left over, and that no two concurrent ops touch the same bytes with one of them
  * writing. All this must hold for any order of lanes (seeded); and of several calls at once, whose
- * messages travel in pieces as they do with priorities, and which take turns in the memory of
- * hosts, for any order of the pieces.
+ * messages travel in pieces as they do with priorities, and which take turns in the memory and the
+ * slots of hosts, for any order of the pieces.
  */
 #ifndef TT_CHECK_H
 #define TT_CHECK_H
@@ -30,8 +30,15 @@ struct tt_check_opts {
 	 * it is there; 0: a place each, in the memory that was offered.
 	 */
 	int places;
-	/* To plant a fault: ranks start the calls of a communicator in any order. */
+	/*
+	 * Ranks, a bit each, whose published inputs are copies in their slots, as short ones are:
+	 * they do not wait for those that read them.
+	 */
+	unsigned copies;
+	bool any_lane; /* tt_plan_check_orders: lanes go on in any order, too */
+	/* To plant faults: ranks start the calls of a communicator in any order; */
 	bool any_turn;
+	int early; /* a turn begins so many turns before it may */
 };
 
 /* One of several calls, for which see tt_plan_check. */
@@ -77,8 +84,8 @@ int tt_plan_check_calls(const struct tt_check_call *calls, int ncalls,
 			const struct tt_check_opts *opts);
 /*
  * The same in all orders in which pieces can be sent and arrive and calls can start, by at most
- * `most` runs (-E2BIG: there are more orders). All else goes on as soon as it can. *states: those
- * that the calls can be in.
+ * `most` runs (-E2BIG: there are more orders). All else goes on as soon as it can, but for lanes
+ * with any_lane. *states: those that the calls can be in.
  */
 int tt_plan_check_orders(const struct tt_check_call *calls, int ncalls,
 			 const struct tt_check_opts *opts, uint64_t most, size_t *states);

@@ -61,6 +61,9 @@ static uint64_t hash_state(const struct ck_net *net)
 	uint64_t h = 0;
 	int i;
 
+	for (i = 0; i < 2 * net->ncalls * net->n; i++)
+		h = tt_hash_add(tt_hash_add(h, (uint64_t)net->slots[i].data),
+				(uint64_t)net->slots[i].flag);
 	for (i = 0; i < net->n * net->n; i++)
 		for (cut = net->pairs[i].cuts; cut; cut = cut->next)
 			h += hash_cut(cut); /* in any order */

@@ -13,7 +13,7 @@
  *	check_net.c	what all calls share: who goes on next; messages in pieces
  *	check_calls.c	several calls at once, in any order of their pieces
  *	check_node.c	node ops: who touches whose buffer when
- *	check_turns.c	when calls of one communicator start, and their turns begin
+ *	check_turns.c	when calls of one communicator start, and their turns begin; slots
  */
 #ifndef TT_CHECK_INT_H
 #define TT_CHECK_INT_H
@@ -116,6 +116,11 @@ struct ck_turns {
 	int given, begun, ended;
 };
 
+/* A rank has two slots in a communicator's memory: the turns of what is there, and of the flag. */
+struct ck_slot {
+	int data, flag;
+};
+
 /* The choices of a run, each one of so many; and the states in which one was made, of all runs. */
 struct ck_script {
 	int *choice, *of;
@@ -131,6 +136,7 @@ struct ck_net {
 	struct tt_check_opts opts;
 	struct ck_pair *pairs;	/* by sender and receiver */
 	struct ck_turns *turns; /* by communicator and rank */
+	struct ck_slot *slots;	/* the same, and by the last bit of the turn */
 	struct ck_item *queue;
 	int nqueue;
 	uint64_t random;
@@ -280,6 +286,15 @@ bool tt_ck_may_start(const struct tt_checker *c, int rank);
 void tt_ck_give_turn(struct tt_checker *c, int rank);
 bool tt_ck_begin(struct tt_checker *c, int rank);
 void tt_ck_end_turn(struct tt_checker *c, int rank);
+
+/*
+ * A rank's slot is written or read, in the turn of this call; or its flag, which tells its steps.
+ * -EINVAL: another turn is there.
+ */
+int tt_ck_touch_slot(const struct tt_checker *c, int rank, bool write, const struct ck_op *op);
+int tt_ck_touch_flag(const struct tt_checker *c, int rank, bool write, const struct ck_op *op);
+/* Whether others read what this rank publishes as input in its slot. */
+bool tt_ck_copies(const struct tt_checker *c, int rank);
 
 /* check_net.c */
 int tt_ck_net_init(struct ck_net *net);

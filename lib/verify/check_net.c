@@ -5,7 +5,8 @@
  *
  * The seed decides whether the oldest, the newest or a random entry of the queue goes on. With a
  * script, lanes and offer rings go on first, the oldest before others; once none can, the script
- * chooses which piece is sent or arrives next, or which rank starts which call.
+ * chooses which piece is sent or arrives next, or which rank starts which call. With opts->any_lane
+ * it chooses lanes, too.
  *
  * A message that has its offer is cut into pieces of opts->piece bytes. The sender's pair has at
  * most opts->window of them under way, of all calls. The next one sent is any that can be, which
@@ -31,7 +32,8 @@ int tt_ck_net_init(struct ck_net *net)
 	net->pairs = calloc(ranks * ranks, sizeof(*net->pairs));
 	net->queue = calloc(room, sizeof(*net->queue));
 	net->turns = calloc((size_t)net->ncalls * ranks, sizeof(*net->turns));
-	return net->pairs && net->queue && net->turns ? 0 : -ENOMEM;
+	net->slots = calloc(2 * (size_t)net->ncalls * ranks, sizeof(*net->slots));
+	return net->pairs && net->queue && net->turns && net->slots ? 0 : -ENOMEM;
 }
 
 static void cut_free(struct ck_cut *cut)
@@ -53,6 +55,7 @@ void tt_ck_net_free(struct ck_net *net)
 	free(net->pairs);
 	free(net->queue);
 	free(net->turns);
+	free(net->slots);
 }
 
 static int pair_number(const struct tt_checker *c, const struct ck_msg *m)
@@ -196,7 +199,8 @@ static int by_script(struct ck_net *net, int *at)
 
 	for (i = 0; i < net->nqueue; i++) {
 		*at = i;
-		if (net->queue[i].kind == CK_LANE || net->queue[i].kind == CK_RING)
+		if ((net->queue[i].kind == CK_LANE && !net->opts.any_lane) ||
+		    net->queue[i].kind == CK_RING)
 			return 1;
 		n += actions(net, &net->queue[i]);
 	}

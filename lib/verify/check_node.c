@@ -7,7 +7,7 @@
  * this run: two touches of the same bytes by different lanes, one of them writing, that the clocks
  * do not order; a touch that is not ordered before the end of the owner's plan, when the caller has
  * the buffers back; and two touches by ops of one round. (check_static.c covers a rank's own
- * buffers.) Slots do not belong to the caller: turns that may overlap use different slots.
+ * buffers.) Slots do not belong to the caller; check_turns.c has those of several turns.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -161,7 +161,9 @@ static int touch(struct tt_checker *c, int lane, const struct place *p, size_t l
 static int touch_len(struct tt_checker *c, const struct place *p, size_t len, bool write,
 		     const struct ck_op *op)
 {
-	return touch(c, op->lane, p, len, write, op, clock_of(c, op->lane));
+	int err = p->buf == TT_BUF_SLOT && len ? tt_ck_touch_slot(c, p->rank, write, op) : 0;
+
+	return err ? err : touch(c, op->lane, p, len, write, op, clock_of(c, op->lane));
 }
 
 static int touch_op(struct tt_checker *c, const struct place *p, bool write, const struct ck_op *op)
@@ -224,10 +226,11 @@ static int store(struct tt_checker *c, int rank, const struct ck_op *op)
 	return 0;
 }
 
-static int load_place(struct tt_checker *c, const struct place *p, const struct ck_op *op,
-		      const struct ck_val **val)
+/* A copy in a slot stands for its input, which its owner may have back. */
+static int load_place(struct tt_checker *c, const struct place *p, bool copy,
+		      const struct ck_op *op, const struct ck_val **val)
 {
-	int err = touch_op(c, p, false, op);
+	int err = copy ? tt_ck_touch_slot(c, p->rank, false, op) : touch_op(c, p, false, op);
 	size_t e;
 
 	if (err)
@@ -247,8 +250,10 @@ static int load(struct tt_checker *c, int rank, const struct ck_op *op, const st
 {
 	struct place p;
 	int err = find_place(c, rank, op->op.a, false, op, &p);
+	bool copy = op->op.a.buf != TT_BUF_SLOT && rank != ck_lane_of(c, op)->rank &&
+		    tt_ck_copies(c, rank);
 
-	return err ? err : load_place(c, &p, op, val);
+	return err ? err : load_place(c, &p, copy, op, val);
 }
 
 /* In the buffers of one rank, or of all of this host but perhaps this one's. */
@@ -309,7 +314,7 @@ static int push(struct tt_checker *c, const struct ck_op *op)
 	if (op->op.peer == from.rank || from.off % c->args.elem ||
 	    from.off + op->op.len > tt_ck_buf_bytes(c, from.rank, from.buf))
 		return tt_fail(-EINVAL, "%s: not what can be pushed", tt_ck_where(c, op));
-	err = load_place(c, &from, op, &val);
+	err = load_place(c, &from, false, op, &val);
 	if (err)
 		return err;
 	memcpy(c->node->row, val, op->op.len / c->args.elem * sizeof(*val));
@@ -321,7 +326,12 @@ static int signal_step(struct tt_checker *c, const struct ck_op *op)
 	struct rank_state *self = &c->node->rank[ck_lane_of(c, op)->rank];
 	unsigned step = op->op.index ? op->op.index : self->step + 1;
 	uint32_t *clock = clock_of(c, op->lane);
+	int who = ck_lane_of(c, op)->rank, err = tt_ck_touch_flag(c, who, true, op);
 
+	if (!err && op->op.a.buf && tt_ck_copies(c, who))
+		err = tt_ck_touch_slot(c, who, true, op);
+	if (err)
+		return err;
 	if (step <= self->step || step >= STEPS)
 		return tt_fail(-EINVAL, "%s: not a new step", tt_ck_where(c, op));
 	for (; self->step < step; self->step++) /* steps may be left out */
@@ -375,16 +385,19 @@ static int await(struct tt_checker *c, const struct ck_op *op)
 		return tt_fail(-EINVAL, "%s: no such step", tt_ck_where(c, op));
 	if (op->op.flags & TT_OPF_RELEASE) {
 		err = check_release(c, op);
-		if (err)
+		if (err || tt_ck_copies(c, who))
 			return err;
 	}
 	for (r = from; r <= to; r++)
 		if (near(c, r, who) && c->node->rank[r].step < op->op.index)
 			return CK_BLOCKED;
-	for (r = from; r <= to; r++)
+	for (r = from, err = 0; !err && r <= to; r++)
+		if (near(c, r, who))
+			err = tt_ck_touch_flag(c, r, false, op);
+	for (r = from; !err && r <= to; r++)
 		if (near(c, r, who))
 			join(c, clock_of(c, op->lane), c->node->rank[r].signal[op->op.index]);
-	return 0;
+	return err;
 }
 
 /* The op by which a rank tells the length at this place of its slot; NULL: none. */

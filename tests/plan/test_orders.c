@@ -3,7 +3,7 @@
  * Calls of low and high priority at once: whatever the order in which their pieces are sent and
  * arrive, and in which ranks start them and wait for them, none waits for ever, and all results are
  * right. Small cases in all orders, the algorithms in orders by dice. Calls of one communicator
- * that use the memory of hosts are turns there, beside those of others.
+ * that use the memory of hosts are turns there, beside those of others, and share its slots.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -187,6 +187,81 @@ static void test_turns(void)
 	}
 }
 
+/* Turns of one communicator of n ranks on one host. */
+struct turns {
+	const char *name[CALLS];
+	enum tt_coll coll[CALLS];
+	int n, ncalls;
+	unsigned copies;
+};
+
+static const struct turns slot_cases[] = {
+	{{"node_slots", "node_slots", "node_slots", "node_slots"},
+	 {TT_COLL_BCAST, TT_COLL_BCAST, TT_COLL_BCAST, TT_COLL_BCAST},
+	 3,
+	 4,
+	 0},
+	{{"node_pull", "node_pull", "node_pull"},
+	 {TT_COLL_BCAST, TT_COLL_BCAST, TT_COLL_BCAST},
+	 3,
+	 3,
+	 7},
+	{{"node_pull", "node_slots", "node_pull", "node_slots"},
+	 {TT_COLL_SCATTER, TT_COLL_BCAST, TT_COLL_SCATTER, TT_COLL_SCATTER},
+	 3,
+	 4,
+	 1},
+	{{"node_slots", "node_slots", "node_slots"},
+	 {TT_COLL_GATHER, TT_COLL_REDUCE, TT_COLL_GATHER},
+	 3,
+	 3,
+	 0},
+	{{"node_slots", "node", "node_slots"},
+	 {TT_COLL_ALLREDUCE, TT_COLL_BARRIER, TT_COLL_ALLREDUCE},
+	 3,
+	 3,
+	 0},
+};
+
+static int check_slots(const struct turns *t, struct tt_check_opts o, size_t *states)
+{
+	struct tt_plan_args a[CALLS];
+	struct tt_check_call calls[CALLS];
+	int i;
+
+	for (i = 0; i < t->ncalls; i++) {
+		a[i] = args_of(t->coll[i], t->n, 2);
+		a[i].node = true;
+		calls[i] = call_of(t->name[i], &a[i], NULL);
+		calls[i].comm = 1;
+	}
+	o.copies = t->copies;
+	return tt_plan_check_orders(calls, t->ncalls, &o, MOST, states);
+}
+
+/* Ranks that are far ahead write no slot that others still read, in any order of all ops. */
+static void test_slots(void)
+{
+	struct tt_check_opts o = narrow(1);
+	size_t i, states, found = 0;
+	int err;
+
+	o.any_lane = true;
+	for (i = 0; i < sizeof(slot_cases) / sizeof(slot_cases[0]); i++) {
+		err = check_slots(&slot_cases[i], o, &states);
+		printf("  case %zu: %zu states; %s\n", i, states,
+		       err ? tt_fail_text(err) : "right");
+		TT_CHECK(!err);
+		/* a turn that begins too early */
+		o.early = 1;
+		err = check_slots(&slot_cases[i], o, &states);
+		printf("  early: %s\n", err ? tt_fail_text(err) : "right");
+		found += err == -EINVAL && strstr(tt_fail_text(err), "hazard: call ");
+		o.early = 0;
+	}
+	TT_CHECK(found == 4);
+}
+
 /* ---- orders by dice ---- */
 
 static uint64_t dice = 1;
@@ -242,6 +317,7 @@ static bool check_any(struct tt_whole *w, const struct tt_hosts *hosts, int n)
 	o.window = 1 + (int)roll(4);
 	o.piece = ELEM * (1 + roll(2));
 	o.seed += roll(1 << 20);
+	o.copies = (unsigned)roll((size_t)1 << n);
 	for (i = 0; i < ncalls; i++) {
 		for (r = 0; r < n; r++)
 			after[i][r] = roll(2) ? (int)roll((size_t)i + 1) - 1 : -1;
@@ -358,15 +434,11 @@ static void test_too_many(void)
 	TT_CHECK(tt_plan_check_orders(two, 2, &o, 10, &states) == -EINVAL);
 }
 
-static const struct tt_test tests[] = {{"states", test_states},
-				       {"all", test_all},
-				       {"turns", test_turns},
-				       {"any", test_any},
-				       {"places", test_places},
-				       {"crossed", test_crossed},
-				       {"turn_order", test_turn_order},
-				       {"too_many", test_too_many},
-				       {NULL, NULL}};
+static const struct tt_test tests[] = {{"states", test_states},	    {"all", test_all},
+				       {"turns", test_turns},	    {"slots", test_slots},
+				       {"any", test_any},	    {"places", test_places},
+				       {"crossed", test_crossed},   {"turn_order", test_turn_order},
+				       {"too_many", test_too_many}, {NULL, NULL}};
 
 int main(int argc, char **argv)
 {
