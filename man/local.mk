@@ -200,5 +200,6 @@ dist_man_MANS += \
 	man/tutti_win_free.3 \
 	man/tutti_win_iflush.3 \
 	man/tutti_win_iflush_all.3 \
+	man/tutti_win_set_priority.3 \
 	man/tutti_win_shared_query.3 \
 	man/tutti_world.3

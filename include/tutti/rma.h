@@ -202,6 +202,12 @@ int tutti_win_flush(struct tutti_win *win, int rank);
 int tutti_win_flush_all(struct tutti_win *win);
 
 /**
+ * tutti_win_set_priority - puts and gets that this rank starts on win from now on go before those
+ * of lower priority that wait for the same peer, over transports between hosts. Local; 0 at first.
+ */
+int tutti_win_set_priority(struct tutti_win *win, int priority);
+
+/**
  * tutti_win_iflush - a request that is done when this rank's earlier operations on rank are
  * complete at both ends; tutti_win_iflush_all: on all ranks. Each must be waited for.
  */

@@ -362,3 +362,10 @@ int tutti_win_iflush_all(struct tutti_win *win, struct tutti_request **request)
 		err = check_request("tutti_win_iflush_all", request);
 	return err ? err : tt_win_iflush(win, -1, "win_iflush_all", request);
 }
+
+int tutti_win_set_priority(struct tutti_win *win, int priority)
+{
+	int err = tt_check_win("tutti_win_set_priority", win);
+
+	return err ? err : tt_win_set_priority(win, priority);
+}

@@ -340,13 +340,14 @@ struct tutti_context {
 	uint64_t moves;		/* steps of operations not caused by a wire event */
 	uint64_t refusals;	/* attempts of operations that found no connection or no room */
 	uint64_t win_marks[TT_TP_COPYING / 64]; /* window_maps.c: in use */
-	struct tt_list node_gated;		/* lanes that wait for their turn */
-	struct tt_list node_waits;		/* unfinished node ops and copies */
-	size_t node_left;			/* bytes that they may still move in this step */
-	struct tt_node *node;			/* NULL: not used */
-	unsigned node_can;			/* agreed: TT_NODE_MAPS and so on; 0 before */
-	unsigned node_all; /* rank 0: what all ranks that have reported can do */
-	int node_reports;  /* rank 0 */
+	size_t *win_under_way;	   /* put_get.c: bytes of pieces, by rank in the world; or NULL */
+	struct tt_list node_gated; /* lanes that wait for their turn */
+	struct tt_list node_waits; /* unfinished node ops and copies */
+	size_t node_left;	   /* bytes that they may still move in this step */
+	struct tt_node *node;	   /* NULL: not used */
+	unsigned node_can;	   /* agreed: TT_NODE_MAPS and so on; 0 before */
+	unsigned node_all;	   /* rank 0: what all ranks that have reported can do */
+	int node_reports;	   /* rank 0 */
 	atomic_bool node_agreed;
 	unsigned failures_seen;
 	atomic_bool unfenced; /* requests of failed communicators remain: other processes access

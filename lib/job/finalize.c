@@ -232,6 +232,7 @@ int tt_finalize(struct tutti_context *ctx)
 	tt_env_job_leave(ctx, true);
 	tt_env_free(&ctx->env);
 	explicit_bzero(&ctx->magic, sizeof(ctx->magic)); /* a plain store before free is left out */
+	free(ctx->win_under_way);
 	free(ctx);
 	if (!err && late.code)
 		return tt_fail_info(&late);

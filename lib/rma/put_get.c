@@ -5,6 +5,10 @@
  * notification, which goes with the last piece, comes after all bytes. With checksums the
  * notification is a message after the last piece: the target compares before it counts, and the
  * operation ends with its reply.
+ *
+ * Once windows have priorities, operations on those of the caller have a bounded number of bytes
+ * under way to each peer. An operation without room waits among the stalled ones, which are tried
+ * from the highest priority on. None of lower priority on this peer takes its room.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,6 +26,9 @@ struct tt_win_op {
 	struct tt_win_access access;
 	uint32_t age;
 	size_t sent, piece; /* bytes in place, and bytes under way */
+	int priority;
+	bool paced;  /* bytes under way count; */
+	size_t held; /* its own ones now */
 	struct tt_region *region, *head_region;
 	struct tt_win_end *end;
 	uint32_t token;
@@ -30,8 +37,82 @@ struct tt_win_op {
 	struct tt_atomic ring; /* that asks it to */
 };
 
+/* ---- bytes under way, with priorities ---- */
+
+static void op_again(struct tt_stalled *stalled);
+
+/* NULL: not an operation of this file. */
+static struct tt_win_op *op_of(struct tt_list *link)
+{
+	struct tt_stalled *s = tt_container(link, struct tt_stalled, link);
+
+	return s->again == op_again ? tt_container(s, struct tt_win_op, stalled) : NULL;
+}
+
+static size_t *under_way(const struct tt_win_op *op)
+{
+	const struct tutti_comm *comm = op->win->comm;
+
+	return &comm->ctx->win_under_way[comm->world[op->access.rank]];
+}
+
+static bool is_outranked(const struct tt_win_op *op)
+{
+	struct tutti_context *ctx = op->win->comm->ctx;
+	const struct tt_win_op *other;
+	struct tt_list *l, *tmp;
+
+	tt_list_each(l, tmp, &ctx->stalled)
+	{
+		other = op_of(l);
+		if (other && other->paced && other->priority > op->priority &&
+		    under_way(other) == under_way(op))
+			return true;
+	}
+	return false;
+}
+
+/*
+ * Shortens *most to what may go now. A long piece takes all of the window, so that no other one
+ * slips in between it and the next. -EAGAIN: nothing may.
+ */
+static int limit(struct tt_win_op *op, const struct tt_way *way, size_t *most)
+{
+	struct tutti_context *ctx = op->win->comm->ctx;
+	size_t window = tt_wire_window(ctx->wire), want = op->access.len - op->sent;
+
+	op->paced = ctx->win_under_way && want && op->win->flags & TT_WIN_IDS && !way->at_once;
+	if (!op->paced)
+		return 0;
+	window = window < TT_PIECE ? TT_PIECE : window;
+	*most = *most < window ? *most : window;
+	want = want < *most ? want : *most;
+	return *under_way(op) + want > window || is_outranked(op) ? -EAGAIN : 0;
+}
+
+static void hold(struct tt_win_op *op)
+{
+	struct tutti_stats *stats = tt_wire_stats(op->win->comm->ctx->wire);
+
+	op->held = op->piece;
+	*under_way(op) += op->held;
+	stats->pieces += op->piece < op->access.len;
+	if (*under_way(op) > stats->window_most)
+		stats->window_most = *under_way(op);
+}
+
+static void release(struct tt_win_op *op)
+{
+	if (op->held)
+		*under_way(op) -= op->held;
+	op->held = 0;
+}
+
+/* ---- the pieces of an operation ---- */
+
 static void op_free(struct tt_win_op *op)
 {
+	release(op);
 	tt_list_del(&op->stalled.link);
 	tt_mem_return(op->region);
 	tt_mem_return(op->head_region);
@@ -114,15 +195,15 @@ static int register_local(struct tt_win_op *op, int tp)
  * Sets the length and the local start of the next piece; returns the registration of the memory at
  * rma->local.
  */
-static struct tt_region *set_piece(struct tt_win_op *op, const struct tt_way *way,
+static struct tt_region *set_piece(struct tt_win_op *op, const struct tt_way *way, size_t most,
 				   struct tt_rma *rma)
 {
 	const struct tt_win_access *a = &op->access;
 	size_t head = op->sent < a->head_len ? a->head_len - op->sent : 0;
 
 	op->piece = a->len - op->sent;
-	if (op->piece > way->most)
-		op->piece = way->most;
+	if (op->piece > most)
+		op->piece = most;
 	if (head && head < op->piece && !way->get_head)
 		op->piece = head;
 	rma->len = op->piece;
@@ -152,10 +233,15 @@ static int issue(struct tt_win_op *op)
 	struct tt_region *region;
 	const struct tt_way *way;
 	struct tt_rma rma;
+	size_t most = 0;
 
 	err = atomic_load_explicit(&win->comm->failed, memory_order_relaxed)
 		      ? tt_comm_check(win->comm)
 		      : tt_wire_reach(wire, peer, &way);
+	if (!err) {
+		most = way->most;
+		err = limit(op, way, &most);
+	}
 	win->comm->ctx->refusals += err == -EAGAIN;
 	if (!err && a->len > (a->get ? way->bare_get : way->bare_put))
 		err = register_local(op, way->index);
@@ -170,22 +256,32 @@ static int issue(struct tt_win_op *op)
 			      .rkey = &part->rkey[way->place],
 			      .note = op->token,
 			      .flags = a->get || a->loose ? 0 : TT_RMA_REMOTE};
-	region = set_piece(op, way, &rma);
+	region = set_piece(op, way, most, &rma);
+	if (op->paced)
+		hold(op);
 	if (a->away)
 		rma.flags |= TT_RMA_AWAY;
 	if (a->note && !op->summed && op->sent + op->piece == a->len)
 		rma.flags |= TT_RMA_NOTE;
 	err = a->get ? tt_wire_get(wire, peer, &rma, region, &op->wr)
 		     : tt_wire_put(wire, peer, &rma, region, &op->wr);
+	if (err)
+		release(op);
 	win->comm->ctx->moves += !err;
 	win->comm->ctx->refusals += err == -EAGAIN;
 	return err;
 }
 
+/* Before operations of lower priority. */
 static void stall(struct tt_win_op *op)
 {
-	if (tt_list_empty(&op->stalled.link))
-		tt_list_add(&op->win->comm->ctx->stalled, &op->stalled.link);
+	struct tt_list *all = &op->win->comm->ctx->stalled, *at = all;
+
+	if (!tt_list_empty(&op->stalled.link))
+		return;
+	while (at->prev != all && op_of(at->prev) && op_of(at->prev)->priority < op->priority)
+		at = at->prev;
+	tt_list_add(at, &op->stalled.link);
 }
 
 /* Goes on, now or when there is room. */
@@ -229,6 +325,7 @@ static void op_done(struct tt_wr *wr, int status)
 	struct tt_win_op *op = tt_container(wr, struct tt_win_op, wr);
 	const struct tt_win_access *a = &op->access;
 
+	release(op);
 	op->sent += op->piece;
 	if (op->summed && !status && op->sent == a->len) {
 		status = ask_to_ring(op);
@@ -267,7 +364,9 @@ static inline struct tt_win_op *op_new(struct tutti_win *win, const struct tt_wi
 	else if (!(op = op_alloc(win)))
 		return NULL;
 	op->access = *access;
-	op->sent = op->piece = 0;
+	op->sent = op->piece = op->held = 0;
+	op->priority = win->priority;
+	op->paced = false;
 	op->region = op->head_region = NULL; /* many need none: issue() decides */
 	op->end = end;
 	op->token = access->token
@@ -350,6 +449,17 @@ int tt_win_op_start(struct tutti_win *win, const struct tt_win_access *access,
 	return err == -EAGAIN ? 0 : tt_win_refused(win, access->rank, err);
 }
 
+/* As issue. With priorities an operation that waits for room is started: it goes on by itself. */
+static int start_or_wait(struct tt_win_op *op)
+{
+	int err = issue(op);
+
+	if (err != -EAGAIN || !op->paced)
+		return err;
+	stall(op);
+	return 0;
+}
+
 /* A blocking call whose operation has not started its first piece yet. */
 struct attempt {
 	struct tt_stalled stalled; /* while it has no room */
@@ -364,7 +474,7 @@ static bool try_start(void *arg)
 	struct attempt *a = arg;
 
 	if (!a->over) {
-		a->result = issue(a->op);
+		a->result = start_or_wait(a->op);
 		a->over = a->result != -EAGAIN;
 		if (a->over)
 			tt_list_del(&a->stalled.link);
@@ -505,9 +615,28 @@ int tt_win_op(struct tutti_win *win, const struct tt_win_access *access)
 		return 0;
 	}
 	op = op_new(win, access, NULL);
-	err = op ? issue(op) : -ENOMEM;
+	err = op ? start_or_wait(op) : -ENOMEM;
 	if (err && op)
 		return start_later(op, err);
 	tt_wire_unlock(wire);
+	return err;
+}
+
+int tt_win_set_priority(struct tutti_win *win, int priority)
+{
+	struct tutti_context *ctx = win->comm->ctx;
+	size_t **under_way = &ctx->win_under_way;
+	int err = 0;
+
+	tt_wire_lock(ctx->wire);
+	if (priority && !*under_way) {
+		*under_way = calloc((size_t)ctx->boot_params.nranks, sizeof(**under_way));
+		err = *under_way ? 0 : tt_fail(-ENOMEM, "no memory to count bytes under way");
+	}
+	if (!err)
+		win->priority = priority;
+	if (!err && priority)
+		tt_wire_pace(ctx->wire);
+	tt_wire_unlock(ctx->wire);
 	return err;
 }

@@ -50,7 +50,8 @@ struct tt_accs;
 
 struct tutti_win {
 	struct tutti_comm *comm;
-	bool closed; /* freed: kept for a while to report late calls */
+	bool closed;  /* freed: kept for a while to report late calls */
+	int priority; /* of operations that begin */
 	char *base;
 	size_t size;
 	unsigned flags;
@@ -212,6 +213,8 @@ int tt_win_lost(struct tutti_win *win, int rank, int err);
 
 /* put_get.c: a put or get; waits for connection and room. Without the lock. */
 int tt_win_op(struct tutti_win *win, const struct tt_win_access *access);
+/* For what begins from now on. Without the lock. */
+int tt_win_set_priority(struct tutti_win *win, int priority);
 /*
  * The same, under the lock, with a callback at its end, perhaps before this returns. Waits for
  * nothing.

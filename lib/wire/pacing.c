@@ -278,6 +278,11 @@ void tt_wire_pace(struct tt_wire *wire)
 	wire->paced = true;
 }
 
+size_t tt_wire_window(const struct tt_wire *wire)
+{
+	return wire->paced ? wire->window : 0;
+}
+
 /* ---- receiving ---- */
 
 void tt_piece_landed(struct tt_wire *wire, uint32_t token)

@@ -341,6 +341,9 @@ void tt_wire_send(struct tt_wire *wire, struct tt_xfer *x);
 void tt_wire_recv(struct tt_wire *wire, struct tt_xfer *x);
 /* From now on some transfers have priorities: long messages are cut into pieces; pacing.c. */
 void tt_wire_pace(struct tt_wire *wire);
+#define TT_PIECE 65536 /* longest piece of a message, the same in all processes */
+/* The most bytes of pieces under way to a peer; 0: nothing is cut. */
+size_t tt_wire_window(const struct tt_wire *wire);
 /*
  * Takes back a transfer without running fn: afterwards its buffer is not accessed. If a peer may
  * be writing it, the channel to that peer is closed first (a fence).

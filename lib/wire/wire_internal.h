@@ -278,7 +278,6 @@ void tt_orphan_piece(struct tt_wire *wire, void *orphan);
 void tt_orphans_free(struct tt_chan *chan);
 
 /* pacing.c */
-#define TT_PIECE 65536 /* longest piece, the same in all processes */
 /* Sends x, which has its source ready, into the offer. */
 void tt_pieces_start(struct tt_chan *chan, struct tt_xfer *x, const struct tt_ctrl *offer);
 /* Starts the pieces that may start; false: the transport has no room for the next one. */

@@ -473,6 +473,7 @@ FUNCTIONS = {
     "iput": "i:pipzUp", "iget": "i:pipzUp", "iaccumulate": "i:pipziiUp",
     "iget_accumulate": "i:pippziiUp", "win_flush": "i:pi", "win_flush_all": "i:p",
     "win_iflush": "i:pip", "win_iflush_all": "i:pp",
+    "win_set_priority": "i:pi",
     # parameter server
     "ps_open": "i:ppp", "ps_close": "i:p", "ps_resize": "i:pppp", "ps_dense": "i:ppzipp",
     "ps_rows": "i:ppzUipp", "ps_find": "i:ppp", "ps_server_bytes": "i:pip", "ps_set": "i:ppzi",

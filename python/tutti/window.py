@@ -384,6 +384,10 @@ class Win(Owned):
         """Wait until this rank's operations on all ranks are complete."""
         self._flush(lambda: lib.win_flush_all(self._pointer()), list(self._keep))
 
+    def Set_priority(self, priority: int) -> None:
+        """Puts and gets from now on go before those of lower priority on the same peer."""
+        self._check(lib.win_set_priority(self._pointer(), priority))
+
     def Iflush(self, rank: Optional[int] = None) -> Request:
         """A request that is complete when earlier operations on rank (None: all) are complete."""
         pointer = self._pointer()

@@ -54,6 +54,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/comm/test_options \
 	tests/mp/coll/test_group \
 	tests/mp/rma/test_rma \
+	tests/mp/rma/test_win_priority \
 	tests/mp/ps/test_ps \
 	tests/mp/ps/test_ps_calls \
 	tests/mp/ps/test_ps_priority \
@@ -204,6 +205,8 @@ tests_mp_comm_test_options_SOURCES = tests/mp/comm/test_options.c
 tests_mp_comm_test_options_LDADD = libttmp.la
 tests_mp_coll_test_group_SOURCES = tests/mp/coll/test_group.c
 tests_mp_coll_test_group_LDADD = libttmp.la
+tests_mp_rma_test_win_priority_SOURCES = tests/mp/rma/test_win_priority.c
+tests_mp_rma_test_win_priority_LDADD = libttmp.la
 tests_mp_rma_test_rma_SOURCES = tests/mp/rma/test_rma.c
 tests_mp_rma_test_rma_LDADD = libttmp.la
 tests_mp_rma_test_atomics_SOURCES = tests/mp/rma/test_atomics.c

@@ -17,6 +17,7 @@ def test_put_and_get(world):
         win.Put_notify(np.full(100, world.rank, "i4"), after, 400)
         win.Wait_notify(before)
         assert (memory[100:200] == before).all() and not memory[200:500].any()
+        win.Set_priority(3)
         win.Put_notify(np.full(10, world.rank + 1, "i4"), after, 0, id=7)
         win.Wait_notify(id=7)
         assert (memory[:10] == before + 1).all()

@@ -212,6 +212,7 @@ static int win(struct mp_job *job)
 	DEAD(tutti_win_flush_all(w));
 	DEAD(tutti_win_iflush(w, 0, &req));
 	DEAD(tutti_win_iflush_all(w, &req));
+	DEAD(tutti_win_set_priority(w, 1));
 	DEAD(tutti_win_shared_query(w, 0, &base, &size));
 	DEAD(tutti_win_free(w));
 	return 0;
