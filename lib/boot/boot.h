@@ -136,6 +136,7 @@ struct tt_boot_handlers {
 	tt_ctl_fn *fn[TT_CTL_TYPES];
 	tt_gone_fn *gone;
 	bool (*busy)(void *arg); /* at rank 0: true while no rank may leave yet; may be NULL */
+	void (*room)(void *arg); /* tt_ctl_send has failed and may work now; may be NULL */
 	void *arg;
 };
 int tt_boot_join(struct tt_boot *boot, const struct tt_boot_handlers *handlers, const void *card,
@@ -156,7 +157,7 @@ const char *tt_boot_host(const struct tt_boot *boot, int rank);
 /*
  * Queues a message to a rank or TT_CTL_ALL; from any thread, handlers included. Best effort once
  * ranks have failed. Messages between one pair of ranks arrive in order. 0, -EINVAL (too long),
- * -ENOMEM.
+ * -ENOMEM: once those that wait are sent, the handler room is called.
  */
 int tt_ctl_send(struct tt_boot *boot, int to, enum tt_ctl_type type, const void *data, size_t len);
 

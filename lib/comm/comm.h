@@ -152,6 +152,7 @@ struct tt_prom;	      /* lib/api */
 /* A failed communicator that may be created here later, with the failure to report then. */
 struct tt_doomed {
 	uint64_t uid, told_at; /* told_at 0: by another rank */
+	bool unsent;	       /* the other ranks have not been told, for lack of memory */
 	struct tutti_error_info info;
 };
 
@@ -495,6 +496,8 @@ void tt_comm_fail_later(struct tutti_context *ctx, uint64_t uid, int code, int r
 void tt_ctx_lacks(const struct tutti_context *ctx, int code);
 /* This rank could not create a communicator that other ranks have or will have: fails it there. */
 void tt_comm_unmade(struct tutti_context *ctx, uint64_t uid, int code, const char *call);
+/* Whether the news of the failure of this communicator, if any, is on its way. */
+bool tt_comm_told(struct tutti_context *ctx, uint64_t uid);
 /* The lowest rank of comm, or of the job (NULL), that is known to be gone; -1: none. */
 int tt_ctx_gone_of(const struct tutti_context *ctx, const struct tutti_comm *comm);
 /* The connection to peer was closed: fails every communicator that shares it, with that failure. */
@@ -532,6 +535,8 @@ void tt_ctx_alive(void *ctx);
 
 /* Handlers of the control tree; they take the lock. */
 void tt_ctx_fail_msg(void *ctx, int from, const void *data, size_t len);
+/* There is room for messages again: sends news of failures that found no memory. */
+void tt_ctx_room(void *ctx);
 /*
  * Under the lock: whether a rank of comm has failed, and why. False until the communicators with it
  * have failed, too: the control tree knows of the death a little earlier.

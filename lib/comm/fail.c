@@ -201,8 +201,10 @@ static struct tt_doomed *doom(struct tutti_context *ctx, uint64_t uid,
 	return d;
 }
 
-static void tell(struct tutti_context *ctx, const struct tt_doomed *d)
+/* Keeps the last error. */
+static void tell(struct tutti_context *ctx, struct tt_doomed *d)
 {
+	struct tutti_error_info last = {.size = sizeof(last)};
 	struct fail_msg msg = {
 		.uid = d->uid, .seq = d->info.sequence, .code = d->info.code, .rank = d->info.rank};
 
@@ -211,7 +213,30 @@ static void tell(struct tutti_context *ctx, const struct tt_doomed *d)
 	snprintf(msg.call, sizeof(msg.call), "%s", d->info.call);
 	snprintf(msg.field, sizeof(msg.field), "%s", d->info.field);
 	snprintf(msg.text, sizeof(msg.text), "%.399s", d->info.text);
-	tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_FAIL, &msg, sizeof(msg));
+	tutti_last_error(&last);
+	d->unsent = tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_FAIL, &msg, sizeof(msg));
+	if (d->unsent)
+		tt_fail_info(&last);
+}
+
+void tt_ctx_room(void *arg)
+{
+	struct tutti_context *ctx = arg;
+	unsigned i;
+
+	tt_ctx_lock(ctx);
+	for (i = 0; i < TT_DOOMED_MAX; i++)
+		if (ctx->doomed[i].unsent)
+			tell(ctx, &ctx->doomed[i]);
+	tt_wire_wake(ctx->wire);
+	tt_ctx_unlock(ctx);
+}
+
+bool tt_comm_told(struct tutti_context *ctx, uint64_t uid)
+{
+	const struct tt_doomed *d = find_doomed(ctx, uid);
+
+	return !d || !d->unsent;
 }
 
 static void spread(struct tutti_context *ctx, uint64_t uid, const struct tutti_error_info *info)

@@ -181,7 +181,7 @@ static void on_progress(void *ctx, int from, const void *data, size_t len)
 static int join(struct tutti_context *ctx, int tune, struct tt_boot *boot)
 {
 	struct tt_boot_handlers handlers = {
-		.gone = on_gone, .busy = tt_stuck_undecided, .arg = ctx};
+		.gone = on_gone, .busy = tt_stuck_undecided, .room = tt_ctx_room, .arg = ctx};
 	struct tt_agreed agreed = {.chunk = (uint64_t)ctx->env.chunk.number,
 				   .lanes = (int32_t)ctx->env.lanes.number,
 				   .node = ctx->node != NULL,

@@ -159,11 +159,26 @@ static uint64_t split_where(struct tutti_request *r, char *phase, size_t size)
 	return s->gather ? s->gather->bytes : 0;
 }
 
+/*
+ * Failures in a row must not come faster than the news of them leaves: the other ranks would take
+ * part in more and more calls whose outcome they do not know.
+ */
+static void end_failed(struct split *s)
+{
+	struct tutti_context *ctx = s->r.comm->ctx;
+
+	tt_list_del(&s->stalled.link);
+	if (tt_comm_told(ctx, new_uid(s)))
+		tt_request_end(&s->r, s->why.code);
+	else
+		tt_list_add(&ctx->stalled, &s->stalled.link);
+}
+
 static void fail(struct split *s, int err)
 {
 	tutti_last_error(&s->why);
 	drop(s, err);
-	tt_request_end(&s->r, err);
+	end_failed(s);
 }
 
 static void succeed(struct split *s)
@@ -214,6 +229,10 @@ static void step(struct tt_stalled *stalled)
 	struct split *s = tt_container(stalled, struct split, stalled);
 	int err = 0;
 
+	if (s->why.code) {
+		end_failed(s);
+		return;
+	}
 	if (s->gather && s->gather->status) {
 		split_where(&s->r, s->r.phase, sizeof(s->r.phase));
 		split_cancel(&s->r);
@@ -285,9 +304,14 @@ static bool split_expire(struct tutti_request *r)
 {
 	struct split *s = split_of(r);
 
-	if (s->gather || !s->made)
+	if (!s->why.code && (s->gather || !s->made))
 		return false;
-	fail(s, tt_node_comm_late(s->made));
+	if (!s->why.code) {
+		fail(s, tt_node_comm_late(s->made));
+	} else {
+		tt_list_del(&s->stalled.link);
+		tt_request_end(&s->r, s->why.code);
+	}
 	return true;
 }
 

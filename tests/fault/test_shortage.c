@@ -2,8 +2,8 @@
 /*
  * Three allocations of rank 1 in a row fail during a call that other ranks wait in, from the N-th
  * on, for every N: the call works, or it or what it makes fails with one code on all ranks, the
- * error names rank 1, and the parent goes on. Then all allocations of all its threads fail. The
- * program has the allocation functions of its own that this takes.
+ * error names rank 1, and the parent goes on. Then all allocations of all its threads fail, or many
+ * calls in a row. The program has the allocation functions of its own that this takes.
  */
 #include <errno.h>
 #include <limits.h>
@@ -15,19 +15,28 @@
 
 #define BAD 1
 #define ROW 3
-#define MOST 200 /* allocations of a call */
+#define MOST 200   /* allocations of a call */
+#define MADE 90	   /* calls in a row */
+#define SOME 500   /* least bytes of what fails in a row: news of a failure, parts of comms */
+#define EARLY 4096 /* bytes of an early message, which there must be memory for */
 
-enum who { NONE, CALLER, ALL };
+/* SLOW: of the calling thread, in part, while the others are slow. */
+enum who { NONE, CALLER, ALL, SLOW };
 
 static atomic_int armed; /* enum who */
 static atomic_long calls, first, last;
 
-static bool fails(void)
+static bool fails(size_t size)
 {
 	int who = atomic_load(&armed);
+	bool other = who != NONE && gettid() != getpid();
 	long n;
 
-	if (who == NONE || (who == CALLER && gettid() != getpid()))
+	if (who == SLOW && other)
+		usleep(1000);
+	if (who == NONE || (who != ALL && other))
+		return false;
+	if (who == SLOW && (size < SOME || size >= EARLY))
 		return false;
 	n = atomic_fetch_add(&calls, 1) + 1;
 	if (n < atomic_load(&first) || n > atomic_load(&last))
@@ -44,17 +53,17 @@ extern void *__libc_realloc(void *p, size_t size);
 #define REPLACES __attribute__((visibility("default")))
 REPLACES void *malloc(size_t size)
 {
-	return fails() ? NULL : __libc_malloc(size);
+	return fails(size) ? NULL : __libc_malloc(size);
 }
 
 REPLACES void *calloc(size_t n, size_t size)
 {
-	return fails() ? NULL : __libc_calloc(n, size);
+	return fails(n * size) ? NULL : __libc_calloc(n, size);
 }
 
 REPLACES void *realloc(void *p, size_t size)
 {
-	return fails() ? NULL : __libc_realloc(p, size);
+	return fails(size) ? NULL : __libc_realloc(p, size);
 }
 #endif
 
@@ -132,17 +141,23 @@ static make_fn *const make_fns[] = {make_dup,	 make_split, make_create, make_idu
 
 /* ---- what comes of them ---- */
 
+static bool names_bad(void)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+
+	return !tutti_last_error(&info) && info.rank == BAD && info.host[0];
+}
+
 /* All ranks have the same err, which names the rank without memory. */
 static int check_error(struct mp_job *job, int err)
 {
-	struct tutti_error_info info = {.size = sizeof(info)};
 	atomic_int *code = &job->shared->word[0];
 
 	if (job->rank == BAD)
 		atomic_store(code, err);
 	mp_meet(job);
 	MP_ERR(err, atomic_load(code));
-	TT_EXPECT(!err || (!tutti_last_error(&info) && info.rank == BAD && info.host[0]));
+	TT_EXPECT(!err || names_bad());
 	return 0;
 }
 
@@ -233,6 +248,37 @@ static void control(void)
 	run(control_body);
 }
 
+/* More calls in a row fail than the rank has memory to tell of before any news has left. */
+static int row_body(struct mp_job *job)
+{
+	struct tutti_comm *made[MADE] = {NULL};
+	int i, err[MADE], bad[MADE], failed = 0;
+
+	mp_log_level(job, TUTTI_LOG_NONE);
+	MP_OK(tutti_comm_dup(job->world, &made[0]));
+	MP_OK(tutti_comm_free(made[0]));
+	arm(job->rank == BAD ? SLOW : NONE, 1, LONG_MAX);
+	for (i = 0; i < MADE; i++)
+		bad[i] = err[i] = tutti_comm_dup(job->world, &made[i]);
+	mp_meet(job);
+	arm(NONE, 0, 0);
+	MP_OK(tutti_bcast(bad, MADE, TUTTI_INT32, BAD, job->world));
+	for (i = 0; i < MADE; i++) {
+		failed += bad[i] == -ENOMEM;
+		MP_ERR(err[i] ? err[i] : tutti_barrier(made[i]), bad[i]);
+		TT_EXPECT(!bad[i] || err[i] || names_bad());
+		if (!err[i])
+			MP_OK(tutti_comm_free(made[i]));
+	}
+	TT_EXPECT(failed > MADE / 2);
+	return tutti_barrier(job->world);
+}
+
+static void row(void)
+{
+	run(row_body);
+}
+
 /* A new job of the same ranks. Later allocations are of libraries that end the process. */
 static int grow_body(struct mp_job *job)
 {
@@ -304,7 +350,6 @@ static void newcomer(void)
  */
 static int used_up_body(struct mp_job *job)
 {
-	struct tutti_error_info info = {.size = sizeof(info)};
 	int i, err = 0;
 
 	mp_log_level(job, TUTTI_LOG_NONE);
@@ -315,7 +360,7 @@ static int used_up_body(struct mp_job *job)
 	MP_ERR(err, job->rank == BAD ? -ENOMEM : -ETIMEDOUT);
 	TT_EXPECT(job->rank == BAD ||
 		  mp_said("the call of rank 1 was refused: Cannot allocate memory"));
-	TT_EXPECT(!tutti_last_error(&info) && info.rank == BAD && info.host[0]);
+	TT_EXPECT(names_bad());
 	arm(NONE, 0, 0);
 	mp_meet(job);
 	return make_agreement(job, job->world, NULL);
@@ -330,9 +375,9 @@ static void used_up(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"caller", caller},     {"control", control},
-					       {"used_up", used_up},   {"grow", grow},
-					       {"newcomer", newcomer}, {NULL, NULL}};
+	static const struct tt_test tests[] = {
+		{"caller", caller}, {"control", control},   {"row", row}, {"used_up", used_up},
+		{"grow", grow},	    {"newcomer", newcomer}, {NULL, NULL}};
 
 	return tt_test_main("shortage", tests, argc, argv);
 }

@@ -120,6 +120,7 @@ struct tt_boot {
 	size_t outbox_bytes;
 	uint64_t flush_asked, flush_done;  /* calls of tt_ctl_flush so far, and which are over */
 	_Atomic(struct tt_outmsg *) spare; /* of the largest size; NULL: being sent */
+	_Atomic(bool) no_room;		   /* a message has found no memory */
 	bool delivering;		   /* solo */
 	struct tutti_error_info error;
 	struct tutti_error_info unfit; /* why this rank cannot take part */
@@ -227,6 +228,7 @@ void tt_ctl_wake(struct tt_boot *b);
 void tt_ctl_flushed(struct tt_boot *b);
 /* A message is no longer needed. */
 void tt_ctl_sent(struct tt_boot *b, struct tt_outmsg *msg);
+void tt_ctl_room(struct tt_boot *b);
 
 /* boot.c: fails with b->unfit if the start would run out of descriptors; so many are open. */
 void tt_check_files(struct tt_boot *b, int open);

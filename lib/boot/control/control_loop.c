@@ -429,6 +429,7 @@ void *tt_ctl_main(void *arg)
 		sweep(b);
 		bury(b, &b->graves);
 		tt_reserve_fill(b->nranks);
+		tt_ctl_room(b);
 		tt_ctl_flushed(b);
 		if (b->phase == TT_PH_FAIL && !b->rank && tt_store_all_told(b))
 			b->phase = TT_PH_END;

@@ -93,6 +93,20 @@ void tt_ctl_sent(struct tt_boot *b, struct tt_outmsg *msg)
 	free(msg->spare ? atomic_exchange(&b->spare, msg) : msg);
 }
 
+static int say_no_room(struct tt_boot *b, int err)
+{
+	atomic_store(&b->no_room, true);
+	tt_ctl_wake(b);
+	return err;
+}
+
+/* In the control thread, which has sent what was queued. */
+void tt_ctl_room(struct tt_boot *b)
+{
+	if (b->phase == TT_PH_UP && atomic_exchange(&b->no_room, false) && b->handlers.room)
+		b->handlers.room(b->handlers.arg);
+}
+
 static int post(struct tt_boot *boot, int to, enum tt_ctl_type type, const void *data, size_t len)
 {
 	struct tt_outmsg *msg;
@@ -100,7 +114,7 @@ static int post(struct tt_boot *boot, int to, enum tt_ctl_type type, const void 
 
 	msg = new_message(boot, len);
 	if (!msg)
-		return tt_fail(-ENOMEM, "no memory for a control message");
+		return say_no_room(boot, tt_fail(-ENOMEM, "no memory for a control message"));
 	msg->to = to;
 	msg->type = type;
 	msg->len = len;
@@ -116,8 +130,9 @@ static int post(struct tt_boot *boot, int to, enum tt_ctl_type type, const void 
 	pthread_mutex_unlock(&boot->lock);
 	if (full) {
 		tt_ctl_sent(boot, msg);
-		return tt_fail(-ENOMEM, "%u MiB of control messages wait to be sent",
-			       OUTBOX_MAX >> 20);
+		return say_no_room(boot,
+				   tt_fail(-ENOMEM, "%u MiB of control messages wait to be sent",
+					   OUTBOX_MAX >> 20));
 	}
 	if (boot->solo)
 		deliver_solo(boot);
