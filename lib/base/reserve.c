@@ -16,7 +16,7 @@
 static const struct {
 	int blocks;
 	size_t bytes, rank_bytes;
-} sizes[SIZES] = {{16, 512, 0}, {8, 2048, 0}, {8, 8 << 10, 192}, {2, 16 << 10, 320}};
+} sizes[SIZES] = {{16, 640, 0}, {8, 2048, 0}, {8, 8 << 10, 192}, {2, 16 << 10, 320}};
 
 static struct {
 	_Atomic(void *) memory; /* NULL: taken */
