@@ -3,12 +3,14 @@
  * Three allocations of rank 1 in a row fail during a call that other ranks wait in, from the N-th
  * on, for every N: the call works, or it or what it makes fails with one code on all ranks, the
  * error names rank 1, and the parent goes on. Then all allocations of all its threads fail, or many
- * calls in a row. The program has the allocation functions of its own that this takes.
+ * calls in a row. The program has the allocation functions of its own that this takes. At last,
+ * rank 1 has no room for mappings of its peers' memory.
  */
 #include <errno.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "tests/mp/job.h"
@@ -279,6 +281,61 @@ static void row(void)
 	run(row_body);
 }
 
+/* ---- connections ---- */
+
+#define LONG (256 << 10)
+
+static struct rlimit unlimited;
+
+static bool limit(bool on)
+{
+	if (!on)
+		return !setrlimit(RLIMIT_AS, &unlimited);
+	return !getrlimit(RLIMIT_AS, &unlimited) && mp_limit_memory(0);
+}
+
+static int exchange(struct tutti_comm *comm, int peer, char *data, size_t len)
+{
+	return tutti_sendrecv(data, len, TUTTI_UINT8, peer, 0, data + LONG, len, TUTTI_UINT8, peer,
+			      0, comm, NULL);
+}
+
+/* Rank 1 cannot map the memory of a peer that it is connected to, and sends to it all the same. */
+static int first_use_body(struct mp_job *job)
+{
+	static char data[2 * LONG];
+	size_t i;
+
+	if (job->rank != 2)
+		memset(data, 'a' + job->rank, LONG);
+	if (job->rank != 0) /* what the calls themselves need */
+		MP_OK(exchange(job->world, 3 - job->rank, data, LONG));
+	if (job->rank == 0)
+		MP_OK(tutti_send(data, 1, TUTTI_UINT8, BAD, 1, job->world));
+	if (job->rank == BAD)
+		MP_OK(tutti_recv(data + LONG, 1, TUTTI_UINT8, 0, 1, job->world, NULL));
+	mp_meet(job);
+	if (job->rank == BAD)
+		TT_EXPECT(limit(true));
+	if (job->rank != 2) {
+		MP_OK(exchange(job->world, 1 - job->rank, data, 100));
+		MP_OK(exchange(job->world, 1 - job->rank, data, LONG));
+		for (i = 0; i < LONG; i++)
+			TT_EXPECT(data[LONG + i] == 'a' + 1 - job->rank);
+	}
+	if (job->rank == BAD)
+		TT_EXPECT(limit(false));
+	return tutti_barrier(job->world);
+}
+
+static void first_use(void)
+{
+	if (mp_no_limit())
+		TT_SKIP("%s", mp_no_limit());
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_IF=lo TUTTI_NODE=off TUTTI_TRANSPORT=shm",
+			 .fn = first_use_body));
+}
+
 /* A new job of the same ranks. Later allocations are of libraries that end the process. */
 static int grow_body(struct mp_job *job)
 {
@@ -375,9 +432,14 @@ static void used_up(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {
-		{"caller", caller}, {"control", control},   {"row", row}, {"used_up", used_up},
-		{"grow", grow},	    {"newcomer", newcomer}, {NULL, NULL}};
+	static const struct tt_test tests[] = {{"caller", caller},
+					       {"control", control},
+					       {"row", row},
+					       {"used_up", used_up},
+					       {"first_use", first_use},
+					       {"grow", grow},
+					       {"newcomer", newcomer},
+					       {NULL, NULL}};
 
 	return tt_test_main("shortage", tests, argc, argv);
 }

@@ -247,6 +247,7 @@ struct shm_ep {
 	pid_t pid;
 	unsigned full; /* pushes refused in a row */
 	bool watched;  /* out stays mapped: other threads look at its state */
+	bool vm;       /* process_vm_* reach the peer's memory: tried */
 	struct tt_shm_maps maps;
 	char closed[80]; /* in words, should the peer's end be */
 };

@@ -15,8 +15,9 @@
 
 /* A checked range of the peer's memory, while `busy` holds it. */
 struct span {
-	char *ptr; /* NULL: ordinary memory */
+	char *ptr; /* NULL: reached by process_vm_* only */
 	struct tt_shm_map *map;
+	int unmapped; /* 0: ordinary memory; else why it is not mapped, tt_fail_text has the text */
 };
 
 static int not_up(struct shm_ep *ep)
@@ -62,6 +63,15 @@ static int map_region(struct shm_ep *ep, uint32_t slot, uint64_t id)
 		return err;
 	return tt_fail(err, "shm: a region of %zu bytes of process %d cannot be mapped: %s",
 		       (size_t)ep->regs[slot].at.len, (int)ep->pid, strerror(-err));
+}
+
+/* Until there is room to map it, the memory is reached at its owner's addresses. */
+static int or_unmapped(struct shm_ep *ep, int err, struct span *span)
+{
+	if (!tt_is_shortage(err) || !ep->vm)
+		return err;
+	*span = (struct span){.unmapped = err};
+	return 0;
 }
 
 /* May we push and touch memory? */
@@ -112,12 +122,13 @@ static int begin(struct shm_ep *ep, uint64_t remote, size_t len, const struct tt
 		 len > r->at.len - (remote - r->base))
 		err = bad_range(-EFAULT, ep, remote, len);
 	else if (r->at.memfd < 0)
-		span->ptr = NULL;
+		*span = (struct span){0};
 	else if (tt_shm_maps_has(&ep->maps, slot, id) ||
-		 !(err = map_region(ep, (uint32_t)slot, id))) {
-		span->map = &ep->maps.map[slot];
-		span->ptr = span->map->ptr + (remote - r->base);
-	}
+		 !(err = map_region(ep, (uint32_t)slot, id)))
+		*span = (struct span){.map = &ep->maps.map[slot],
+				      .ptr = ep->maps.map[slot].ptr + (remote - r->base)};
+	else
+		err = or_unmapped(ep, err, span);
 	if (err)
 		done(ep);
 	return err;
@@ -315,7 +326,9 @@ static int shm_amo(struct tt_ep *base, const struct tt_amo *amo)
 	if (err)
 		return err;
 	word = (_Atomic uint64_t *)span.ptr;
-	if (!word)
+	if (!word && span.unmapped)
+		err = span.unmapped;
+	else if (!word)
 		err = tt_fail(-EOPNOTSUPP,
 			      "shm: atomics need memory from tutti_alloc at the target");
 	else if (amo->op == TT_AMO_ADD)
@@ -404,6 +417,8 @@ static int shm_map(struct tt_ep *base, uint64_t remote, size_t len, const struct
 	if (span.ptr) {
 		span.map->kept = true;
 		*ptr = span.ptr;
+	} else if (span.unmapped) {
+		err = span.unmapped;
 	} else {
 		err = tt_fail(-EOPNOTSUPP, "shm: only memory from tutti_alloc can be mapped");
 	}

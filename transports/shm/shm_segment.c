@@ -319,6 +319,7 @@ int shm_peer_attach(struct shm_ep *ep, const struct shm_blob *b)
 		goto unmap;
 	}
 	ep->pid = (pid_t)b->pid;
+	ep->vm = b->probe != 0;
 	snprintf(ep->closed, sizeof(ep->closed), "shm: process %u closed the connection or is gone",
 		 b->pid);
 	ep->attached = shm_state(b->gen, SHM_ATTACHED);
