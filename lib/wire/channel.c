@@ -166,9 +166,12 @@ struct tt_chan *tt_xfer_begin(struct tt_wire *wire, struct tt_xfer *x)
 	x->bounce = NULL;
 	x->bounce_region = NULL;
 	x->summed = x->landed = x->cut = x->spare = false;
-	if (!chan)
+	if (!chan) {
 		x->fn(x, NULL, -ENOMEM);
-	else if (chan->state == TT_CHAN_CLOSED)
+		return NULL;
+	}
+	tt_chan_retry(chan);
+	if (chan->state == TT_CHAN_CLOSED)
 		tt_chan_connect(chan);
 	return chan;
 }

@@ -75,6 +75,7 @@ void tt_chan_shut(struct tt_chan *chan, bool mine, uint64_t comm)
 	tt_chan_close_ep(chan, -TUTTI_EABORTED);
 	tt_chan_fail_xfers(chan, -TUTTI_EABORTED);
 	chan->state = TT_CHAN_CLOSED;
+	chan->again = false;
 	chan->candidate = chan->attempt = 0;
 	chan->reason[0] = 0;
 }
@@ -94,6 +95,28 @@ void tt_chan_fail(struct tt_chan *chan, int status, const char *fmt, ...)
 	tt_debug("channel to rank %d failed: %s", chan->peer, chan->reason);
 	tt_chan_close_ep(chan, status);
 	tt_chan_fail_xfers(chan, status);
+}
+
+void tt_chan_retry(struct tt_chan *chan)
+{
+	if (!chan->again)
+		return;
+	chan->again = chan->shortage_there = false;
+	chan->shortage = 0;
+	chan->reason[0] = 0;
+	chan->state = TT_CHAN_CLOSED;
+}
+
+/* Both ends count this one: what is under way for its attempts is not for later ones. */
+void tt_chan_give_up(struct tt_chan *chan, int status, const char *why, bool again)
+{
+	tt_chan_retry(chan);
+	again &= chan->state != TT_CHAN_OPEN && chan->state != TT_CHAN_FAILED;
+	tt_chan_fail(chan, status, "no transport: %s", why);
+	if (!again)
+		return;
+	chan->again = true;
+	chan->generation++; /* attempts go on counting: an answer to an earlier one may come */
 }
 
 void tt_chan_fresh(struct tt_chan *chan)
@@ -244,6 +267,7 @@ void tt_wire_peer_gone(struct tt_wire *wire, int rank)
 	chan = rank == wire->params.rank ? NULL : tt_chan_get(wire, rank);
 	if (chan) {
 		chan->gone = true;
+		tt_chan_retry(chan); /* there is a better reason now */
 		if (chan->ep)
 			chan->ep->dead = true;
 		tt_chan_fail(chan, -TUTTI_EPEER, "the process is gone");

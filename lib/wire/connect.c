@@ -12,7 +12,8 @@
  * A connection that was closed while both ends lived, to take back a transfer, may be reopened.
  * Messages carry its *generation*: an end that receives a higher generation than its own learns
  * that its connection was closed. The end that closes also sends FENCED at once. All communicators
- * that share the connection have failed by then, so no message is missed.
+ * that share the connection have failed by then, so no message is missed. A connection that could
+ * not be made for lack of memory or descriptors counts, too: its next user tries again.
  *
  * The end that was asked sends nothing until it has received over the new endpoint: only then has
  * the attempt succeeded at both ends.
@@ -21,17 +22,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "lib/wire/wire_internal.h"
 
 /* In a reply: applies to all attempts, as the sender has given up on this channel for good. */
 #define TT_NO_ATTEMPT UINT32_MAX
+#define PROBE (1 << 20) /* bytes */
 
 /* The body of both messages. doc/WIRE.md. */
 struct conn_msg {
 	uint32_t attempt, generation;
 	int32_t status; /* reply: 0, or the error code */
-	uint32_t pad;
+	uint32_t yours; /* reply: not 0: memory or descriptors are short at the receiver */
 	char transport[16];
 	char text[TT_REASON_MAX]; /* reply with an error: its text */
 	uint64_t slots_addr;
@@ -141,6 +144,27 @@ static void connect_self(struct tt_chan *chan)
 			     "transport self: %s", tt_fail_text(err));
 }
 
+/* Whether this process has room for what an attempt takes. malloc may find it for one thread only.
+ */
+static bool has_room(void)
+{
+	void *p = mmap(NULL, PROBE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	return p != MAP_FAILED && !munmap(p, PROBE);
+}
+
+/*
+ * Libraries below do not always say that they lack memory: they close a connection, or ask to try
+ * again.
+ */
+static int or_shortage(const struct tt_wire *wire, int err)
+{
+	if (!err || tt_is_shortage(err) || has_room())
+		return err;
+	return tt_fail(-ENOMEM, "%s; rank %d lacks memory for a connection", tt_fail_text(err),
+		       wire->params.rank);
+}
+
 /* The first counts: there, at the peer, or here. */
 static void note_shortage(struct tt_chan *chan, int status, bool there)
 {
@@ -155,8 +179,10 @@ static void refuse(struct tt_wire *wire, int peer, uint32_t generation, uint32_t
 {
 	struct conn_msg msg = {.attempt = attempt, .generation = generation, .status = status};
 
-	if (wire->chan[peer])
+	if (wire->chan[peer]) {
 		note_shortage(wire->chan[peer], status, false);
+		msg.yours = wire->chan[peer]->shortage_there;
+	}
 	snprintf(msg.text, sizeof(msg.text), "rank %d: %s", wire->params.rank,
 		 tt_fail_text(status));
 	tt_ctl_send(wire->boot, peer, TT_CTL_CONN_REP, &msg, sizeof(msg));
@@ -194,7 +220,7 @@ static void request(struct tt_chan *chan)
 		memset(&msg, 0, sizeof(msg));
 		chan->attempt++;
 		err = tt_open_place(wire, places[chan->candidate], &tp);
-		if (!err && (err = open_end(chan, tp, &msg)))
+		if (!err && (err = or_shortage(wire, open_end(chan, tp, &msg))))
 			add_reason(chan, wire->tp[tp].name, tt_fail_text(err));
 		note_shortage(chan, err, false);
 		if (!err) {
@@ -213,7 +239,7 @@ static void request(struct tt_chan *chan)
 	       why);
 	status = chan->shortage ? chan->shortage : -TUTTI_ETRANSPORT;
 	refuse(wire, chan->peer, chan->generation, TT_NO_ATTEMPT, tt_fail(status, "%s", why));
-	tt_chan_fail(chan, status, "no transport: %s", why);
+	tt_chan_give_up(chan, status, why, chan->shortage);
 }
 
 void tt_chan_connect(struct tt_chan *chan)
@@ -260,7 +286,7 @@ static void accept_request(struct tt_chan *chan, struct conn_msg *msg)
 	int tp, err;
 
 	msg->transport[sizeof(msg->transport) - 1] = 0;
-	err = find_or_open(chan->wire, msg->transport, &tp);
+	err = or_shortage(chan->wire, find_or_open(chan->wire, msg->transport, &tp));
 	if (err) {
 		refuse(chan->wire, chan->peer, chan->generation, attempt, err);
 		return;
@@ -268,6 +294,7 @@ static void accept_request(struct tt_chan *chan, struct conn_msg *msg)
 	err = open_end(chan, tp, &reply);
 	if (!err)
 		err = connect_end(chan, msg, false);
+	err = or_shortage(chan->wire, err);
 	if (err) {
 		tt_chan_close_ep(chan, err);
 		chan->state = TT_CHAN_CLOSED;
@@ -357,6 +384,7 @@ static void handle_request(struct tt_wire *wire, int from, const void *data, siz
 		refuse(wire, from, chan->generation, msg.attempt, -ESTALE);
 		return;
 	}
+	tt_chan_retry(chan);
 	switch (chan->state) {
 	case TT_CHAN_FAILED: /* the peer may have had no channel when the failure was reported */
 		refuse(wire, from, chan->generation, msg.attempt,
@@ -428,6 +456,16 @@ void tt_wire_attach(struct tt_wire *wire, struct tt_boot *boot)
 	tt_wire_unlock(wire);
 }
 
+/* The peer has no more ways to try. */
+static void given_up(struct tt_chan *chan, const struct conn_msg *msg)
+{
+	int err = or_shortage(chan->wire, tt_fail(msg->status, "%s", msg->text));
+
+	note_shortage(chan, err, !msg->yours && err == msg->status);
+	tt_chan_give_up(chan, tt_is_shortage(err) ? err : -TUTTI_ETRANSPORT, tt_fail_text(err),
+			tt_is_shortage(msg->status));
+}
+
 void tt_wire_conn_rep(struct tt_wire *wire, int from, const void *data, size_t len)
 {
 	struct tt_chan *chan;
@@ -439,24 +477,22 @@ void tt_wire_conn_rep(struct tt_wire *wire, int from, const void *data, size_t l
 	memcpy(&msg, data, sizeof(msg));
 	msg.text[sizeof(msg.text) - 1] = 0;
 	tt_wire_lock(wire);
-	chan = wire->chan[from];
+	chan = msg.attempt == TT_NO_ATTEMPT ? tt_chan_get(wire, from) : wire->chan[from];
 	if (chan && msg.generation != chan->generation) {
 		if (msg.generation > chan->generation)
 			closed_by_peer(chan, msg.generation);
 		tt_wire_wake(wire);
 	} else if (chan && msg.attempt == TT_NO_ATTEMPT) {
-		note_shortage(chan, msg.status, true);
-		tt_chan_fail(chan, tt_is_shortage(msg.status) ? msg.status : -TUTTI_ETRANSPORT,
-			     "no transport: %s", msg.text);
+		given_up(chan, &msg);
 		tt_wire_wake(wire);
 	} else if (chan && chan->state == TT_CHAN_REQUESTED &&
 		   (uint32_t)chan->attempt == msg.attempt) {
 		if (msg.status) {
-			note_shortage(chan, msg.status, true);
+			note_shortage(chan, msg.status, !msg.yours);
 			next_attempt(chan, msg.text);
 		} else {
 			chan->agreed = true;
-			err = connect_end(chan, &msg, true);
+			err = or_shortage(wire, connect_end(chan, &msg, true));
 			note_shortage(chan, err, false);
 			if (err)
 				next_attempt(chan, tt_fail_text(err));
@@ -464,7 +500,7 @@ void tt_wire_conn_rep(struct tt_wire *wire, int from, const void *data, size_t l
 		tt_wire_wake(wire);
 	} else if (chan && chan->state == TT_CHAN_OPENING && chan->active && msg.status &&
 		   (uint32_t)chan->attempt == msg.attempt) {
-		note_shortage(chan, msg.status, true);
+		note_shortage(chan, msg.status, !msg.yours);
 		next_attempt(chan, msg.text); /* it agreed, and could not do it */
 		tt_wire_wake(wire);
 	}
@@ -478,7 +514,7 @@ static void cannot_open(struct tt_chan *chan, const char *why)
 
 	if (chan->peer != wire->params.rank && wire->boot)
 		refuse(wire, chan->peer, chan->generation, (uint32_t)chan->attempt,
-		       tt_fail(-ECONNABORTED, "%s", why));
+		       or_shortage(wire, tt_fail(-ECONNABORTED, "%s", why)));
 	tt_chan_close_ep(chan, -ECONNABORTED);
 	chan->state = TT_CHAN_CLOSED;
 }

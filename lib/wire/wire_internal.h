@@ -130,6 +130,7 @@ struct tt_chan {
 	bool agreed;  /* the peer has agreed to an attempt that this end made */
 	int shortage; /* an attempt failed for lack of memory or descriptors, here or there; or 0 */
 	bool shortage_there;
+	bool again;		   /* failed for that reason before it was open: try again */
 	bool up;		   /* reported by the transport */
 	bool heard;		   /* something came from the peer */
 	bool hears_brief;	   /* a brief message did */
@@ -343,6 +344,12 @@ void tt_chan_close_ep(struct tt_chan *chan, int status);
  * this end closes it, because of a transfer of comm.
  */
 void tt_chan_shut(struct tt_chan *chan, bool mine, uint64_t comm);
+/*
+ * No attempt has opened the connection. again: for what both ends know to be a shortage, so that
+ * the next user tries again.
+ */
+void tt_chan_give_up(struct tt_chan *chan, int status, const char *why, bool again);
+void tt_chan_retry(struct tt_chan *chan);
 void tt_chan_fail(struct tt_chan *chan, int status, const char *fmt, ...) TT_PRINTF(3, 4);
 void tt_chan_free(struct tt_chan *chan);
 

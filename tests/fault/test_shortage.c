@@ -4,7 +4,7 @@
  * on, for every N: the call works, or it or what it makes fails with one code on all ranks, the
  * error names rank 1, and the parent goes on. Then all allocations of all its threads fail, or many
  * calls in a row. The program has the allocation functions of its own that this takes. At last,
- * rank 1 has no room for mappings of its peers' memory.
+ * rank 1 has no room for mappings of its peers' memory, and for connections.
  */
 #include <errno.h>
 #include <limits.h>
@@ -336,6 +336,40 @@ static void first_use(void)
 			 .fn = first_use_body));
 }
 
+/*
+ * Rank 1 has no memory for a connection: the communicator that needs it fails at both ends, and the
+ * next one tries again.
+ */
+static int connect_body(struct mp_job *job)
+{
+	static char data[2 * LONG];
+	struct tutti_comm *made[10];
+	int i, err;
+
+	mp_log_level(job, TUTTI_LOG_NONE);
+	for (i = 0; i < 10; i++)
+		MP_OK(tutti_comm_shrink(job->world, &made[i])); /* connects no ranks */
+	if (job->rank != 0)
+		MP_OK(exchange(job->world, 3 - job->rank, data, 100));
+	mp_meet(job);
+	for (i = 0; i < 10; i++) {
+		if (job->rank == BAD && (i == 0 || i == 9))
+			TT_EXPECT(limit(!i));
+		mp_meet(job);
+		err = job->rank == 2 ? 0 : exchange(made[i], 1 - job->rank, data, 100);
+		MP_ERR(err, i < 9 && job->rank != 2 ? -ENOMEM : 0);
+		TT_EXPECT(!err || names_bad());
+	}
+	return tutti_barrier(job->world);
+}
+
+static void connect_again(void)
+{
+	if (mp_no_limit())
+		TT_SKIP("%s", mp_no_limit());
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_IF=lo TUTTI_TRANSPORT=shm", .fn = connect_body));
+}
+
 /* A new job of the same ranks. Later allocations are of libraries that end the process. */
 static int grow_body(struct mp_job *job)
 {
@@ -432,14 +466,10 @@ static void used_up(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"caller", caller},
-					       {"control", control},
-					       {"row", row},
-					       {"used_up", used_up},
-					       {"first_use", first_use},
-					       {"grow", grow},
-					       {"newcomer", newcomer},
-					       {NULL, NULL}};
+	static const struct tt_test tests[] = {
+		{"caller", caller},   {"control", control},	{"row", row},
+		{"used_up", used_up}, {"first_use", first_use}, {"connect", connect_again},
+		{"grow", grow},	      {"newcomer", newcomer},	{NULL, NULL}};
 
 	return tt_test_main("shortage", tests, argc, argv);
 }
