@@ -28,7 +28,7 @@
 
 /* In a reply: applies to all attempts, as the sender has given up on this channel for good. */
 #define TT_NO_ATTEMPT UINT32_MAX
-#define PROBE (1 << 20) /* bytes */
+#define PROBE (1 << 20) /* bytes that an attempt takes, about */
 
 /* The body of both messages. doc/WIRE.md. */
 struct conn_msg {
@@ -144,13 +144,11 @@ static void connect_self(struct tt_chan *chan)
 			     "transport self: %s", tt_fail_text(err));
 }
 
-/* Whether this process has room for what an attempt takes. malloc may find it for one thread only.
- */
-static bool has_room(void)
+bool tt_has_room(size_t size)
 {
-	void *p = mmap(NULL, PROBE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	return p != MAP_FAILED && !munmap(p, PROBE);
+	return p != MAP_FAILED && !munmap(p, size);
 }
 
 /*
@@ -159,7 +157,7 @@ static bool has_room(void)
  */
 static int or_shortage(const struct tt_wire *wire, int err)
 {
-	if (!err || tt_is_shortage(err) || has_room())
+	if (!err || tt_is_shortage(err) || tt_has_room(PROBE))
 		return err;
 	return tt_fail(-ENOMEM, "%s; rank %d lacks memory for a connection", tt_fail_text(err),
 		       wire->params.rank);

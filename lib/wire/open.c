@@ -13,6 +13,8 @@
 #include "lib/base/signals.h"
 #include "lib/wire/wire_internal.h"
 
+#define COSTLY (32 << 20) /* bytes that a costly transport and its libraries take, about */
+
 /* TUTTI_TRANSPORT without its "fault:" prefix; *fault: whether the prefix was present. */
 static const char *allowed(const struct tt_env *env, bool *fault)
 {
@@ -119,6 +121,12 @@ static void leave_out(struct tt_wire *wire, int place, int err)
 	tt_info("transport %s is left out: %s", name, tt_fail_text(err));
 }
 
+/* Whether there is too little for a costly transport, too. */
+static bool lacks_more(int err)
+{
+	return tt_is_shortage(err) && (err != -ENOMEM || !tt_has_room(COSTLY));
+}
+
 static int open_or_leave(struct tt_wire *wire, int place, const char *list)
 {
 	const struct tt_tp_ops *ops = tt_transports[place];
@@ -134,13 +142,16 @@ static int open_or_leave(struct tt_wire *wire, int place, const char *list)
 		return 0;
 	}
 	err = open_one(wire, place);
-	if (!err || self || wire->asked)
+	if (!err || self || wire->asked || lacks_more(err))
 		return err;
 	leave_out(wire, place, err);
 	return 0;
 }
 
-/* Skips a transport that cannot be opened, unless it was requested by name. */
+/*
+ * Skips a transport that cannot be opened, unless it was requested by name, or a costly one, which
+ * would be opened when needed, would fail, too.
+ */
 int tt_open_transports(struct tt_wire *wire)
 {
 	const char *list = allowed(wire->env, &wire->fault);

@@ -316,6 +316,8 @@ static inline struct tt_token *tt_token_find(struct tt_wire *wire, uint32_t toke
 
 /* connect.c */
 void tt_chan_connect(struct tt_chan *chan);
+/* Whether this process can map so much. malloc may find memory for one thread only. */
+bool tt_has_room(size_t size);
 size_t tt_slot_size(const struct tt_env *env);
 void tt_chan_down(struct tt_chan *chan, const char *why);
 /* Closes the connection because of comm's transfer; the next user reopens it. */

@@ -287,11 +287,14 @@ static void row(void)
 
 static struct rlimit unlimited;
 
-static bool limit(bool on)
+static bool limit(long room)
 {
-	if (!on)
-		return !setrlimit(RLIMIT_AS, &unlimited);
-	return !getrlimit(RLIMIT_AS, &unlimited) && mp_limit_memory(0);
+	return !getrlimit(RLIMIT_AS, &unlimited) && mp_limit_memory(room);
+}
+
+static bool unlimit(void)
+{
+	return !setrlimit(RLIMIT_AS, &unlimited);
 }
 
 static int exchange(struct tutti_comm *comm, int peer, char *data, size_t len)
@@ -316,7 +319,7 @@ static int first_use_body(struct mp_job *job)
 		MP_OK(tutti_recv(data + LONG, 1, TUTTI_UINT8, 0, 1, job->world, NULL));
 	mp_meet(job);
 	if (job->rank == BAD)
-		TT_EXPECT(limit(true));
+		TT_EXPECT(limit(0));
 	if (job->rank != 2) {
 		MP_OK(exchange(job->world, 1 - job->rank, data, 100));
 		MP_OK(exchange(job->world, 1 - job->rank, data, LONG));
@@ -324,7 +327,7 @@ static int first_use_body(struct mp_job *job)
 			TT_EXPECT(data[LONG + i] == 'a' + 1 - job->rank);
 	}
 	if (job->rank == BAD)
-		TT_EXPECT(limit(false));
+		TT_EXPECT(unlimit());
 	return tutti_barrier(job->world);
 }
 
@@ -354,7 +357,7 @@ static int connect_body(struct mp_job *job)
 	mp_meet(job);
 	for (i = 0; i < 10; i++) {
 		if (job->rank == BAD && (i == 0 || i == 9))
-			TT_EXPECT(limit(!i));
+			TT_EXPECT(i ? unlimit() : limit(0));
 		mp_meet(job);
 		err = job->rank == 2 ? 0 : exchange(made[i], 1 - job->rank, data, 100);
 		MP_ERR(err, i < 9 && job->rank != 2 ? -ENOMEM : 0);
@@ -390,11 +393,33 @@ static int grow_body(struct mp_job *job)
 	return 0;
 }
 
+/* Rank 1 has memory for the threads of the new job, but not for its transports. */
+static int no_transport_body(struct mp_job *job)
+{
+	struct tutti_context *grown;
+	long room;
+	int err;
+
+	mp_log_level(job, TUTTI_LOG_NONE);
+	for (room = 10; room <= 16; room += 2) {
+		if (job->rank == BAD)
+			TT_EXPECT(limit(room << 20));
+		err = tutti_comm_grow(job->world, job->n, 0, &grown);
+		if (job->rank == BAD)
+			TT_EXPECT(unlimit());
+		MP_ERR(err, -ENOMEM);
+		TT_EXPECT(names_bad());
+		MP_OK(tutti_barrier(job->world));
+	}
+	return 0;
+}
+
 static void grow(void)
 {
 	if (mp_no_limit())
 		TT_SKIP("%s", mp_no_limit());
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_IF=lo", .fn = grow_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_IF=lo TUTTI_NODE=off", .fn = no_transport_body));
 }
 
 /* Rank 3 comes later. While rank 1 lacks memory it does not get in, and waits for the next grow. */
