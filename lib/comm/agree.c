@@ -165,6 +165,13 @@ static bool all_that_live(const struct tutti_comm *comm, const unsigned char *bi
 }
 
 /* All ballots are in, and no rank keeps a proposal: make one. */
+static uint64_t join(uint32_t kind, uint64_t a, uint64_t b)
+{
+	if (kind == TT_VOTE_LEAST)
+		return a < b ? a : b;
+	return a & b;
+}
+
 static void combine(struct tutti_comm *comm)
 {
 	struct tt_vote *v = comm->vote;
@@ -178,7 +185,7 @@ static void combine(struct tutti_comm *comm)
 			d.failed++;
 			continue;
 		}
-		d.all &= v->ballot[i].all;
+		d.all = join(d.kind, d.all, v->ballot[i].all);
 		d.any |= v->ballot[i].any;
 		d.next_id = v->ballot[i].next_id > d.next_id ? v->ballot[i].next_id : d.next_id;
 		if (v->ballot[i].kind != d.kind && d.differs < 0)

@@ -564,14 +564,14 @@ void tt_ctx_accuse_msg(void *ctx, int from, const void *data, size_t len);
 
 /* The subject of an agreement: of each rank, then combined over all ballots. */
 struct tt_ballot {
-	uint64_t all, any; /* the AND and the OR of the values */
+	uint64_t all, any; /* the AND (TT_VOTE_LEAST: the least) and the OR of the values */
 	uint32_t kind;	   /* enum tt_vote_kind, must be equal */
 	uint32_t next_id;  /* the highest number that no communicator has */
 	int32_t failed;	   /* how many ranks are left out; in the decision only */
 	int32_t differs;   /* decision: a rank of another kind, or -1 */
 	uint64_t uid;	   /* of the decision: a unique name */
 };
-enum tt_vote_kind { TT_VOTE_AND = 1, TT_VOTE_OR, TT_VOTE_SHRINK, TT_VOTE_GROW };
+enum tt_vote_kind { TT_VOTE_AND = 1, TT_VOTE_OR, TT_VOTE_SHRINK, TT_VOTE_GROW, TT_VOTE_LEAST };
 /* Keeps memory for n agreements that find none; other ranks would wait for this one. */
 int tt_vote_reserve(struct tutti_comm *comm, int n);
 /* Begins. -EBUSY: another agreement of comm is under way. */

@@ -38,7 +38,9 @@
 #define BOOT_MS 5000   /* for the start of the new job, at least */
 #define SLACK_MS 10000 /* until the leader's message has arrived */
 #define LOCK_MS 50
-#define STARTED ((uint64_t)1 << 63) /* in the ballots of the second agreement */
+/* The ballots of the second agreement; or a shortage. */
+#define STARTED UINT64_MAX
+#define NOT_STARTED (UINT64_MAX - 1)
 
 struct tt_growth {
 	struct tutti_comm *comm;
@@ -47,7 +49,8 @@ struct tt_growth {
 	const unsigned char *left_out; /* bits by rank of comm */
 	int living, leader, place;     /* count; rank of comm; this rank among them */
 	struct tt_grown told;	       /* from the leader, or this rank's own report */
-	uint64_t lack; /* a shortage that this rank met: code and rank, as in ballots; 0: none */
+	uint64_t
+		lack; /* a shortage that this rank met: rank << 32 | code, as in ballots; 0: none */
 };
 
 static bool lives(const struct tt_growth *g, int rank)
@@ -193,7 +196,7 @@ static void note_lack(struct tt_growth *g, int code, int rank)
 {
 	tt_ctx_lacks(g->comm->ctx, code);
 	if ((tt_is_shortage(code) || code == -EAGAIN) && rank >= 0)
-		g->lack = (uint64_t)-code << 32 | (unsigned)(rank + 1);
+		g->lack = (uint64_t)rank << 32 | (unsigned)-code;
 }
 
 /* ---- the leader ---- */
@@ -317,6 +320,15 @@ static int rank_at(const struct tt_growth *g, int place)
 	return -1;
 }
 
+/* Without the number that the rank of a report has in the new job. */
+static const char *reason(const char *text)
+{
+	static const char says[] = " cannot start: ";
+	const char *why = strstr(text, says);
+
+	return why ? why + strlen(says) : text;
+}
+
 /* Translates the new job's error, or the reason to give it up, to this job's rank numbers. */
 static int start_failed(struct tt_growth *g, int err)
 {
@@ -338,7 +350,7 @@ static int start_failed(struct tt_growth *g, int err)
 	if (g->lack) {
 		tell(g, tt_fail_rank(err, info.rank, tt_boot_host(ctx->boot, info.rank),
 				     "rank %d could not start the new job: %.300s", info.rank,
-				     info.text));
+				     reason(info.text)));
 		return err;
 	}
 	tell(g, tt_fail_rank(-TUTTI_EBOOT, me, tt_boot_host(ctx->boot, me),
@@ -371,10 +383,10 @@ static void discard(struct tutti_context *newctx)
 	tutti_finalize(newctx);
 }
 
-/* All ranks that met a shortage met this one. mine: this rank's own error. */
+/* The shortage of the lowest rank. mine: this rank's own error. */
 static int lacked(const struct tt_growth *g, uint64_t lack, const struct tutti_error_info *mine)
 {
-	int code = -(int)(lack >> 32), rank = (int)(uint32_t)lack - 1;
+	int code = -(int)(uint32_t)lack, rank = (int)(lack >> 32);
 	const char *host = tt_boot_host(g->comm->ctx->boot, rank);
 
 	if (mine->code == code && mine->rank == rank)
@@ -387,21 +399,22 @@ static int lacked(const struct tt_growth *g, uint64_t lack, const struct tutti_e
 static int settle(struct tt_growth *g, int err)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};
-	struct tt_ballot ballot = {.kind = TT_VOTE_AND,
-				   .all = (g->lack ? g->lack : ~STARTED) | (err ? 0 : STARTED),
-				   .any = g->lack};
+	struct tt_ballot ballot = {.kind = TT_VOTE_LEAST,
+				   .all = g->lack ? g->lack
+					  : err	  ? NOT_STARTED
+						  : STARTED};
 	int all;
 
 	if (err)
 		tutti_last_error(&info);
 	all = tt_vote(g->comm, "tutti_comm_grow", &ballot, NULL);
-	if (!all && ballot.any && ballot.any == (ballot.all & ~STARTED))
-		return lacked(g, ballot.any, &info);
+	if (!all && ballot.all < NOT_STARTED)
+		return lacked(g, ballot.all, &info);
 	if (err)
 		return tt_fail_info(&info);
 	if (all)
 		return all;
-	return ballot.all & STARTED
+	return ballot.all == STARTED
 		       ? 0
 		       : tt_fail(-TUTTI_EBOOT, "another rank could not start the new job");
 }

@@ -414,12 +414,40 @@ static int no_transport_body(struct mp_job *job)
 	return 0;
 }
 
+/* Ranks 1 and 2 have no memory: all ranks name the same one of them. */
+static int several_body(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	atomic_int *blamed = &job->shared->word[2], *code = &job->shared->word[0];
+	struct tutti_context *grown;
+	int err, i;
+
+	mp_log_level(job, TUTTI_LOG_NONE);
+	for (i = 0; i < 20; i++) {
+		if (job->rank)
+			TT_EXPECT(limit((i % 2 ? 4 : 10) << 20));
+		err = tutti_comm_grow(job->world, job->n, 0, &grown);
+		if (job->rank)
+			TT_EXPECT(unlimit());
+		TT_EXPECT(err && !tutti_last_error(&info) && info.rank > 0);
+		if (job->rank == BAD) {
+			atomic_store(blamed, info.rank);
+			atomic_store(code, err);
+		}
+		MP_OK(tutti_barrier(job->world));
+		TT_EXPECT(info.rank == atomic_load(blamed) && err == atomic_load(code));
+		mp_meet(job);
+	}
+	return 0;
+}
+
 static void grow(void)
 {
 	if (mp_no_limit())
 		TT_SKIP("%s", mp_no_limit());
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_IF=lo", .fn = grow_body));
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_IF=lo TUTTI_NODE=off", .fn = no_transport_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_IF=lo", .fn = several_body));
 }
 
 /* Rank 3 comes later. While rank 1 lacks memory it does not get in, and waits for the next grow. */
