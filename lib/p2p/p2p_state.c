@@ -116,7 +116,7 @@ void tt_p2p_drop(struct tt_p2p *p2p, struct tutti_message *msg)
 	if (msg->data)
 		data_free(p2p, msg->data);
 	msg->data = NULL;
-	atomic_store(&msg->taken, false);
+	atomic_store_explicit(&msg->taken, false, memory_order_release);
 	tt_list_del(&msg->all);
 	tt_list_del(&msg->link);
 	tt_list_add(&p2p->free_msgs, &msg->link);
