@@ -107,10 +107,10 @@ static size_t residual_count(const struct tutti_sharded *s, size_t k)
 
 /*
  * State v of a rank's residual of bucket k, to one, where the elements lie in their order; or back,
- * added.
+ * added, times scale.
  */
 static void sort_residual(const struct tutti_sharded *s, size_t k, int v, float *residual,
-			  float *one, bool save)
+			  float *one, float scale, bool save)
 {
 	size_t states = (size_t)tutti_codec_states(s->codec), r, i;
 	const struct tt_shard *shard = &s->shard[k];
@@ -122,8 +122,16 @@ static void sort_residual(const struct tutti_sharded *s, size_t k, int v, float 
 			if (save)
 				one[shard->begins[r] + i] = block[i];
 			else
-				block[i] += one[shard->begins[r] + i];
+				block[i] += scale * one[shard->begins[r] + i];
 	}
+}
+
+/* Residuals belong to a sum: an average of other ranks divides it by another number. */
+static float scale_of(const struct tutti_sharded *s, const struct tt_state_file *f)
+{
+	if (s->flags & TUTTI_SHARDED_SUM || s->ranks == f->ranks)
+		return 1;
+	return (float)s->ranks / (float)f->ranks;
 }
 
 /* At rank 0: row of the file for bucket k, from residual or added to it. */
@@ -134,10 +142,11 @@ static int move_row(struct tutti_sharded *s, struct tt_state_file *f, size_t k, 
 
 	for (v = 0; !err && v < own && v < f->residuals; v++) {
 		if (save)
-			sort_residual(s, k, v, residual, (float *)(void *)room, true);
+			sort_residual(s, k, v, residual, (float *)(void *)room, 1, true);
 		err = move_tensors(s, f, f->states + v, row, k, room, save);
 		if (!err && !save)
-			sort_residual(s, k, v, residual, (float *)(void *)room, false);
+			sort_residual(s, k, v, residual, (float *)(void *)room, scale_of(s, f),
+				      false);
 	}
 	return err;
 }

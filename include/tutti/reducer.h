@@ -93,7 +93,7 @@ int tutti_reducer_bucket(struct tutti_reducer *reducer, size_t tensor, size_t *b
  * after the other. Between steps. Local.
  */
 int tutti_reducer_save(struct tutti_reducer *reducer, float *state, size_t count);
-/** tutti_reducer_restore - set it to what tutti_reducer_save has copied. Between steps. Local. */
+/** tutti_reducer_restore - set the residuals to such a copy. Between steps. Local. */
 int tutti_reducer_restore(struct tutti_reducer *reducer, const float *state, size_t count);
 
 #ifdef __cplusplus
