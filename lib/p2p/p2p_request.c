@@ -235,6 +235,9 @@ static int p2p_explain(const struct tutti_request *r)
 		return tt_request_waited_out(r);
 	if (r->status == -ECANCELED)
 		return tt_fail(r->status, "%s was cancelled", p2p_text(r, text, sizeof(text)));
+	if (r->status == -EINVAL)
+		return tt_fail(r->status, "%s: the message has been received already",
+			       p2p_text(r, text, sizeof(text)));
 	world = r->comm->world[req->peer];
 	if (r->status == -EACCES)
 		return tt_fail_rank(r->status, world, tt_boot_host(r->comm->ctx->boot, world),
@@ -261,7 +264,8 @@ static int p2p_explain(const struct tutti_request *r)
 static uint64_t p2p_where(struct tutti_request *r, char *phase, size_t size)
 {
 	const struct tt_p2p_req *req = p2p_req(r);
-	uint64_t moved = req->next, under_way = (uint64_t)req->pieces * req->most;
+	size_t most = req->most ? req->most : req->p2p->most;
+	uint64_t moved = req->next, under_way = (uint64_t)req->pieces * most;
 
 	snprintf(phase, size, "%s",
 		 req->call.kind == TT_P2P_SEND ? "waiting for the receiver"

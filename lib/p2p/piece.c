@@ -68,8 +68,8 @@ static struct tt_p2p_peer *peer_of(const struct tt_p2p_req *req)
 }
 
 /*
- * The receiver's choice. Of one message that goes through the pool alone, this rank copies a piece
- * while the sender copies the next ones; while others are under way that happens anyway.
+ * The receiver's choice. If a message goes through the pool alone, shorter pieces let this rank
+ * copy one while the sender copies the next; while others are under way that happens anyway.
  */
 static size_t length_of_pieces(const struct tt_p2p_req *req)
 {

@@ -293,6 +293,7 @@ static int stale_body(struct mp_job *job)
 	MP_OK(tutti_mrecv(&got, 1, TUTTI_INT32, &msg, NULL));
 	MP_OK(tutti_mrecv(&i, 1, TUTTI_INT32, &copy, NULL));
 	MP_ERR(tutti_group_end(), -EINVAL);
+	MP_SAID("received already");
 	TT_EXPECT(got == 2);
 	return 0;
 }
