@@ -101,7 +101,7 @@ void tt_chan_retry(struct tt_chan *chan)
 {
 	if (!chan->again)
 		return;
-	chan->again = chan->shortage_there = false;
+	chan->again = chan->told = chan->shortage_there = false;
 	chan->shortage = 0;
 	chan->reason[0] = 0;
 	chan->state = TT_CHAN_CLOSED;

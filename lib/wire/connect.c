@@ -26,7 +26,7 @@
 
 #include "lib/wire/wire_internal.h"
 
-/* In a reply: applies to all attempts, as the sender has given up on this channel for good. */
+/* In a reply: applies to all attempts, as the sender has given up on this channel. */
 #define TT_NO_ATTEMPT UINT32_MAX
 #define PROBE (1 << 20) /* bytes that an attempt takes, about */
 

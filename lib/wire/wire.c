@@ -282,15 +282,21 @@ void tt_wire_early_again(struct tt_wire *wire, const struct tt_key *call)
 
 /* ---- one-sided ---- */
 
-/* The open channel to peer; -EAGAIN while it is being connected. */
+/*
+ * The open channel to peer; -EAGAIN while it is being connected. A failure for lack of memory is
+ * reported once, and the next call tries again.
+ */
 static int open_channel(struct tt_wire *wire, int peer, struct tt_chan **out)
 {
 	struct tt_chan *chan = tt_chan_get(wire, peer);
 
 	if (!chan)
 		return -ENOMEM;
+	if (chan->told)
+		tt_chan_retry(chan);
 	if (chan->state == TT_CHAN_CLOSED)
 		tt_chan_connect(chan);
+	chan->told = chan->again;
 	if (chan->state == TT_CHAN_FAILED)
 		return tt_fail_rank(chan->status, peer, tt_boot_host(wire->boot, peer),
 				    "rank %d can't be reached: %s", peer, chan->reason);

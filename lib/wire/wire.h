@@ -392,7 +392,7 @@ _Static_assert(TT_BRIEF_MAX == TT_BRIEF_TIMES * TT_EAGER_DEFAULT,
 
 /* Whether they can go to peer, which is connected. */
 bool tt_wire_has_brief(const struct tt_wire *wire, int peer);
-/* And so has the peer: it has sent one. */
+/* Whether peer has sent a brief message on this connection. */
 bool tt_wire_hears_brief(const struct tt_wire *wire, int peer);
 /*
  * Sends len <= TT_BRIEF_MAX bytes to the port of head->comm at peer, which has that port open.

@@ -131,6 +131,7 @@ struct tt_chan {
 	int shortage; /* an attempt failed for lack of memory or descriptors, here or there; or 0 */
 	bool shortage_there;
 	bool again;		   /* failed for that reason before it was open: try again */
+	bool told;		   /* and a one-sided operation has reported that */
 	bool up;		   /* reported by the transport */
 	bool heard;		   /* something came from the peer */
 	bool hears_brief;	   /* a brief message did */
