@@ -188,6 +188,20 @@ static struct tt_doomed *find_doomed(struct tutti_context *ctx, uint64_t uid)
 	return NULL;
 }
 
+/* The next place, but for those whose news has still to leave. */
+static struct tt_doomed *place_for_doomed(struct tutti_context *ctx)
+{
+	struct tt_doomed *d;
+	int i;
+
+	for (i = 0; i < TT_DOOMED_MAX; i++) {
+		d = &ctx->doomed[ctx->ndoomed++ % TT_DOOMED_MAX];
+		if (!d->unsent)
+			break;
+	}
+	return d;
+}
+
 /* NULL: already known. */
 static struct tt_doomed *doom(struct tutti_context *ctx, uint64_t uid,
 			      const struct tutti_error_info *info)
@@ -196,7 +210,7 @@ static struct tt_doomed *doom(struct tutti_context *ctx, uint64_t uid,
 
 	if (find_doomed(ctx, uid))
 		return NULL;
-	d = &ctx->doomed[ctx->ndoomed++ % TT_DOOMED_MAX];
+	d = place_for_doomed(ctx);
 	*d = (struct tt_doomed){.uid = uid, .info = *info};
 	return d;
 }
