@@ -4,8 +4,9 @@
  *
  * A put copies from the sender's memory straight into the receiver's memory and then adds an entry
  * to the receiver's ring; get and amo do not involve the target. Every operation finishes within
- * the call. Memory with a memfd is mapped on first use; other memory, and what there is no room to
- * map, is accessed by process_vm_writev (shm_reg.c). shm.h describes the layout, rings and fences.
+ * the call. Memory with a memfd is mapped on first use; other memory, and memory for whose mapping
+ * there is no room, is accessed by process_vm_writev (shm_reg.c). shm.h describes the layout, rings
+ * and fences.
  *
  * A receiver sleeps on a pipe, because only a pipe has a file descriptor and can be opened by
  * another process. A sender writes a byte only while the receiver says that it sleeps.

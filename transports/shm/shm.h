@@ -246,6 +246,7 @@ struct shm_ep {
 	int wake_fd;
 	pid_t pid;
 	unsigned full; /* pushes refused in a row */
+	bool warned;   /* of memory that cannot be mapped */
 	bool watched;  /* out stays mapped: other threads look at its state */
 	bool vm;       /* process_vm_* reach the peer's memory: tried */
 	struct tt_shm_maps maps;

@@ -71,6 +71,11 @@ static int or_unmapped(struct shm_ep *ep, int err, struct span *span)
 	if (!tt_is_shortage(err) || !ep->vm)
 		return err;
 	*span = (struct span){.unmapped = err};
+	if (!ep->warned)
+		tt_warn("shm: memory of process %d cannot be mapped: %s; until it can, it is "
+			"reached by process_vm_writev, which is slower",
+			(int)ep->pid, tt_fail_text(err));
+	ep->warned = true;
 	return 0;
 }
 
