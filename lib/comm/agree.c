@@ -164,7 +164,6 @@ static bool all_that_live(const struct tutti_comm *comm, const unsigned char *bi
 	return true;
 }
 
-/* All ballots are in, and no rank keeps a proposal: make one. */
 static uint64_t join(uint32_t kind, uint64_t a, uint64_t b)
 {
 	if (kind == TT_VOTE_LEAST)
@@ -172,6 +171,7 @@ static uint64_t join(uint32_t kind, uint64_t a, uint64_t b)
 	return a & b;
 }
 
+/* All ballots are in, and no rank keeps a proposal: make one. */
 static void combine(struct tutti_comm *comm)
 {
 	struct tt_vote *v = comm->vote;

@@ -575,8 +575,7 @@ static bool is_pair(const struct stuck_msg *msg, const char *field)
 static void say_answered(const struct stuck_msg *msg, char *text, size_t size)
 {
 	if (msg->answered < msg->asked)
-		snprintf(text, size,
-			 "; only %u of %u ranks have answered, so that either may be wrong",
+		snprintf(text, size, "; only %u of %u ranks have answered, so either may be wrong",
 			 msg->answered, msg->asked);
 }
 

@@ -70,7 +70,7 @@ int tt_doing_silent(const struct tutti_context *ctx, int rank)
 		at = tt_tree_hop(at, rank);
 		d = find(ctx, at);
 		if (d && !d->told && tt_now_ns() - d->asked > QUIET &&
-		    !tt_boot_gone(ctx->boot, at, NULL, 0))
+		    tt_now_ns() - d->asked <= FRESH && !tt_boot_gone(ctx->boot, at, NULL, 0))
 			return at;
 	}
 	return -1;

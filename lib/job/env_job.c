@@ -29,7 +29,7 @@ static uint64_t add(uint64_t h, const char *text)
 	return tt_hash_add(h, 256);
 }
 
-/* Of the rank and what says where rank 0 is. */
+/* A hash of the rank and of the settings that locate rank 0. */
 static uint64_t key_of(const struct tt_env *env, const struct tt_boot_params *who)
 {
 	uint64_t h = tt_hash_add(tt_hash_add(0, (uint64_t)who->rank), (uint64_t)who->nranks);
@@ -41,14 +41,15 @@ static uint64_t key_of(const struct tt_env *env, const struct tt_boot_params *wh
 static int refuse(const struct tt_boot_params *who, bool left)
 {
 	if (left)
-		return tt_fail(-EBUSY,
-			       "this process was rank %d of %d of this job (%s), has left it, and "
-			       "cannot join it again; keep the context, or give config.id to start "
-			       "another job",
-			       who->rank, who->nranks, who->origin);
+		return tt_fail(
+			-EBUSY,
+			"this process was rank %d of %d of this job (%s), has left it or failed "
+			"to join it, and cannot join it again; keep the context, or set nranks, "
+			"rank and id of the config to start another job",
+			who->rank, who->nranks, who->origin);
 	return tt_fail(-EBUSY,
-		       "this process is in this job already, as rank %d of %d (%s); pass its "
-		       "context to all who need it, or give config.id to start another job",
+		       "this process is in this job already, as rank %d of %d (%s); share "
+		       "its context, or set nranks, rank and id of the config to start another job",
 		       who->rank, who->nranks, who->origin);
 }
 

@@ -114,7 +114,7 @@ static int second_body(struct mp_job *job)
 	if (job->rank) { /* rank 0 does not, and no rank waits for it */
 		snprintf(text, sizeof(text), "as rank %d of %d", job->rank, job->n);
 		MP_ERR(tutti_init(NULL, &second), -EBUSY);
-		TT_EXPECT(mp_said(text) && mp_said("pass its context"));
+		TT_EXPECT(mp_said(text) && mp_said("share its context"));
 		TT_EXPECT(!pthread_create(&thread, NULL, second_thread, job));
 		TT_EXPECT(!pthread_join(thread, &bad) && !bad);
 	}
