@@ -8,7 +8,8 @@
  *
  * Once windows have priorities, operations on those of the caller have a bounded number of bytes
  * under way to each peer. An operation without room waits among the stalled ones, which are tried
- * from the highest priority on. None of lower priority on this peer takes its room.
+ * from the highest priority on. An operation of lower priority to this peer does not take its room,
+ * nor does one of equal priority that comes later.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -27,8 +28,9 @@ struct tt_win_op {
 	uint32_t age;
 	size_t sent, piece; /* bytes in place, and bytes under way */
 	int priority;
-	bool paced;  /* bytes under way count; */
-	size_t held; /* its own ones now */
+	bool paced;   /* bytes under way count */
+	bool refused; /* since its last piece, for lack of room */
+	size_t held;  /* its bytes that count now */
 	struct tt_region *region, *head_region;
 	struct tt_win_end *end;
 	uint32_t token;
@@ -56,6 +58,10 @@ static size_t *under_way(const struct tt_win_op *op)
 	return &comm->ctx->win_under_way[comm->world[op->access.rank]];
 }
 
+/*
+ * A retry takes the operations from the list in their order, so one does not meet those behind it
+ * here.
+ */
 static bool is_outranked(const struct tt_win_op *op)
 {
 	struct tutti_context *ctx = op->win->comm->ctx;
@@ -65,8 +71,9 @@ static bool is_outranked(const struct tt_win_op *op)
 	tt_list_each(l, tmp, &ctx->stalled)
 	{
 		other = op_of(l);
-		if (other && other->paced && other->priority > op->priority &&
-		    under_way(other) == under_way(op))
+		if (other && other->paced && under_way(other) == under_way(op) &&
+		    (other->priority > op->priority ||
+		     (other->priority == op->priority && other->refused)))
 			return true;
 	}
 	return false;
@@ -87,7 +94,10 @@ static int limit(struct tt_win_op *op, const struct tt_way *way, size_t *most)
 	window = window < TT_PIECE ? TT_PIECE : window;
 	*most = *most < window ? *most : window;
 	want = want < *most ? want : *most;
-	return *under_way(op) + want > window || is_outranked(op) ? -EAGAIN : 0;
+	if (*under_way(op) + want <= window && !is_outranked(op))
+		return 0;
+	op->refused = true;
+	return -EAGAIN;
 }
 
 static void hold(struct tt_win_op *op)
@@ -326,6 +336,7 @@ static void op_done(struct tt_wr *wr, int status)
 	const struct tt_win_access *a = &op->access;
 
 	release(op);
+	op->refused = false;
 	op->sent += op->piece;
 	if (op->summed && !status && op->sent == a->len) {
 		status = ask_to_ring(op);
@@ -366,7 +377,7 @@ static inline struct tt_win_op *op_new(struct tutti_win *win, const struct tt_wi
 	op->access = *access;
 	op->sent = op->piece = op->held = 0;
 	op->priority = win->priority;
-	op->paced = false;
+	op->paced = op->refused = false;
 	op->region = op->head_region = NULL; /* many need none: issue() decides */
 	op->end = end;
 	op->token = access->token

@@ -123,7 +123,7 @@ static int overtake_body(struct mp_job *job)
 {
 	struct tutti_stats s;
 	uint64_t equal = 0, urgent = 0, shorter = 0;
-	bool strict = job->arg;
+	bool strict = job->arg && *(bool *)job->arg;
 	struct pair p;
 	int get;
 
@@ -153,7 +153,7 @@ static int overtake_body(struct mp_job *job)
 /* Strict where one thread makes progress, and each piece ends by a later event. */
 static void overtakes(void)
 {
-	static bool strict;
+	static bool strict = true;
 
 	TT_CHECK(
 		!MP_RUN(.n = 2, .fn = overtake_body, .arg = &strict,
@@ -163,6 +163,64 @@ static void overtakes(void)
 				"TUTTI_FAULT=seed=5,finish=1,delay=1:50,again=0.2"));
 	if (!mp_no_ofi())
 		TT_CHECK(!MP_RUN(.n = 2, .fn = overtake_body, .env = OFI));
+}
+
+/* ---- a long put among short ones of its priority ---- */
+
+#define TURNS 4
+#define LONG (1024 * KIB)
+#define SHORTER (48 * KIB)
+#define SHORTS_MOST 1000
+
+/* *shorts: so many of them ended while the long one did; each is followed by the next. */
+static int turns(struct mp_job *job, struct pair *p, int *shorts)
+{
+	struct tutti_request *req[TURNS] = {NULL}, *whole;
+	int i, over = 0, ended;
+
+	for (i = 0; i < TURNS; i++)
+		MP_OK(tutti_iput(p->high, 1, p->here, SHORTER, (uint64_t)i * SHORTER, &req[i]));
+	MP_OK(tutti_iput(p->low, 1, p->here, LONG, 0, &whole));
+	for (*shorts = 0; !over && *shorts < SHORTS_MOST;) {
+		for (i = 0; i < TURNS; i++) {
+			MP_OK(tutti_test(&req[i], &ended));
+			if (!ended)
+				continue;
+			++*shorts;
+			MP_OK(tutti_iput(p->high, 1, p->here, SHORTER, (uint64_t)i * SHORTER,
+					 &req[i]));
+		}
+		MP_OK(tutti_test(&whole, &over));
+	}
+	MP_OK(tutti_waitall(TURNS, req));
+	return over ? 0 : tutti_wait(&whole);
+}
+
+static int turns_body(struct mp_job *job)
+{
+	struct pair p;
+	int shorts = 0;
+
+	TT_EXPECT(!pair_new(job, &p));
+	MP_OK(tutti_win_set_priority(p.low, 1));
+	MP_OK(tutti_win_set_priority(p.high, 1));
+	MP_OK(tutti_barrier(job->world));
+	if (!job->rank) {
+		MP_OK(turns(job, &p, &shorts));
+		printf("  %d short puts beside a long one\n", shorts);
+	}
+	TT_EXPECT(shorts <= 100);
+	return pair_free(job, &p);
+}
+
+/* Each round of the short ones lets one piece of the long one pass. */
+static void take_turns(void)
+{
+	TT_CHECK(
+		!MP_RUN(.n = 2, .fn = turns_body,
+			.env = "TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=seed=3,finish=1,delay=1:50"));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 2, .fn = turns_body, .env = OFI));
 }
 
 /* ---- any priorities: all bytes are in place before their notification ---- */
@@ -252,8 +310,11 @@ static void on_a_host(void)
 	TT_CHECK(!MP_RUN(.n = 2, .fn = host_body, .env = "TUTTI_TRANSPORT=shm"));
 }
 
-static const struct tt_test tests[] = {
-	{"overtakes", overtakes}, {"many", many}, {"on_a_host", on_a_host}, {NULL, NULL}};
+static const struct tt_test tests[] = {{"overtakes", overtakes},
+				       {"take_turns", take_turns},
+				       {"many", many},
+				       {"on_a_host", on_a_host},
+				       {NULL, NULL}};
 
 int main(int argc, char **argv)
 {
