@@ -100,15 +100,20 @@ static int limit(struct tt_win_op *op, const struct tt_way *way, size_t *most)
 	return -EAGAIN;
 }
 
-static void hold(struct tt_win_op *op)
+/* Returns the bytes that are under way then. */
+static size_t hold(struct tt_win_op *op)
 {
-	struct tutti_stats *stats = tt_wire_stats(op->win->comm->ctx->wire);
-
 	op->held = op->piece;
-	*under_way(op) += op->held;
-	stats->pieces += op->piece < op->access.len;
-	if (*under_way(op) > stats->window_most)
-		stats->window_most = *under_way(op);
+	return *under_way(op) += op->held;
+}
+
+static void count_piece(struct tutti_context *ctx, bool cut, size_t held)
+{
+	struct tutti_stats *stats = tt_wire_stats(ctx->wire);
+
+	stats->pieces += cut;
+	if (held > stats->window_most)
+		stats->window_most = held;
 }
 
 static void release(struct tt_win_op *op)
@@ -243,7 +248,8 @@ static int issue(struct tt_win_op *op)
 	struct tt_region *region;
 	const struct tt_way *way;
 	struct tt_rma rma;
-	size_t most = 0;
+	size_t most = 0, held;
+	bool cut;
 
 	err = atomic_load_explicit(&win->comm->failed, memory_order_relaxed)
 		      ? tt_comm_check(win->comm)
@@ -267,8 +273,8 @@ static int issue(struct tt_win_op *op)
 			      .note = op->token,
 			      .flags = a->get || a->loose ? 0 : TT_RMA_REMOTE};
 	region = set_piece(op, way, most, &rma);
-	if (op->paced)
-		hold(op);
+	held = op->paced ? hold(op) : 0;
+	cut = held && op->piece < a->len; /* op may end within the call */
 	if (a->away)
 		rma.flags |= TT_RMA_AWAY;
 	if (a->note && !op->summed && op->sent + op->piece == a->len)
@@ -277,6 +283,8 @@ static int issue(struct tt_win_op *op)
 		     : tt_wire_put(wire, peer, &rma, region, &op->wr);
 	if (err)
 		release(op);
+	else if (held)
+		count_piece(win->comm->ctx, cut, held);
 	win->comm->ctx->moves += !err;
 	win->comm->ctx->refusals += err == -EAGAIN;
 	return err;

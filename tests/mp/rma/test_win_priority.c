@@ -145,6 +145,7 @@ static int overtake_body(struct mp_job *job)
 		       (unsigned long long)s.pieces, (unsigned long long)s.window_most / KIB);
 		TT_EXPECT(!strict ||
 			  (equal > 8 * WINDOW && urgent <= 2 * WINDOW && shorter <= 2 * WINDOW));
+		TT_EXPECT(!strict || s.pieces == (1 + (size_t)get) * (2 * LOW + 3 * HIGH) / WINDOW);
 		TT_EXPECT(s.pieces >= (LOW + HIGH) / WINDOW && s.window_most == WINDOW);
 	}
 	return pair_free(job, &p);
