@@ -471,11 +471,14 @@ int tt_win_op_start(struct tutti_win *win, const struct tt_win_access *access,
 /* As issue. With priorities an operation that waits for room is started: it goes on by itself. */
 static int start_or_wait(struct tt_win_op *op)
 {
+	struct tutti_context *ctx = op->win->comm->ctx;
 	int err = issue(op);
 
 	if (err != -EAGAIN || !op->paced)
 		return err;
 	stall(op);
+	if (ctx->thread_runs)
+		tt_wire_wake(ctx->wire);
 	return 0;
 }
 
