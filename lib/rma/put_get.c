@@ -455,11 +455,18 @@ bool tt_win_gets_head(struct tutti_win *win, int rank)
 int tt_win_op_start(struct tutti_win *win, const struct tt_win_access *access,
 		    struct tt_win_end *end)
 {
+	return tt_win_op_start_at(win, win->priority, access, end);
+}
+
+int tt_win_op_start_at(struct tutti_win *win, int priority, const struct tt_win_access *access,
+		       struct tt_win_end *end)
+{
 	struct tt_win_op *op = op_new(win, access, end);
 	int err;
 
 	if (!op)
 		return -ENOMEM;
+	op->priority = priority;
 	err = issue(op);
 	if (err == -EAGAIN)
 		stall(op);

@@ -221,6 +221,9 @@ int tt_win_set_priority(struct tutti_win *win, int priority);
  */
 int tt_win_op_start(struct tutti_win *win, const struct tt_win_access *access,
 		    struct tt_win_end *end);
+/* The same with another priority than the window's. */
+int tt_win_op_start_at(struct tutti_win *win, int priority, const struct tt_win_access *access,
+		       struct tt_win_end *end);
 /*
  * Whether a get with a head is one operation of the transport. If not, or not yet known, it is two
  * in sequence; a caller that needs no order starts two operations instead. Under the lock.

@@ -32,7 +32,7 @@ struct tt_win_strides_op {
 	struct tt_win_end *end;
 	struct tt_place here, there; /* of the next piece, and */
 	size_t left;		     /* the bytes from there on */
-	int under_way, status;
+	int under_way, status, priority;
 	uint32_t age;
 	bool starting, notified;
 	bool registered; /* all of local */
@@ -65,7 +65,7 @@ static void start(struct tt_win_strides_op *op, struct piece *p, struct tt_win_a
 
 	p->busy = true;
 	op->under_way++;
-	err = tt_win_op_start(op->win, access, &p->end);
+	err = tt_win_op_start_at(op->win, op->priority, access, &p->end);
 	if (!err)
 		return; /* piece_over has run or will */
 	p->busy = false;
@@ -258,6 +258,7 @@ int tt_win_strides_start(struct tutti_win *win, const void *strides, struct tt_w
 	op->here = op->there = (struct tt_place){0};
 	op->left = s->here.bytes;
 	op->under_way = op->status = 0;
+	op->priority = win->priority;
 	op->starting = op->notified = false;
 	op->bounce = NULL;
 	op->places = 0;

@@ -166,6 +166,45 @@ static void overtakes(void)
 		TT_CHECK(!MP_RUN(.n = 2, .fn = overtake_body, .env = OFI));
 }
 
+/* ---- the blocks of a put keep the priority that it had at its call ---- */
+
+#define BLOCK (32 * KIB)
+
+static int blocks_body(struct mp_job *job)
+{
+	struct tutti_strides blocks = {.size = sizeof(blocks),
+				       .block = BLOCK,
+				       .count = HIGH / BLOCK / 2,
+				       .local_stride = 2 * BLOCK,
+				       .stride = 2 * BLOCK};
+	struct tutti_request *low, *urgent;
+	uint64_t between = 0;
+	struct pair p;
+
+	TT_EXPECT(!pair_new(job, &p));
+	MP_OK(tutti_barrier(job->world));
+	if (!job->rank) {
+		MP_OK(tutti_win_set_priority(p.high, 7));
+		MP_OK(tutti_iput(p.low, 1, p.here, LOW, 0, &low));
+		between = moved(job, false);
+		MP_OK(tutti_iput_strided(p.high, 1, p.here, 0, &blocks, &urgent));
+		MP_OK(tutti_win_set_priority(p.high, -7));
+		MP_OK(tutti_wait(&urgent));
+		between = moved(job, false) - between - HIGH / 2;
+		printf("  %zu KiB of a low put during one of blocks\n", (size_t)between / KIB);
+		MP_OK(tutti_wait(&low));
+	}
+	TT_EXPECT(between <= 4 * WINDOW);
+	return pair_free(job, &p);
+}
+
+static void blocks(void)
+{
+	TT_CHECK(
+		!MP_RUN(.n = 2, .fn = blocks_body,
+			.env = "TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=seed=3,finish=1,delay=1:50"));
+}
+
 /* ---- a long put among short ones of its priority ---- */
 
 #define TURNS 4
@@ -311,11 +350,9 @@ static void on_a_host(void)
 	TT_CHECK(!MP_RUN(.n = 2, .fn = host_body, .env = "TUTTI_TRANSPORT=shm"));
 }
 
-static const struct tt_test tests[] = {{"overtakes", overtakes},
-				       {"take_turns", take_turns},
-				       {"many", many},
-				       {"on_a_host", on_a_host},
-				       {NULL, NULL}};
+static const struct tt_test tests[] = {{"overtakes", overtakes}, {"take_turns", take_turns},
+				       {"blocks", blocks},	 {"many", many},
+				       {"on_a_host", on_a_host}, {NULL, NULL}};
 
 int main(int argc, char **argv)
 {
