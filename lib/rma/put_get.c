@@ -290,15 +290,22 @@ static int issue(struct tt_win_op *op)
 	return err;
 }
 
-/* Before operations of lower priority. */
+/* Before operations of lower priority; entries of other kinds have no place in this order. */
 static void stall(struct tt_win_op *op)
 {
-	struct tt_list *all = &op->win->comm->ctx->stalled, *at = all;
+	struct tutti_context *ctx = op->win->comm->ctx;
+	struct tt_list *at = &ctx->stalled, *l;
+	const struct tt_win_op *other;
 
 	if (!tt_list_empty(&op->stalled.link))
 		return;
-	while (at->prev != all && op_of(at->prev) && op_of(at->prev)->priority < op->priority)
-		at = at->prev;
+	for (l = at->prev; ctx->win_under_way && l != &ctx->stalled; l = l->prev) {
+		other = op_of(l);
+		if (other && other->priority >= op->priority)
+			break;
+		if (other)
+			at = l;
+	}
 	tt_list_add(at, &op->stalled.link);
 }
 

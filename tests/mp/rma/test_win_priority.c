@@ -205,6 +205,45 @@ static void blocks(void)
 			.env = "TUTTI_TRANSPORT=fault:shm TUTTI_FAULT=seed=3,finish=1,delay=1:50"));
 }
 
+/* ---- operations without a priority wait between those that have one ---- */
+
+#define AMOS 64
+
+static int between_body(struct mp_job *job)
+{
+	static struct tutti_request *low[LOW / SHORT], *amo[AMOS];
+	struct tutti_request *urgent;
+	uint64_t between = 0, old[AMOS];
+	struct pair p;
+	int i;
+
+	TT_EXPECT(!pair_new(job, &p));
+	MP_OK(tutti_win_set_priority(p.high, 7));
+	MP_OK(tutti_barrier(job->world));
+	if (!job->rank) {
+		TT_EXPECT(!start(job, p.low, false, p.here, LOW, SHORT, low));
+		for (i = 0; i < AMOS; i++)
+			MP_OK(tutti_ifetch_add(p.high, 1, 1, HIGH - 8, &old[i], &amo[i]));
+		between = moved(job, false);
+		TT_EXPECT(!start(job, p.high, false, p.here, SHORT, SHORT, &urgent));
+		MP_OK(tutti_wait(&urgent));
+		between = moved(job, false) - between - SHORT;
+		printf("  %zu KiB of low puts during a high one behind atomics\n",
+		       (size_t)between / KIB);
+		MP_OK(tutti_waitall(LOW / SHORT, low));
+		MP_OK(tutti_waitall(AMOS, amo));
+	}
+	TT_EXPECT(between <= 2 * WINDOW);
+	return pair_free(job, &p);
+}
+
+static void past_others(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = between_body,
+			 .env = "TUTTI_TRANSPORT=fault:shm "
+				"TUTTI_FAULT=seed=3,finish=1,delay=1:50,again=0.9"));
+}
+
 /* ---- a long put among short ones of its priority ---- */
 
 #define TURNS 4
@@ -350,9 +389,13 @@ static void on_a_host(void)
 	TT_CHECK(!MP_RUN(.n = 2, .fn = host_body, .env = "TUTTI_TRANSPORT=shm"));
 }
 
-static const struct tt_test tests[] = {{"overtakes", overtakes}, {"take_turns", take_turns},
-				       {"blocks", blocks},	 {"many", many},
-				       {"on_a_host", on_a_host}, {NULL, NULL}};
+static const struct tt_test tests[] = {{"overtakes", overtakes},
+				       {"take_turns", take_turns},
+				       {"blocks", blocks},
+				       {"past_others", past_others},
+				       {"many", many},
+				       {"on_a_host", on_a_host},
+				       {NULL, NULL}};
 
 int main(int argc, char **argv)
 {
