@@ -86,11 +86,12 @@ static bool is_outranked(const struct tt_win_op *op)
 static int limit(struct tt_win_op *op, const struct tt_way *way, size_t *most)
 {
 	struct tutti_context *ctx = op->win->comm->ctx;
-	size_t window = tt_wire_window(ctx->wire), want = op->access.len - op->sent;
+	size_t window, want = op->access.len - op->sent;
 
 	op->paced = ctx->win_under_way && want && op->win->flags & TT_WIN_IDS && !way->at_once;
 	if (!op->paced)
 		return 0;
+	window = tt_wire_window(ctx->wire);
 	window = window < TT_PIECE ? TT_PIECE : window;
 	*most = *most < window ? *most : window;
 	want = want < *most ? want : *most;
@@ -127,7 +128,6 @@ static void release(struct tt_win_op *op)
 
 static void op_free(struct tt_win_op *op)
 {
-	release(op);
 	tt_list_del(&op->stalled.link);
 	tt_mem_return(op->region);
 	tt_mem_return(op->head_region);
@@ -390,7 +390,7 @@ static inline struct tt_win_op *op_new(struct tutti_win *win, const struct tt_wi
 	else if (!(op = op_alloc(win)))
 		return NULL;
 	op->access = *access;
-	op->sent = op->piece = op->held = 0;
+	op->sent = op->piece = 0;
 	op->priority = win->priority;
 	op->paced = op->refused = false;
 	op->region = op->head_region = NULL; /* many need none: issue() decides */
@@ -629,15 +629,15 @@ static inline bool copy_mapped(struct tutti_win *win, const struct tt_win_access
 	return true;
 }
 
-int tt_win_op(struct tutti_win *win, const struct tt_win_access *access)
+/* Apart from tt_win_op, so that a copy in mapped memory saves no registers for it. */
+static __attribute__((noinline)) int op_by_wire(struct tutti_win *win,
+						const struct tt_win_access *access)
 {
 	struct tt_wire *wire = win->comm->ctx->wire;
 	struct tt_win_op *op;
 	bool mapped;
 	int err;
 
-	if (copy_mapped(win, access))
-		return 0;
 	tt_wire_lock(wire);
 	mapped = may_copy(win, access) && tt_win_map(win, access->rank);
 	if (mapped)
@@ -656,6 +656,11 @@ int tt_win_op(struct tutti_win *win, const struct tt_win_access *access)
 		return start_later(op, err);
 	tt_wire_unlock(wire);
 	return err;
+}
+
+int tt_win_op(struct tutti_win *win, const struct tt_win_access *access)
+{
+	return copy_mapped(win, access) ? 0 : op_by_wire(win, access);
 }
 
 int tt_win_set_priority(struct tutti_win *win, int priority)
