@@ -281,8 +281,8 @@ struct tutti_stats {
 	uint64_t cache_bytes;	  /* bytes in the cache now */
 	uint64_t late_sleeps;	  /* sleeps while an operation of this process could advance */
 	/* while priorities are in use */
-	uint64_t pieces;      /* pieces of long messages sent */
-	uint64_t window_most; /* most bytes of pieces that were under way to a peer */
+	uint64_t pieces;      /* of long messages sent, and of long puts and gets */
+	uint64_t window_most; /* most bytes of pieces, or of puts and gets, under way to a peer */
 };
 
 int tutti_stats_get(struct tutti_context *ctx, struct tutti_stats *stats);

@@ -81,7 +81,7 @@ static void write_metrics(struct tutti_context *ctx, FILE *f)
 		{"sleeps_total", "counter", "Times that a waiting thread slept", s.sleeps},
 		{"late_sleeps_total", "counter", "Sleeps while an operation could go on",
 		 s.late_sleeps},
-		{"pieces_total", "counter", "Pieces of long messages sent", s.pieces},
+		{"pieces_total", "counter", "Pieces of long messages, puts and gets", s.pieces},
 		{"window_most", "gauge", "Most bytes of pieces under way to a peer", s.window_most},
 		{"cache_hits_total", "counter", "Buffers found in the registration cache",
 		 s.cache_hits},
