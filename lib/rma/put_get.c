@@ -6,10 +6,10 @@
  * notification is a message after the last piece: the target compares before it counts, and the
  * operation ends with its reply.
  *
- * Once windows have priorities, operations on those of the caller have a bounded number of bytes
- * under way to each peer. An operation without room waits among the stalled ones, which are tried
- * from the highest priority on. An operation of lower priority to this peer does not take its room,
- * nor does one of equal priority that comes later.
+ * Once the caller has given a window a priority, the bytes of operations on its windows that are
+ * under way to a peer are bounded. An operation without room waits among the stalled ones, which
+ * are tried from the highest priority on. An operation of lower priority to this peer does not take
+ * its room, nor does one of equal priority that comes later.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -28,9 +28,9 @@ struct tt_win_op {
 	uint32_t age;
 	size_t sent, piece; /* bytes in place, and bytes under way */
 	int priority;
-	bool paced;   /* bytes under way count */
+	bool paced;   /* its bytes under way are bounded */
 	bool refused; /* since its last piece, for lack of room */
-	size_t held;  /* its bytes that count now */
+	size_t held;  /* its bytes in win_under_way */
 	struct tt_region *region, *head_region;
 	struct tt_win_end *end;
 	uint32_t token;
@@ -58,10 +58,7 @@ static size_t *under_way(const struct tt_win_op *op)
 	return &comm->ctx->win_under_way[comm->world[op->access.rank]];
 }
 
-/*
- * A retry takes the operations from the list in their order, so one does not meet those behind it
- * here.
- */
+/* A retry takes all operations from the list; those behind op are not back in it yet. */
 static bool is_outranked(const struct tt_win_op *op)
 {
 	struct tutti_context *ctx = op->win->comm->ctx;
