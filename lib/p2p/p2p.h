@@ -32,6 +32,7 @@
 #define TT_P2P_PIECE ((size_t)1 << 20)
 #define TT_P2P_PIECES 4
 #define TT_P2P_BOUNCE ((size_t)4 << 20)
+#define TT_P2P_SHORT (64u << 10) /* bytes: payloads that do not wait behind long ones */
 
 enum tt_p2p_kind { TT_P2P_SEND, TT_P2P_RECV, TT_P2P_PROBE };
 
@@ -83,11 +84,14 @@ struct tt_p2p_req {
 	int tag;	       /* of the message */
 	uint32_t head;	       /* and what its head says: TT_P2P_SYNC, the sender's datatype */
 	size_t total;	       /* of the message */
+	struct tt_kept kept;   /* receive: where the sender keeps it; send: so may the receiver */
 	size_t next;	       /* the part of it that is not under way yet */
 	struct tt_place place; /* the same, in a layout */
 	size_t most;	       /* bytes of a piece; 0: a sender that has not heard it yet */
 	int pieces;	       /* under way */
 	size_t bounce;	       /* its part of the peer's */
+	uint64_t began, looks; /* p2p_pull.c: tt_ticks(), 0: not measured; tt_wire_looks(), */
+	uint32_t number;       /* and its number among those of about one length */
 	struct tt_p2p_piece piece[TT_P2P_PIECES];
 };
 
@@ -99,8 +103,18 @@ struct tutti_message {
 	uint32_t seq, head;
 	int tag;
 	size_t total;
+	struct tt_kept kept;
 	char *data;	   /* NULL: still with its sender, or empty */
 	atomic_bool taken; /* by a matched probe, and not received yet */
+};
+
+/* p2p_pull.c: measurements of payloads of about one length. */
+#define TT_P2P_WAYS 14
+struct tt_p2p_way {
+	uint32_t messages;
+	bool pull;	   /* the way in use */
+	float used, tried; /* what a KiB takes, in ticks: this way; the other way, in a trial */
+	float sum[2];
 };
 
 struct tt_p2p_peer {
@@ -123,6 +137,11 @@ struct tt_p2p_peer {
 	struct tt_list posted, ahead, arrived;
 	size_t bounce;		/* bytes of payloads under way through the pool here */
 	struct tt_list waiting; /* matched receives that will go through it */
+	uint64_t paid,
+		looks; /* p2p_pull.c: the last payload ended at this tt_ticks(), in this look */
+	struct tt_p2p_way way[TT_P2P_WAYS];
+	struct tt_list pulled;	/* matched receives that this rank reads, in pieces, and */
+	struct tt_stalled pull; /* the next of these */
 };
 
 /* A buffer of a short message that is in memory of tutti_alloc as a whole, or not at all. */
@@ -226,17 +245,21 @@ static inline bool tt_p2p_is_whole(struct tt_p2p *p2p, const void *buf, size_t b
 bool tt_p2p_send_brief(struct tt_p2p_peer *peer, const struct tt_p2p_call *call, uint32_t seq,
 		       size_t bytes);
 
-/* The same of the head of a message that stays here until it is matched. */
+/*
+ * The same of the head of a message that stays here until it is matched, and which its receiver may
+ * read if *kept is set.
+ */
 bool tt_p2p_announce_brief(struct tt_p2p_peer *peer, const struct tt_p2p_call *call, uint32_t seq,
-			   size_t bytes);
+			   size_t bytes, struct tt_kept *kept);
 
 /* p2p_send.c */
 void tt_p2p_send(struct tt_p2p_req *req);
 /*
- * Sent to the port: more messages may come; the receiver drops this payload; it has matched this
- * message, which was sent with TT_P2P_SYNC; it has freed the communicator, and drops this message.
+ * Sent to the port: more messages may come; the receiver has this payload, or drops it; it has
+ * matched this message, which was sent with TT_P2P_SYNC; it has freed the communicator, and drops
+ * this message.
  */
-enum tt_p2p_said { TT_P2P_CREDIT = 1, TT_P2P_REFUSE, TT_P2P_MATCHED, TT_P2P_FREED };
+enum tt_p2p_said { TT_P2P_CREDIT = 1, TT_P2P_DONE, TT_P2P_MATCHED, TT_P2P_FREED };
 void tt_p2p_said(struct tt_port *port, int peer, uint32_t what, const struct tt_key *key,
 		 uint64_t a, uint64_t b);
 
@@ -245,7 +268,7 @@ void tt_p2p_recv(struct tt_p2p_req *req);
 /* The same of a receive from peer that no kept message matches. */
 void tt_p2p_await(struct tt_p2p_req *req, struct tt_p2p_peer *peer);
 void tt_p2p_message(struct tt_port *port, int peer, const struct tt_key *key, uint64_t total,
-		    const void *data, uint32_t len);
+		    const void *data, uint32_t len, const struct tt_kept *kept);
 /* A message of peer is matched: sends the peer its new limits if they changed enough. */
 void tt_p2p_grant(struct tt_p2p_peer *peer);
 /* The first matching message; NULL: none, and more messages are admitted. */
@@ -259,8 +282,24 @@ void tt_p2p_tell(struct tutti_status *status, int source, int tag, size_t bytes,
 void tt_p2p_payload(struct tt_p2p_req *req);
 /* The request has ended: what waits for the part of the pool that its payload had can start. */
 void tt_p2p_end_payload(struct tt_p2p_req *req);
+/* The same, not by reading it where its sender keeps it. */
+void tt_p2p_through_pool(struct tt_p2p_req *req);
+/* Starts payloads that wait for a part of the pool, if there is room and none is pulled before. */
+void tt_p2p_bounce_next(struct tt_p2p_peer *peer);
+/* The payload is there. */
+void tt_p2p_over(struct tt_p2p_req *req);
+/* Tells the sender of the message that req has taken. */
+void tt_p2p_say(const struct tt_p2p_req *req, uint32_t what);
 /* Copies len bytes of a message into the layout of a receive. */
 void tt_p2p_unpack(struct tt_p2p_req *req, struct tt_place place, const void *data, size_t len);
+
+/*
+ * p2p_pull.c: a payload that would go through the pool here is perhaps read where its sender keeps
+ * it. True: it is there, or comes. False: it goes through the pool, and this is measured until
+ * tt_p2p_bounced.
+ */
+bool tt_p2p_pull(struct tt_p2p_req *req);
+void tt_p2p_bounced(struct tt_p2p_req *req);
 
 /*
  * The port of a message's key: that the message belongs to a port, that the sender waits for

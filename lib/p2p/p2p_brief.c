@@ -73,11 +73,15 @@ static bool send_brief(struct tt_p2p_peer *peer, const struct tt_p2p_call *call,
 }
 
 bool tt_p2p_announce_brief(struct tt_p2p_peer *peer, const struct tt_p2p_call *call, uint32_t seq,
-			   size_t bytes)
+			   size_t bytes, struct tt_kept *kept)
 {
-	uint64_t total = bytes;
+	struct tutti_comm *comm = peer->p2p->comm;
+	struct tt_bare bare = {.total = bytes};
 
-	return push(peer, call, seq, TT_BRIEF_BARE, &total, sizeof(total));
+	if (call->buf && tt_wire_has_brief(comm->ctx->wire, comm->world[peer->rank]))
+		bare.kept = tt_wire_keep(comm->ctx->wire, comm->world[peer->rank], call->buf);
+	*kept = bare.kept;
+	return push(peer, call, seq, TT_BRIEF_BARE, &bare, sizeof(bare));
 }
 
 bool tt_p2p_send_brief(struct tt_p2p_peer *peer, const struct tt_p2p_call *call, uint32_t seq,

@@ -151,8 +151,7 @@ void tt_p2p_tell(struct tutti_status *status, int source, int tag, size_t bytes,
 	status->datatype = tt_p2p_type(head);
 }
 
-/* To the sender of the message that req has taken. */
-static void say(const struct tt_p2p_req *req, uint32_t what)
+void tt_p2p_say(const struct tt_p2p_req *req, uint32_t what)
 {
 	struct tutti_comm *comm = req->p2p->comm;
 	struct tt_key key = tt_p2p_key(req->p2p, comm->rank, req->seq, req->tag);
@@ -164,25 +163,27 @@ static void say(const struct tt_p2p_req *req, uint32_t what)
  * req gets this message: its data (NULL: none), or the payload that its sender keeps. A message
  * without a payload has no elements that could differ in type.
  */
-static void take(struct tt_p2p_req *req, struct tt_p2p_peer *peer, uint32_t seq, int tag,
-		 size_t total, uint32_t head, const void *data)
+static void take(struct tt_p2p_req *req, const struct tutti_message *msg, const void *data)
 {
 	struct tutti_comm *comm = req->p2p->comm;
-	bool differs = total && tt_p2p_type(head) != req->call.datatype;
+	struct tt_p2p_peer *peer = msg->peer;
+	bool differs = msg->total && tt_p2p_type(msg->head) != req->call.datatype;
+	size_t total = msg->total;
 
 	tt_list_del(&req->link);
 	req->peer = peer->rank;
-	req->seq = seq;
-	req->tag = tag;
+	req->seq = msg->seq;
+	req->tag = msg->tag;
 	req->total = total;
-	req->head = head;
+	req->head = msg->head;
+	req->kept = msg->kept;
 	req->r.progressed = true;
-	tt_p2p_tell(req->call.status, peer->rank, tag, total, head);
-	if (head & TT_P2P_SYNC && (data || !total))
-		say(req, TT_P2P_MATCHED);
+	tt_p2p_tell(req->call.status, peer->rank, msg->tag, total, msg->head);
+	if (msg->head & TT_P2P_SYNC && (data || !total))
+		tt_p2p_say(req, TT_P2P_MATCHED);
 	if (differs || total > req->bytes) {
 		if (!data)
-			say(req, TT_P2P_REFUSE);
+			tt_p2p_say(req, TT_P2P_DONE);
 		tt_request_end(&req->r, differs ? -TUTTI_EMISMATCH : -EMSGSIZE);
 	} else if (data) {
 		if (req->layout)
@@ -250,7 +251,7 @@ static void recv_taken(struct tt_p2p_req *req, struct tutti_message *msg)
 	if (is_lost(req->p2p, msg))
 		tt_request_end(&req->r, -TUTTI_EPEER);
 	else
-		take(req, msg->peer, msg->seq, msg->tag, msg->total, msg->head, msg->data);
+		take(req, msg, msg->data);
 	tt_p2p_drop(req->p2p, msg);
 }
 
@@ -300,7 +301,7 @@ void tt_p2p_recv(struct tt_p2p_req *req)
 		tt_list_del(&msg->link);
 		tt_list_del(&msg->all);
 		p2p->narrived--;
-		take(req, msg->peer, msg->seq, msg->tag, msg->total, msg->head, msg->data);
+		take(req, msg, msg->data);
 		tt_p2p_drop(p2p, msg);
 		return;
 	}
@@ -337,11 +338,10 @@ struct tutti_message *tt_p2p_find(struct tt_p2p *p2p, int rank, int tag)
 
 /* ---- arrival ---- */
 
-static bool out_of_memory(struct tt_p2p *p2p, struct tt_p2p_peer *peer)
+static void out_of_memory(struct tt_p2p *p2p, struct tt_p2p_peer *peer)
 {
 	tt_comm_fail(p2p->comm, -ENOMEM, p2p->comm->world[peer->rank], "recv", 0, "",
 		     "no memory for an unexpected message");
-	return false;
 }
 
 /* The first of several matched probes gets the message; the others wait on. */
@@ -400,7 +400,7 @@ static void catch_up(struct tt_p2p *p2p, struct tt_p2p_peer *peer)
 		tt_list_del(&msg->link);
 		req = find_posted(p2p, peer, msg->tag);
 		if (req) {
-			take(req, peer, msg->seq, msg->tag, msg->total, msg->head, msg->data);
+			take(req, msg, msg->data);
 			tt_p2p_drop(p2p, msg);
 		} else {
 			wait_for_receive(p2p, msg);
@@ -409,34 +409,38 @@ static void catch_up(struct tt_p2p *p2p, struct tt_p2p_peer *peer)
 	}
 }
 
-/* Keeps a message: in ahead, or among the arrived ones. */
-static bool keep(struct tt_p2p *p2p, struct tt_p2p_peer *peer, const struct tt_key *key,
-		 uint64_t total, const void *data, uint32_t len)
+/* The message that has come with key from peer, without its data. */
+static void describe(struct tutti_message *msg, struct tt_p2p_peer *peer, const struct tt_key *key,
+		     uint64_t total, const struct tt_kept *kept)
 {
-	struct tutti_message *msg = tt_p2p_keep(p2p, data, len);
-
-	if (!msg)
-		return out_of_memory(p2p, peer);
 	msg->peer = peer;
 	msg->seq = key->seq;
 	msg->head = key->port;
 	msg->tag = (int)key->lane;
 	msg->total = total;
-	if (key->seq == peer->expected) {
+	msg->kept = kept ? *kept : (struct tt_kept){0};
+}
+
+/* It is in ahead, or among the arrived ones. */
+static void line_up(struct tt_p2p *p2p, struct tutti_message *msg)
+{
+	struct tt_p2p_peer *peer = msg->peer;
+
+	if (msg->seq == peer->expected) {
 		peer->expected++;
 		wait_for_receive(p2p, msg);
 	} else {
 		tt_list_add(&peer->ahead, &msg->link);
 	}
-	return true;
 }
 
 void tt_p2p_message(struct tt_port *port, int from, const struct tt_key *key, uint64_t total,
-		    const void *data, uint32_t len)
+		    const void *data, uint32_t len, const struct tt_kept *kept)
 {
 	struct tt_p2p *p2p = tt_container(port, struct tt_p2p, port);
 	struct tutti_comm *comm = p2p->comm;
 	struct tt_p2p_req *req = NULL;
+	struct tutti_message come, *msg;
 	struct tt_p2p_peer *peer;
 
 	if (key->index >= (uint32_t)comm->size || comm->world[key->index] != from ||
@@ -452,11 +456,18 @@ void tt_p2p_message(struct tt_port *port, int from, const struct tt_key *key, ui
 		req = find_posted(p2p, peer, (int)key->lane);
 	if (req) {
 		peer->expected++;
-		if (!take_short(req, peer, key, data, len))
-			take(req, peer, key->seq, (int)key->lane, total, key->port,
-			     len ? data : NULL);
-	} else if (!keep(p2p, peer, key, total, data, len)) {
-		return;
+		if (!take_short(req, peer, key, data, len)) {
+			describe(&come, peer, key, total, kept);
+			take(req, &come, len ? data : NULL);
+		}
+	} else {
+		msg = tt_p2p_keep(p2p, data, len);
+		if (!msg) {
+			out_of_memory(p2p, peer);
+			return;
+		}
+		describe(msg, peer, key, total, kept);
+		line_up(p2p, msg);
 	}
 	if (!tt_list_empty(&peer->ahead))
 		catch_up(p2p, peer);

@@ -36,6 +36,8 @@ static void p2p_cancel(struct tutti_request *r)
 	int i;
 
 	tt_list_del(&req->link);
+	if (req->call.kind == TT_P2P_SEND && req->kept.key[0])
+		tt_wire_unkeep(r->comm->ctx->wire);
 	for (i = 0; i < TT_P2P_PIECES; i++)
 		tt_wire_cancel(r->comm->ctx->wire, &req->piece[i].x);
 }

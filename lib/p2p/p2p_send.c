@@ -31,8 +31,9 @@ static void announce(struct tt_p2p_req *req)
 	struct tt_xfer *x = &req->piece[0].x;
 
 	x->whole = tt_p2p_send_brief(peer, &req->call, req->seq, req->total);
-	if (x->whole || (req->total > (size_t)comm->ctx->env.eager.number &&
-			 tt_p2p_announce_brief(peer, &req->call, req->seq, req->total))) {
+	if (x->whole ||
+	    (req->total > (size_t)comm->ctx->env.eager.number &&
+	     tt_p2p_announce_brief(peer, &req->call, req->seq, req->total, &req->kept))) {
 		head_left(x, NULL, 0);
 		return;
 	}
@@ -53,6 +54,7 @@ void tt_p2p_send(struct tt_p2p_req *req)
 	struct tt_p2p_peer *peer = req->p2p->peer[req->call.rank];
 
 	req->peer = req->call.rank;
+	req->kept.key[0] = 0;
 	if (req->p2p->comm->ndead && tt_comm_dead(req->p2p->comm, req->peer) >= 0) {
 		tt_request_end(&req->r, -TUTTI_EPEER);
 		return;
@@ -96,6 +98,7 @@ static void end_announced(struct tt_p2p_peer *peer, uint32_t seq, int status)
 
 		if (req->seq != seq)
 			continue;
+		req->kept.key[0] = 0; /* the receiver reads it no more */
 		req->r.ops->cancel(&req->r);
 		tt_request_end(&req->r, status);
 		return;
@@ -136,7 +139,7 @@ void tt_p2p_said(struct tt_port *port, int from, uint32_t what, const struct tt_
 	peer->open = !peer->freed;
 	if (what == TT_P2P_CREDIT)
 		credit(peer, (uint32_t)a, (uint32_t)b);
-	/* dropped, as it does not fit, or matched after it went whole: complete for the sender */
-	else if (what == TT_P2P_REFUSE || what == TT_P2P_MATCHED)
+	/* read, dropped, as it does not fit, or matched after it went whole: complete here */
+	else if (what == TT_P2P_DONE || what == TT_P2P_MATCHED)
 		end_announced(peer, key->seq, 0);
 }

@@ -54,6 +54,8 @@ struct tt_p2p_peer *tt_p2p_peer_new(struct tt_p2p *p2p, int rank)
 	tt_list_init(&peer->ahead);
 	tt_list_init(&peer->arrived);
 	tt_list_init(&peer->waiting);
+	tt_list_init(&peer->pulled);
+	tt_list_init(&peer->pull.link);
 	tt_wire_stats(p2p->comm->ctx->wire)->allocations++;
 	p2p->peer[rank] = peer;
 	return peer;
@@ -184,9 +186,9 @@ struct unused {
 };
 
 static void refuse(struct tt_port *port, int from, const struct tt_key *key, uint64_t total,
-		   const void *data, uint32_t len)
+		   const void *data, uint32_t len, const struct tt_kept *kept)
 {
-	(void)total, (void)data, (void)len;
+	(void)total, (void)data, (void)len, (void)kept;
 	say_freed(tt_container(port, struct unused, port)->comm, from, key, false);
 }
 
@@ -254,6 +256,7 @@ static void free_all(struct tt_p2p *p2p)
 			continue;
 		drop_all(p2p, &p2p->peer[i]->ahead);
 		drop_all(p2p, &p2p->peer[i]->arrived);
+		tt_list_del(&p2p->peer[i]->pull.link);
 		free(p2p->peer[i]);
 	}
 	drop_all(p2p, &p2p->taken);

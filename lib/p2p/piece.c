@@ -10,7 +10,6 @@
 #include "lib/p2p/p2p.h"
 
 #define PAYLOAD 0x80000000u /* in the lane of the key */
-#define SHORT (64u << 10)   /* bytes: such messages do not wait behind long ones */
 #define LONG_PIECES 2	    /* of p2p->most bytes, under way together */
 /* bytes of pieces that are cut short, but of long messages */
 #define CUT_LEAST (8u << 10)
@@ -111,7 +110,7 @@ static void start_piece(struct tt_p2p_piece *piece)
 		tt_wire_recv(comm->ctx->wire, x);
 }
 
-static void over(struct tt_p2p_req *req)
+void tt_p2p_over(struct tt_p2p_req *req)
 {
 	tt_list_del(&req->link);
 	tt_request_end(&req->r, 0);
@@ -160,7 +159,7 @@ static void piece_over(struct tt_xfer *x, const void *data, int status)
 	if (req->next < req->total)
 		start_piece(piece);
 	else if (!req->pieces)
-		over(req);
+		tt_p2p_over(req);
 }
 
 /* The count starts at one too many, as pieces may end while others start. */
@@ -171,7 +170,7 @@ static void start(struct tt_p2p_req *req)
 	req->pieces = 1;
 	start_pieces(req, 0);
 	if (--req->pieces == 0)
-		over(req);
+		tt_p2p_over(req);
 }
 
 /* At most this many bytes of the pool are taken at once. */
@@ -191,18 +190,32 @@ static void start_bounce(struct tt_p2p_req *req)
 	start(req);
 }
 
-static void bounce_next(struct tt_p2p_peer *peer)
+void tt_p2p_bounce_next(struct tt_p2p_peer *peer)
 {
 	const struct tutti_comm *comm = peer->p2p->comm;
 
 	if (atomic_load(&comm->failed) || (comm->ndead && tt_comm_dead(comm, peer->rank) >= 0))
 		return; /* what waits ends with an error */
+	if (!tt_list_empty(&peer->pulled))
+		return;
 	while (!tt_list_empty(&peer->waiting) && peer->bounce < TT_P2P_BOUNCE) {
 		struct tt_p2p_req *req = tt_container(peer->waiting.next, struct tt_p2p_req, link);
 
 		tt_list_del(&req->link);
 		start_bounce(req);
 	}
+}
+
+void tt_p2p_through_pool(struct tt_p2p_req *req)
+{
+	if (req->total <= TT_P2P_SHORT) {
+		start_bounce(req);
+		return;
+	}
+	req->next = 0;
+	req->pieces = 0;
+	tt_list_add(&peer_of(req)->waiting, &req->link);
+	tt_p2p_bounce_next(peer_of(req));
 }
 
 void tt_p2p_payload(struct tt_p2p_req *req)
@@ -213,16 +226,9 @@ void tt_p2p_payload(struct tt_p2p_req *req)
 	if (!bounces(req)) {
 		req->most = learns ? 0 : req->p2p->most;
 		start(req);
-		return;
+	} else if (!tt_p2p_pull(req)) {
+		tt_p2p_through_pool(req);
 	}
-	if (req->total <= SHORT) {
-		start_bounce(req);
-		return;
-	}
-	req->next = 0;
-	req->pieces = 0;
-	tt_list_add(&peer_of(req)->waiting, &req->link);
-	bounce_next(peer_of(req));
 }
 
 void tt_p2p_end_payload(struct tt_p2p_req *req)
@@ -231,8 +237,9 @@ void tt_p2p_end_payload(struct tt_p2p_req *req)
 
 	if (!req->bounce)
 		return;
+	tt_p2p_bounced(req);
 	peer = peer_of(req);
 	peer->bounce -= req->bounce;
 	req->bounce = 0;
-	bounce_next(peer);
+	tt_p2p_bounce_next(peer);
 }

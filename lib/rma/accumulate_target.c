@@ -136,12 +136,13 @@ static void fetch_data(struct tt_acc_piece *piece, size_t total)
 }
 
 void tt_acc_message(struct tt_port *port, int peer, const struct tt_key *key, uint64_t total,
-		    const void *data, uint32_t len)
+		    const void *data, uint32_t len, const struct tt_kept *kept)
 {
 	struct tt_accs *accs = tt_container(port, struct tt_accs, port);
 	struct tutti_comm *comm = accs->win->comm;
 	struct tt_acc_piece *piece;
 
+	(void)kept;
 	if (key->index >= (uint32_t)comm->size || comm->world[key->index] != peer ||
 	    key->lane != TT_ACC_REQUEST || (len && len != total) ||
 	    total < sizeof(struct tt_acc_head) || total > sizeof(struct tt_acc_head) + accs->most ||

@@ -100,7 +100,7 @@ void tt_acc_apply(void *target, const void *data, void *old, size_t count,
 		  enum tutti_datatype datatype, enum tutti_op op);
 /* Of the port. */
 void tt_acc_message(struct tt_port *port, int peer, const struct tt_key *key, uint64_t total,
-		    const void *data, uint32_t len);
+		    const void *data, uint32_t len, const struct tt_kept *kept);
 /* Takes back what is served. */
 void tt_acc_stop_serving(struct tt_accs *accs);
 

@@ -61,7 +61,7 @@ void tt_wire_port_open(struct tt_wire *wire, struct tt_port *port)
 
 			tt_list_del(&e->link);
 			port->message(port, e->peer, &e->key, e->fprint, tt_early_data(chan, e),
-				      e->len);
+				      e->len, NULL);
 			tt_early_drop(wire, e);
 			flow->parked--;
 			tt_flow_consumed(chan, flow);
@@ -164,8 +164,11 @@ void tt_wire_brief_take(struct tt_wire *wire, int peer)
 	chan->ep->ops->take(chan->ep);
 }
 
-/* Reads a brief message of *len bytes, of which *len are then payload; false: it is malformed. */
-static bool read_brief(const void *data, size_t *len, struct tt_key *key, uint64_t *total)
+/*
+ * Reads a brief message of *len bytes, of which *len are then payload. One that stays with its
+ * sender has none. False: it is malformed.
+ */
+static bool read_brief(const void *data, size_t *len, struct tt_key *key, struct tt_bare *bare)
 {
 	struct tt_brief head;
 
@@ -178,12 +181,12 @@ static bool read_brief(const void *data, size_t *len, struct tt_key *key, uint64
 			       .index = head.index,
 			       .port = head.port};
 	*len -= sizeof(head);
-	*total = *len;
+	bare->total = *len;
 	if (!(head.lane & TT_BRIEF_BARE))
 		return true;
-	if (*len != sizeof(*total))
+	if (*len != sizeof(*bare))
 		return false;
-	memcpy(total, (const char *)data + sizeof(head), sizeof(*total));
+	memcpy(bare, (const char *)data + sizeof(head), sizeof(*bare));
 	*len = 0;
 	return true;
 }
@@ -192,12 +195,12 @@ void tt_port_brief(struct tt_chan *chan, const void *data, size_t len)
 {
 	const char *payload = (const char *)data + sizeof(struct tt_brief);
 	struct tt_port *port;
+	struct tt_bare bare;
 	struct tt_key key;
-	uint64_t total;
 
 	if (!chan || chan->state != TT_CHAN_OPEN)
 		return;
-	if (!read_brief(data, &len, &key, &total)) {
+	if (!read_brief(data, &len, &key, &bare)) {
 		tt_chan_fail(chan, -EPROTO, "a malformed brief message");
 		return;
 	}
@@ -206,8 +209,9 @@ void tt_port_brief(struct tt_chan *chan, const void *data, size_t len)
 	chan->hears_brief = true;
 	port = tt_wire_port_find(chan->wire, key.comm);
 	if (port)
-		port->message(port, chan->peer, &key, total, payload, (uint32_t)len);
+		port->message(port, chan->peer, &key, bare.total, payload, (uint32_t)len,
+			      len ? NULL : &bare.kept);
 	else /* closed since its owner said that it is open */
-		chan->wire->params.late(chan->wire->params.arg, chan->peer, &key, total,
+		chan->wire->params.late(chan->wire->params.arg, chan->peer, &key, bare.total,
 					(uint32_t)len);
 }

@@ -196,6 +196,7 @@ void tt_wire_close(struct tt_wire *wire)
 	for (i = 0; i < wire->params.nranks; i++)
 		if (wire->chan[i])
 			tt_chan_free(wire->chan[i]);
+	tt_wire_unkeep(wire);
 	for (i = 0; i < TT_BUCKETS; i++) {
 		free_all(&wire->early.bucket[i], offsetof(struct tt_early, link));
 		free_all(&wire->offers.bucket[i], offsetof(struct tt_offer, link));

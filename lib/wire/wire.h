@@ -148,18 +148,24 @@ struct tt_atomic {
 	uint32_t token;
 };
 
+/* Memory of a sender that its receiver may read: see tt_wire_keep. */
+struct tt_kept {
+	uint64_t addr;
+	uint32_t key[2]; /* key[0] 0: none */
+};
+
 /*
  * Messages that the receiver matches itself: those with key.port set are passed to the port of
- * key.comm, in no order. fprint is the length of the whole message. len bytes of data came with
- * it: all or none (none if the message exceeds the eager limit or was sent bare). data is valid
- * during the call. Messages that come before the port is open are kept within the bounds of
- * flow.c.
+ * key.comm, in no order. fprint is the length of the whole message. len bytes of data came with it:
+ * all or none (none if the message exceeds the eager limit or was sent bare). data and kept are
+ * valid during the call; kept, which may be NULL, says where the sender keeps the rest. Messages
+ * that come before the port is open are kept within the bounds of flow.c.
  */
 struct tt_port {
 	struct tt_list link;
 	uint64_t comm;
 	void (*message)(struct tt_port *port, int peer, const struct tt_key *key, uint64_t total,
-			const void *data, uint32_t len);
+			const void *data, uint32_t len, const struct tt_kept *kept);
 	/* The peer called tt_wire_port_say. */
 	void (*said)(struct tt_port *port, int peer, uint32_t what, const struct tt_key *key,
 		     uint64_t a, uint64_t b);
@@ -384,8 +390,12 @@ struct tt_brief {
 	uint64_t comm;
 	uint32_t seq, lane, index, port;
 };
-/* In the lane: the message stays with its sender, and the data is its length, a uint64_t. */
+/* In the lane: the message stays with its sender, and the data is a struct tt_bare. */
 #define TT_BRIEF_BARE 0x80000000u
+struct tt_bare {
+	uint64_t total; /* its length */
+	struct tt_kept kept;
+};
 #define TT_BRIEF_MAX (TT_TP_BRIEF_MAX - sizeof(struct tt_brief))
 _Static_assert(TT_BRIEF_MAX == TT_BRIEF_TIMES * TT_EAGER_DEFAULT,
 	       "the head outgrew TT_TP_BRIEF_MAX");
@@ -412,6 +422,18 @@ struct tt_brief_peek {
 enum tt_peeked tt_wire_brief_peek(struct tt_wire *wire, int peer, struct tt_brief_peek *peek);
 /* The caller has used it: removes it. */
 void tt_wire_brief_take(struct tt_wire *wire, int peer);
+
+/*
+ * kept.c: for a brief message that stays here. Its receiver may read it, whatever memory it is in,
+ * until it says that it has done so, or until tt_wire_unkeep. None if the transport to peer, which
+ * has brief messages, cannot.
+ */
+struct tt_kept tt_wire_keep(struct tt_wire *wire, int peer, const void *buf);
+/* Waits for readers; afterwards nobody reads what was kept before. */
+void tt_wire_unkeep(struct tt_wire *wire);
+/* Reads what peer keeps. 0; -ESTALE: not kept any more; other codes: it cannot be read. */
+int tt_wire_read_kept(struct tt_wire *wire, int peer, const struct tt_kept *kept, void *to,
+		      size_t len);
 
 /*
  * Sends a control message to the port of key->comm at peer, which has sent to this rank; lost if

@@ -251,7 +251,8 @@ void tt_chan_slot_note(struct tt_chan *chan, int slot)
 	port = ported ? tt_wire_port_find(chan->wire, head->key.comm) : NULL;
 	x = ported ? NULL : posted_find(chan, &head->key);
 	if (port) {
-		port->message(port, chan->peer, &head->key, head->fprint, head + 1, head->len);
+		port->message(port, chan->peer, &head->key, head->fprint, head + 1, head->len,
+			      NULL);
 		tt_slot_free(chan, slot);
 	} else if (x) {
 		deliver(chan, x, head->fprint, head->len, head + 1);

@@ -130,7 +130,7 @@ static void message(struct fz *z)
 	memcpy(before, array + GUARD, SIZE);
 	tt_wire_lock(ctx[0]->wire);
 	accs->port.message(&accs->port, (int)(from >> 1 & 1), &key, from & 4 ? total ^ 8 : total,
-			   copy, bare ? 0 : (uint32_t)total);
+			   copy, bare ? 0 : (uint32_t)total, NULL);
 	tt_wire_unlock(ctx[0]->wire);
 	assert(untouched());
 	if (bare || from & 4 || key.lane || tt_acc_check(win[0], &head, total, accs->most))

@@ -46,6 +46,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/p2p/test_deadlines \
 	tests/mp/p2p/test_requests \
 	tests/mp/p2p/test_matched \
+	tests/mp/p2p/test_pull \
 	tests/mp/p2p/test_threads \
 	tests/mp/p2p/test_brief \
 	tests/mp/comm/test_late \
@@ -190,6 +191,8 @@ tests_mp_p2p_test_requests_SOURCES = tests/mp/p2p/test_requests.c
 tests_mp_p2p_test_requests_LDADD = libttmp.la
 tests_mp_p2p_test_matched_SOURCES = tests/mp/p2p/test_matched.c
 tests_mp_p2p_test_matched_LDADD = libttmp.la
+tests_mp_p2p_test_pull_SOURCES = tests/mp/p2p/test_pull.c
+tests_mp_p2p_test_pull_LDADD = libttmp.la
 tests_mp_p2p_test_threads_SOURCES = tests/mp/p2p/test_threads.c
 tests_mp_p2p_test_threads_LDADD = libttmp.la
 tests_mp_p2p_test_brief_SOURCES = tests/mp/p2p/test_brief.c

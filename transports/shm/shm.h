@@ -49,7 +49,7 @@
 
 #include "lib/shm/segment.h"
 
-#define SHM_MAGIC 0x3630485355545454ull /* "TTTUSH06": layout version included */
+#define SHM_MAGIC 0x3730485355545454ull /* "TTTUSH07": layout version included */
 #define SHM_SEG_NAME "tutti-shm"
 #define SHM_LINE 64
 #define SHM_RINGS 4096	    /* endpoints of a process */
