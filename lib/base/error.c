@@ -104,7 +104,9 @@ int tt_fail_info(const struct tutti_error_info *info)
 
 const char *tt_fail_text(int code)
 {
-	return last.code == code && last.text[0] ? last.text : tutti_strerror(code);
+	if (last.code == code && last.text[0])
+		return last.text;
+	return tutti_strerror(code == -TT_EFAULT_HERE ? -EFAULT : code);
 }
 
 /* Without a text where info is wrong, which would replace the error asked for. */

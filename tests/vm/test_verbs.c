@@ -66,6 +66,41 @@ static void bad_key_spares_others(void)
 	net_close(&net);
 }
 
+/* A transfer out of its region is a fault of this end, which concerns no other transfer. */
+static void fault(bool reads)
+{
+	struct mem *tx, *rx;
+	struct op bad, behind;
+	struct net net;
+	char *beyond;
+	int err;
+
+	if (!net_pair(&net))
+		return;
+	tx = &net.node[0].tx;
+	rx = &net.node[1].rx;
+	beyond = (char *)tx->addr + RX_SIZE - 100;
+	err = reads ? get(&net, &net.link[0], beyond, 5000, rx->addr, &rx->mr->rkey, &bad)
+		    : put(&net, &net.link[0], beyond, 5000, rx->addr, &rx->mr->rkey, 1, &bad);
+	TT_CHECK(err == TT_STARTED);
+	TT_CHECK(put(&net, &net.link[0], tx->addr, 5000, rx->addr, &rx->mr->rkey, -1, &behind) >=
+		 0);
+	TT_CHECK(settle(&net, &bad) == -TT_EFAULT_HERE);
+	TT_CHECK(settle(&net, &behind) == -EPIPE);
+	WAIT(&net, net.link[0].down);
+	TT_CHECK(strstr(net.link[0].why, "local memory is not registered") != NULL);
+	TT_CHECK(!net.node[1].nnotes);
+	net_close(&net);
+}
+
+static void local_fault(void)
+{
+	net_set("TUTTI_VERBS_RAILS", "1");
+	fault(false);
+	fault(true);
+	net_set("TUTTI_VERBS_RAILS", NULL);
+}
+
 static bool look(struct link *l)
 {
 	struct tt_silence s = {0};
@@ -593,6 +628,7 @@ int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"bad_key_spares_others", bad_key_spares_others},
+		{"local_fault", local_fault},
 		{"lost_peer_is_noticed", lost_peer_is_noticed},
 		{"fork_in_the_middle", fork_in_the_middle},
 		{"rails_carry_their_shares", rails_carry_their_shares},

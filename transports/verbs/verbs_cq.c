@@ -273,7 +273,9 @@ static void request_failed(struct vb_ep *ep, int q, const struct vb_req *req,
 		ep)); /* a port that went down is the better reason, if it is known by now */
 	if (vb_port_to_blame(&ep->qp[q]))
 		vb_fail_by_port(ep, &ep->qp[q], req);
-	vb_fail(ep, ep->qp[q].rail, code, "%s failed: %s", what(req->kind), vb_status_text(status));
+	/* A fault concerns this request only; the others are lost with the connection. */
+	vb_fail(ep, ep->qp[q].rail, tt_is_fault(code) ? -EPIPE : code, "%s failed: %s",
+		what(req->kind), vb_status_text(status));
 }
 
 static void sent(struct vb_tp *tp, const struct ibv_wc *wc)

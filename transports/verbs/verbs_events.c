@@ -18,7 +18,7 @@ int vb_status(enum ibv_wc_status status)
 		return -EACCES;
 	case IBV_WC_LOC_PROT_ERR:
 	case IBV_WC_LOC_ACCESS_ERR:
-		return -EFAULT;
+		return -TT_EFAULT_HERE;
 	case IBV_WC_LOC_LEN_ERR:
 	case IBV_WC_REM_INV_REQ_ERR:
 	case IBV_WC_BAD_RESP_ERR:
