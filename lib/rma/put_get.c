@@ -192,6 +192,8 @@ static int register_part(struct tt_win_op *op, int tp, void *addr, size_t len,
 	tt_mem_return(*region);
 	*region = NULL;
 	err = tt_mem_register_once(tt_wire_memory(wire), addr, len, region);
+	if (err == -EFAULT)
+		return tt_fail(-TT_EFAULT_HERE, "%s", tt_fail_text(err));
 	return err ? err : register_part(op, tp, addr, len, region);
 }
 

@@ -474,7 +474,7 @@ collectives_tiny() { program tests/mp/coll/test_coll verbs_tiny; }
 random_programs() { program tests/mp/coll/test_random verbs; }
 zero_copy() { program tests/mp/coll/test_counters zero_copy_verbs; }
 one_sided() {
-	program tests/mp/rma/test_rma verbs
+	program tests/mp/rma/test_rma verbs unmapped_verbs
 	program tests/mp/rma/test_atomics verbs verbs_device verbs_mixed
 	program tests/mp/rma/test_notify verbs
 	program tests/mp/rma/test_allocate verbs

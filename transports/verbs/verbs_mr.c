@@ -6,7 +6,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "lib/mem/mem.h"
 
@@ -27,6 +29,13 @@ static int refused(const struct vb_rail *rail, size_t len, int err)
 		       strerror(err));
 }
 
+static bool is_mapped(const struct tt_mem *mem)
+{
+	uintptr_t addr = (uintptr_t)mem->addr, off = addr % (uintptr_t)sysconf(_SC_PAGESIZE);
+
+	return !msync((void *)(addr - off), mem->len + off, MS_ASYNC) || errno != ENOMEM;
+}
+
 /* NULL: errno says why. */
 static struct ibv_mr *reg(struct vb_rail *rail, const struct tt_mem *mem, unsigned access,
 			  int flags)
@@ -39,6 +48,9 @@ static struct ibv_mr *reg(struct vb_rail *rail, const struct tt_mem *mem, unsign
 	if (!ib && !(access & TT_ACCESS_WRITE) && (errno == EFAULT || errno == EACCES))
 		ib = ibv_reg_mr(rail->pd, mem->addr, mem->len,
 				flags & ~(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
+	/* libibverbs fails like this for missing memory, as it first marks all pages for forks. */
+	if (!ib && errno == ENOMEM)
+		errno = is_mapped(mem) ? ENOMEM : EFAULT;
 	return ib;
 }
 

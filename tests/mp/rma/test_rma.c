@@ -8,9 +8,11 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #define WORDS 20000
+#define UNMAPPED ((size_t)1 << 20)
 
 static int check_errors(struct mp_job *job, struct tutti_win *win, uint32_t *local, size_t size)
 {
@@ -600,6 +602,34 @@ static void ofi_rdm(void)
 	run("TUTTI_TRANSPORT=ofi TUTTI_OFI_EP=rdm TUTTI_OFI_PROVIDER=tcp;ofi_rxm");
 }
 
+/* Memory of the caller that cannot be registered: the operation fails, the window does not. */
+static int unmapped_body(struct mp_job *job)
+{
+	char *bad = mmap(NULL, UNMAPPED, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *at, *good;
+	struct tutti_win *win;
+
+	MP_OK(tutti_win_allocate(job->world, UNMAPPED, 0, (void **)&at, &win));
+	MP_OK(tutti_alloc(job->ctx, UNMAPPED, (void **)&good));
+	TT_EXPECT(bad != MAP_FAILED && !munmap(bad, UNMAPPED));
+	MP_ERR(tutti_put(win, 1 - job->rank, bad, UNMAPPED, 0), -EFAULT);
+	MP_SAID("the local memory is not mapped");
+	MP_ERR(tutti_get(win, 1 - job->rank, bad, UNMAPPED, 0), -EFAULT);
+	MP_SAID("the local memory is not mapped");
+	MP_OK(tutti_put(win, 1 - job->rank, good, UNMAPPED, 0));
+	MP_OK(tutti_win_flush_all(win));
+	MP_OK(tutti_free(good));
+	return tutti_win_free(win);
+}
+
+static void unmapped_verbs(void)
+{
+	if (mp_no_verbs())
+		TT_SKIP("%s", mp_no_verbs());
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=verbs", .fn = unmapped_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=verbs TUTTI_REG_CACHE=1M",
+			 .fn = unmapped_body));
+}
+
 static void flood_verbs(void)
 {
 	if (mp_no_verbs())
@@ -618,9 +648,16 @@ static void verbs(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"shm", shm},	      {"shm_fault", shm_fault}, {"ofi", ofi},
-		{"pieces", pieces},   {"ofi_fault", ofi_fault}, {"cached", cached},
-		{"ofi_rdm", ofi_rdm}, {"verbs", verbs},		{"flood_verbs", flood_verbs},
+		{"shm", shm},
+		{"shm_fault", shm_fault},
+		{"ofi", ofi},
+		{"pieces", pieces},
+		{"ofi_fault", ofi_fault},
+		{"cached", cached},
+		{"ofi_rdm", ofi_rdm},
+		{"verbs", verbs},
+		{"flood_verbs", flood_verbs},
+		{"unmapped_verbs", unmapped_verbs},
 		{NULL, NULL},
 	};
 
