@@ -77,8 +77,7 @@ static int by_device(struct tt_chan *chan, struct tt_atomic *at)
 	struct tt_wire *wire = chan->wire;
 
 	if (chan->state == TT_CHAN_FAILED)
-		return tt_fail_rank(chan->status, chan->peer, tt_boot_host(wire->boot, chan->peer),
-				    "rank %d can't be reached: %s", chan->peer, chan->reason);
+		return tt_chan_unreached(chan);
 	if (chan->state != TT_CHAN_OPEN)
 		return -EAGAIN;
 	if (wire->tp[chan->tp].place != at->place || !at->rkey)

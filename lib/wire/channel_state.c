@@ -249,6 +249,17 @@ int tt_wire_short_rank(const struct tt_wire *wire, int peer)
 	return there ? peer : wire->params.rank;
 }
 
+int tt_chan_unreached(const struct tt_chan *chan)
+{
+	const struct tt_wire *wire = chan->wire;
+	int rank = chan->peer;
+
+	if (tt_is_shortage(chan->status))
+		rank = tt_wire_short_rank(wire, rank);
+	return tt_fail_rank(chan->status, rank, tt_boot_host(wire->boot, rank),
+			    "rank %d can't be reached: %s", chan->peer, chan->reason);
+}
+
 bool tt_wire_may_be_gone(const struct tt_wire *wire, int peer)
 {
 	const struct tt_chan *chan = wire->chan[peer];

@@ -299,8 +299,7 @@ static int open_channel(struct tt_wire *wire, int peer, struct tt_chan **out)
 		tt_chan_connect(chan);
 	chan->told = chan->again;
 	if (chan->state == TT_CHAN_FAILED)
-		return tt_fail_rank(chan->status, peer, tt_boot_host(wire->boot, peer),
-				    "rank %d can't be reached: %s", peer, chan->reason);
+		return tt_chan_unreached(chan);
 	if (chan->state != TT_CHAN_OPEN)
 		return -EAGAIN;
 	*out = chan;

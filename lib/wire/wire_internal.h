@@ -355,6 +355,8 @@ void tt_chan_shut(struct tt_chan *chan, bool mine, uint64_t comm);
  */
 void tt_chan_give_up(struct tt_chan *chan, int status, const char *why, bool again);
 void tt_chan_retry(struct tt_chan *chan);
+/* The error of a use of a failed channel; it names the rank without memory, if that is why. */
+int tt_chan_unreached(const struct tt_chan *chan);
 void tt_chan_fail(struct tt_chan *chan, int status, const char *fmt, ...) TT_PRINTF(3, 4);
 void tt_chan_free(struct tt_chan *chan);
 

@@ -373,6 +373,40 @@ static void connect_again(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_IF=lo TUTTI_TRANSPORT=shm", .fn = connect_body));
 }
 
+/*
+ * Ranks 1 and 2 put to each other, and so many ranks make a window without connecting the two: each
+ * put fails once while rank 1 has no memory for the connection, and the next one tries again.
+ */
+static int puts_body(struct mp_job *job)
+{
+	static char data[LONG], memory[LONG];
+	struct tutti_win *win;
+	int i, err;
+
+	mp_log_level(job, TUTTI_LOG_NONE);
+	MP_OK(tutti_win_create(job->world, memory, LONG, 0, &win));
+	for (i = 0; i < 12; i++) {
+		mp_meet(job);
+		if (job->rank == BAD && (i == 0 || i == 10))
+			TT_EXPECT(i ? unlimit() : limit(0));
+		mp_meet(job);
+		if (job->rank != 1 + i % 2)
+			continue;
+		err = tutti_put(win, 3 - job->rank, data, i < 6 ? 100 : LONG, 0);
+		MP_ERR(err, i < 10 ? -ENOMEM : 0);
+		TT_EXPECT(!err || names_bad());
+	}
+	mp_meet(job);
+	return tutti_win_free(win);
+}
+
+static void puts_again(void)
+{
+	if (mp_no_limit())
+		TT_SKIP("%s", mp_no_limit());
+	TT_CHECK(!MP_RUN(.n = 6, .env = "TUTTI_IF=lo TUTTI_TRANSPORT=shm", .fn = puts_body));
+}
+
 /* A new job of the same ranks. Later allocations are of libraries that end the process. */
 static int grow_body(struct mp_job *job)
 {
@@ -522,7 +556,8 @@ int main(int argc, char **argv)
 	static const struct tt_test tests[] = {
 		{"caller", caller},   {"control", control},	{"row", row},
 		{"used_up", used_up}, {"first_use", first_use}, {"connect", connect_again},
-		{"grow", grow},	      {"newcomer", newcomer},	{NULL, NULL}};
+		{"puts", puts_again}, {"grow", grow},		{"newcomer", newcomer},
+		{NULL, NULL}};
 
 	return tt_test_main("shortage", tests, argc, argv);
 }
