@@ -481,7 +481,9 @@ one_sided() {
 	program tests/mp/rma/test_accumulate verbs
 	program tests/mp/rma/test_strided verbs
 	program tests/mp/rma/test_put_layout verbs
+	program tests/mp/rma/test_win_priority verbs
 }
+win_priorities() { program tests/mp/rma/test_win_priority verbs_long; }
 gossip() {
 	program tests/mp/gossip/test_gossip verbs
 	program tests/mp/gossip/test_pair verbs
@@ -571,6 +573,7 @@ whole random_programs random_programs
 run zero_copy zero_copy
 whole cache cache
 run one_sided one_sided
+more win_priorities win_priorities
 run gossip gossip
 run parameter_server parameter_server
 more parameter_server_modes parameter_server_modes

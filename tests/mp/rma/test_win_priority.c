@@ -16,6 +16,7 @@
 #define HIGH (4 * KIB * KIB)
 #define SHORT (64 * KIB)
 #define OFI "TUTTI_TRANSPORT=ofi TUTTI_IF=lo"
+#define VERBS "TUTTI_TRANSPORT=verbs"
 
 static struct tutti_stats stats_of(struct mp_job *job)
 {
@@ -389,12 +390,34 @@ static void on_a_host(void)
 	TT_CHECK(!MP_RUN(.n = 2, .fn = host_body, .env = "TUTTI_TRANSPORT=shm"));
 }
 
+/*
+ * Over a device, which goes on by itself between two polls, so that low bytes during a high
+ * operation have no strict bound; the second takes longer.
+ */
+static void verbs(void)
+{
+	if (mp_no_verbs())
+		TT_SKIP("%s", mp_no_verbs());
+	TT_CHECK(!MP_RUN(.n = 2, .fn = turns_body, .env = VERBS));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = many_body,
+			 .env = VERBS " TUTTI_PRIORITY_WINDOW=16K TUTTI_CHECKSUM=1"));
+}
+
+static void verbs_long(void)
+{
+	if (mp_no_verbs())
+		TT_SKIP("%s", mp_no_verbs());
+	TT_CHECK(!MP_RUN(.n = 2, .fn = overtake_body, .env = VERBS));
+}
+
 static const struct tt_test tests[] = {{"overtakes", overtakes},
 				       {"take_turns", take_turns},
 				       {"blocks", blocks},
 				       {"past_others", past_others},
 				       {"many", many},
 				       {"on_a_host", on_a_host},
+				       {"verbs", verbs},
+				       {"verbs_long", verbs_long},
 				       {NULL, NULL}};
 
 int main(int argc, char **argv)
