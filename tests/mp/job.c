@@ -217,6 +217,11 @@ bool mp_brief(void)
 	return getenv("TT_BRIEF");
 }
 
+bool mp_few_sizes(const char *env)
+{
+	return strstr(env, "=verbs") && !getenv("TT_MORE");
+}
+
 const char *mp_no_verbs(void)
 {
 #ifdef HAVE_VERBS

@@ -111,6 +111,8 @@ const char *mp_no_ofi(void);
 bool mp_sanitized(void);
 /* In the quick run, where the longest tests leave such cases to the whole one. */
 bool mp_brief(void);
+/* The guest is slow: over verbs, sweeps over numbers of ranks leave most to make soak. */
+bool mp_few_sizes(const char *env);
 /* The same of transport verbs. */
 const char *mp_no_verbs(void);
 /* From now on this process may not touch another's ordinary memory, as in many a container. */

@@ -329,9 +329,10 @@ static int dead_body(struct mp_job *job)
 static void run(const char *env)
 {
 	char with[256];
+	bool few = mp_few_sizes(env);
 	int n;
 
-	for (n = 1; n <= 4; n++) {
+	for (n = few ? 3 : 1; n <= (few ? 3 : 4); n++) {
 		int failed = MP_RUN(.n = n, .env = env, .fn = counts_body) +
 			     MP_RUN(.n = n, .env = env, .fn = sets_body) +
 			     MP_RUN(.n = n, .env = env, .fn = halo_body);

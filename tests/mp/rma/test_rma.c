@@ -531,9 +531,10 @@ static int refused_body(struct mp_job *job)
 static void run(const char *env)
 {
 	char short_env[256];
+	bool few = mp_few_sizes(env);
 	int n;
 
-	for (n = 1; n <= 4; n++) {
+	for (n = few ? 3 : 1; n <= (few ? 3 : 4); n++) {
 		int failed = MP_RUN(.n = n, .env = env, .fn = rma_body) +
 			     (n > 1 && MP_RUN(.n = n, .env = env, .fn = sizes_body)) +
 			     MP_RUN(.n = n, .env = env, .fn = iflush_body) +

@@ -218,9 +218,10 @@ static int dead_body(struct mp_job *job)
 
 static void run(const char *env)
 {
+	bool few = mp_few_sizes(env);
 	int n;
 
-	for (n = 1; n <= 4; n++) {
+	for (n = few ? 3 : 1; n <= (few ? 3 : 4); n++) {
 		int failed = MP_RUN(.n = n, .env = env, .fn = random_body) +
 			     MP_RUN(.n = n, .env = env, .fn = columns_body) +
 			     MP_RUN(.n = n, .env = env, .fn = errors_body);
