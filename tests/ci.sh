@@ -367,6 +367,27 @@ beside_tsan()
 		build_some build/tsan "$(choose build/tsan "$tsan_tests")"
 }
 
+# Each leaves its status beside its log.
+beside_valgrind()
+{
+	tests=$(choose build "$valgrind_tests")
+	for t in $tests; do
+		echo 1 >"build/log/valgrind-$(basename "$t").log.status"
+		: >"build/log/valgrind-$(basename "$t").log"
+	done
+	build_some build "$tests" || return
+	for t in $tests; do
+		log=$top/build/log/valgrind-$(basename "$t").log
+		(
+			cd build &&
+				TT_TRIALS=30 timeout -k 10 600 ./libtool --mode=execute valgrind \
+				-q --error-exitcode=99 \
+				--leak-check=full --errors-for-leak-kinds=definite "$t"
+		) >"$log" 2>&1
+		echo $? >"$log.status"
+	done
+}
+
 # What is not in the tree of the fuzzers: clang reads it, with the settings of the main one.
 clang_transports()
 {
@@ -479,8 +500,7 @@ check_with()
 stage_check()
 {
 	check_with "$(make -s -C build print-tests)" \
-		$(for s in $stages; do case $s in asan | tsan | fuzz | distcheck | arm64) echo \
-		$s ;; esac done)
+		$(some "asan tsan valgrind fuzz distcheck arm64" $stages)
 }
 
 # What a newcomer runs: all but what is long and in the whole run; less in the guest.
@@ -532,18 +552,12 @@ stage_tsan_all()
 
 stage_valgrind()
 {
-	make -C build -j"$jobs" check TESTS= >build/log/check-programs.log 2>&1
+	await valgrind || beside=valgrind stage_beside
 	for t in $(choose build "$valgrind_tests"); do
 		log=$top/build/log/valgrind-$(basename "$t").log
-		(
-			cd build &&
-				TT_TRIALS=30 timeout -k 10 180 ./libtool --mode=execute valgrind \
-				-q --error-exitcode=99 \
-				--leak-check=full --errors-for-leak-kinds=definite "$t"
-		) >"$log" 2>&1
-		status=$?
+		status=$(cat "$log.status")
 		echo "valgrind $t: status $status"
-		count "$log" $status "$t"
+		count "$log" "$status" "$t"
 	done
 }
 
