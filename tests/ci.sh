@@ -5,9 +5,9 @@
 # valgrind, the fuzzers, then make distcheck. Every test program prints "# NAME: P passed, F
 # failed, S skipped"; the last line here is their sum.
 #
-# Tests wait for much of their time, so two run at once in the quick run, but for alone_tests. What
-# tests leave of the processors goes to what no clock looks at (stage_beside), below everything
-# else's priority.
+# Tests wait for much of their time, so two run at once in the quick run, but for alone_tests, and
+# with sanitizers. What tests leave of the processors goes to what no clock looks at (stage_beside),
+# below everything else's priority.
 #
 # sh tests/ci.sh [check] [asan] [tsan] [valgrind] [fuzz] [distcheck]	default: all of them
 # sh tests/ci.sh names	only whether the tests exist that are named here; make check does that, too
@@ -79,10 +79,10 @@ long_tests="tests/fault/test_points tests/fault/test_nth* tests/fault/test_grow
 beside_tests="tests/plan/test_* tests/unit/test_reduce tests/unit/test_codec*"
 lane=
 
-# Those that run alone, after the others: they install what the others run, or start the daemons of
-# a cluster.
+# Those that run alone, after the others: they install what the others run, start the daemons of a
+# cluster, or need an answer within a second.
 alone_tests="tests/install/install.sh tests/python/python.sh tests/python/torch.sh
-	tests/mp/programs/cluster.sh"
+	tests/mp/programs/cluster.sh tests/mp/ps/test_ps_errors tests/mp/ps/test_ps_copies"
 # Those that run first, as they take longest.
 first_tests="tests/vm/verbs.sh"
 
@@ -311,6 +311,14 @@ run_tests()
 	} | tee "$log" | progress "$(echo $3 | wc -w)"
 }
 
+# two_lanes COMMAND...: two tests at a time, with more than one processor
+two_lanes()
+{
+	[ "$jobs" = 1 ] || lanes=2
+	"$@"
+	lanes=1
+}
+
 check_tree()
 {
 	build_tests "$1" "$3" || return
@@ -508,15 +516,14 @@ stage_quick()
 {
 	TT_BRIEF=1
 	export TT_BRIEF
-	[ "$jobs" = 1 ] || lanes=2
-	check_with "$(some -v "$long_tests" $(make -s -C build print-tests))"
+	two_lanes check_with "$(some -v "$long_tests" $(make -s -C build print-tests))"
 }
 
 stage_asan()
 {
 	await asan
 	sanitizer_tree asan address,undefined || return
-	check_tree build/asan 26 "$(choose build/asan "$asan_tests")"
+	two_lanes check_tree build/asan 26 "$(choose build/asan "$asan_tests")"
 }
 
 # All that can run there: half an hour and more.
@@ -542,7 +549,7 @@ tsan_some()
 stage_tsan()
 {
 	await tsan
-	tsan_some "$tsan_tests"
+	two_lanes tsan_some "$tsan_tests"
 }
 
 stage_tsan_all()
