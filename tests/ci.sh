@@ -85,6 +85,15 @@ alone_tests="tests/install/install.sh tests/python/python.sh tests/python/torch.
 	tests/mp/programs/cluster.sh tests/mp/ps/test_ps_errors tests/mp/ps/test_ps_copies"
 # Those that run first, as they take longest.
 first_tests="tests/vm/verbs.sh"
+# Those that wait for most of their time: they run beside the guest, which keeps one processor busy,
+# and two at a time.
+waiting_tests="tests/mp/coll/test_args tests/mp/comm/test_disagree tests/mp/p2p/test_deadlines
+	tests/diag/test_mismatch tests/mp/p2p/test_p2p_errors tests/mp/gossip/test_pair
+	tests/unit/test_boot_refuse tests/unit/test_boot_find tests/unit/test_ofi_ends
+	tests/mp/comm/test_core tests/mp/comm/test_kill tests/mp/comm/test_start
+	tests/mp/comm/test_errors tests/mp/ps/test_ps_silent
+	tests/fault/test_guarded tests/fault/test_late_news tests/fault/test_strangers
+	tests/diag/blame.sh tests/diag/ras.sh tests/diag/doctor.sh"
 
 say()
 {
@@ -248,7 +257,7 @@ stage_names()
 	all=$(make -s -C "${TT_BUILD:-build}" print-tests)
 	set -f
 	for p in $asan_tests $asan_all_tests $tsan_all_tests $valgrind_tests $beside_tests \
-		$long_tests $alone_tests $first_tests; do
+		$long_tests $alone_tests $first_tests $waiting_tests; do
 		found=no
 		for t in $all; do
 			case $t in
@@ -305,8 +314,14 @@ run_tests()
 	only=
 	[ "$tree" = build ] || only="check_PROGRAMS= check_LTLIBRARIES="
 	{
-		run_some "$lanes" "$(some "$first_tests" $3
-			some -v "$first_tests $alone_tests" $3)"
+		if [ "$lanes" = 1 ] && [ "$jobs" -gt 1 ]; then
+			run_some 2 "$(some "$first_tests" $3
+				some "$waiting_tests" $3)"
+			run_some 1 "$(some -v "$first_tests $waiting_tests $alone_tests" $3)"
+		else
+			run_some "$lanes" "$(some "$first_tests" $3
+				some -v "$first_tests $alone_tests" $3)"
+		fi
 		run_some 1 "$(some "$alone_tests" $3)"
 	} | tee "$log" | progress "$(echo $3 | wc -w)"
 }
