@@ -14,7 +14,8 @@ libtt_train_la_SOURCES += train/buckets.c train/buckets.h \
 	train/sharded_codec.c train/sharded_save.c train/state_file.c train/state_file.h \
 	train/local_steps.c \
 	train/local_steps_setup.c train/local_steps_state.h \
-	train/reducer.c train/reducer_parts.c train/reducer_setup.c train/reducer_state.h
+	train/reducer.c train/reducer_missing.c train/reducer_parts.c train/reducer_setup.c \
+	train/reducer_state.h
 
 libtutti_train_la_SOURCES =
 libtutti_train_la_LIBADD = libtt_train.la libtutti.la $(JANSSON_LIBS) $(XXHASH_LIBS) -lpthread -lm

@@ -7,19 +7,26 @@
 
 #include "train/train_fail.h"
 
-/* Starts the buckets that may start; advances those under way. */
-static void start_full(struct tutti_reducer *r)
+/* Starts those of the first n buckets that may start. */
+static void start_full(struct tutti_reducer *r, size_t n)
 {
-	int err, done;
+	int err;
 
-	while (!r->error && r->next < r->nparts && !r->b.bucket[r->next].waiting) {
+	while (!r->error && r->next < n && !r->b.bucket[r->next].waiting) {
 		err = tutti_start(r->part[r->next].request);
 		if (err)
 			r->error = err;
 		else
 			r->next++;
 	}
-	if (!r->error && r->next) /* its result is for the wait */
+}
+
+/* Advances what is under way. After the last tensor finish does. */
+static void advance(struct tutti_reducer *r)
+{
+	int done;
+
+	if (!r->error && r->next && r->nseen < r->b.n) /* its result is for the wait */
 		tutti_request_get_status(r->part[r->next - 1].request, &done);
 }
 
@@ -78,93 +85,67 @@ int tutti_reducer_ready(struct tutti_reducer *r, size_t tensor)
 	}
 	r->mark[tensor] = TT_READY;
 	r->b.bucket[k].waiting--;
-	start_full(r);
+	start_full(r, r->nparts);
+	advance(r);
 	pthread_mutex_unlock(&r->lock);
 	return 0;
 }
 
-/* This rank's bit sets, as an all-reduce by or takes them. */
-static void set_words(struct tutti_reducer *r)
-{
-	uint64_t *missing = r->words + r->tensor_words, *ranks = missing + r->tensor_words;
-	int rank = tutti_comm_rank(r->comm);
-	bool lacks = false;
-	size_t i;
-
-	memset(r->words, 0, r->nwords * sizeof(*r->words));
-	for (i = 0; i < r->b.n; i++) {
-		if (r->mark[i] == TT_READY || r->kept[i]) {
-			r->words[i / 64] |= (uint64_t)1 << i % 64;
-		} else {
-			missing[i / 64] |= (uint64_t)1 << i % 64;
-			lacks = true;
-		}
-	}
-	if (lacks)
-		ranks[rank / 64] |= (uint64_t)1 << rank % 64;
-}
-
-/* On all ranks alike: a tensor was not ready although all must be. */
-static int check_missing(const struct tutti_reducer *r)
-{
-	const uint64_t *missing = r->words + r->tensor_words, *ranks = missing + r->tensor_words;
-	size_t i, rank;
-
-	if (r->flags & TUTTI_REDUCER_UNUSED)
-		return 0;
-	for (i = 0; i < r->b.n && !tt_reducer_has(missing, i); i++)
-		;
-	if (i == r->b.n)
-		return 0;
-	for (rank = 0; !tt_reducer_has(ranks, rank); rank++)
-		;
-	return tt_train_fail(-EINVAL,
-			     "tutti_reducer_finish: tensor %zu was never ready in step %llu (rank "
-			     "%zu lacks tensors) and counts as zeros; call tutti_reducer_ready for "
-			     "it, or pass TUTTI_REDUCER_UNUSED",
-			     i, (unsigned long long)(r->stats.steps + r->stats.accumulated + 1),
-			     rank);
-}
-
-/* Waits for all buckets, also after an error. */
-static int wait_all(struct tutti_reducer *r, struct tutti_request *words)
+/* Waits for all buckets, also after an error; listen: for ranks that lack tensors as well. */
+static int wait_all(struct tutti_reducer *r, struct tutti_request *words, bool listen)
 {
 	uint64_t t, exposed = 0;
-	int err = 0, other;
+	int err = 0, other, heard;
 	size_t k;
 
 	for (k = 0; k < r->next; k++) {
 		t = tt_train_now();
+		heard = listen && k == r->nparts - 1 ? tt_reducer_listen(r) : 0;
 		other = tutti_wait(&r->part[k].request);
 		exposed += tt_train_now() - t;
-		err = err ? err : other;
+		err = err ? err : heard ? heard : other;
 		if (!other && r->part[k].own)
 			tt_bucket_unpack(&r->b, k, r->part[k].buf, r->gradients);
 	}
 	t = tt_train_now();
 	other = words ? tutti_wait(&words) : 0;
-	exposed += tt_train_now() - t;
-	r->stats.exposed_ns = exposed;
-	r->stats.exposed_total_ns += exposed;
+	r->stats.exposed_ns += exposed + tt_train_now() - t;
 	return err ? err : other;
+}
+
+/* This rank lacks tensors. Its last bucket starts when all ranks know. */
+static int tell(struct tutti_reducer *r)
+{
+	uint64_t t = tt_train_now();
+	int err = tt_reducer_tell(r);
+
+	r->stats.exposed_ns = tt_train_now() - t;
+	if (!err)
+		start_full(r, r->nparts);
+	return err ? err : r->error;
 }
 
 static int communicate(struct tutti_reducer *r)
 {
+	bool lacks = tt_reducer_set_words(r), hold = lacks && !r->compares;
 	struct tutti_request *words = NULL;
 	int err;
 
 	r->stats.early = r->next;
-	set_words(r);
+	r->stats.exposed_ns = 0;
 	tt_reducer_fill(r);
-	start_full(r);
-	err = r->error ? r->error
-		       : tutti_iallreduce(TUTTI_IN_PLACE, r->words, r->nwords, TUTTI_UINT64,
-					  TUTTI_BOR, r->comm, &words);
+	start_full(r, r->nparts - hold);
+	err = r->error;
+	if (!err && r->compares)
+		err = tutti_iallreduce(TUTTI_IN_PLACE, r->words, r->nwords, TUTTI_UINT64, TUTTI_BOR,
+				       r->comm, &words);
+	else if (!err && hold)
+		err = tell(r);
 	if (!err)
-		err = wait_all(r, words);
+		err = wait_all(r, words, !r->compares && !hold);
 	else
-		wait_all(r, NULL);
+		wait_all(r, NULL, false);
+	r->stats.exposed_total_ns += r->stats.exposed_ns;
 	if (!err && !r->ordered)
 		err = tt_reducer_reorder(r);
 	return err;
@@ -227,7 +208,7 @@ int tutti_reducer_finish(struct tutti_reducer *r)
 	r->error = err;
 	if (err)
 		goto out;
-	err = check_missing(r);
+	err = tt_reducer_check_missing(r);
 	end_step(r);
 	memset(r->kept, 0, r->b.n);
 	r->stats.steps++;

@@ -31,15 +31,17 @@ static int check_config(const char *call, const struct tutti_reducer_config *c)
 static int reserve(struct tutti_reducer *r, const struct tutti_reducer_config *c)
 {
 	int err = tt_buckets_new(&r->b, c->n, c->counts, tutti_datatype_size(c->datatype));
+	size_t size = (size_t)tutti_comm_size(r->comm);
 
 	r->tensor_words = (c->n + 63) / 64;
-	r->nwords = 2 * r->tensor_words + ((size_t)tutti_comm_size(r->comm) + 63) / 64;
+	r->nwords = 2 * r->tensor_words + (size + 63) / 64;
 	r->gradients = malloc(c->n * sizeof(*r->gradients));
 	r->mark = calloc(c->n, 1);
 	r->kept = calloc(c->n, 1);
 	r->seen = malloc(c->n * sizeof(*r->seen));
 	r->words = calloc(r->nwords, sizeof(*r->words));
-	if (err || !r->gradients || !r->mark || !r->kept || !r->seen || !r->words)
+	r->told = calloc(size, sizeof(struct tutti_request *));
+	if (err || !r->gradients || !r->mark || !r->kept || !r->seen || !r->words || !r->told)
 		return -ENOMEM;
 	memcpy(r->gradients, c->gradients, c->n * sizeof(*r->gradients));
 	tt_buckets_divide(&r->b, NULL, r->first_bytes, r->bucket_bytes);
@@ -62,6 +64,7 @@ static void destroy(struct tutti_reducer *r)
 	free(r->kept);
 	free(r->seen);
 	free(r->words);
+	free(r->told);
 	pthread_mutex_destroy(&r->lock);
 	r->magic = 0;
 	free(r);

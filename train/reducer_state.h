@@ -49,7 +49,9 @@ struct tutti_reducer {
 	bool accumulate, ordered;     /* ordered: divided by rank 0's order */
 	uint64_t *words; /* three bit sets: tensors ready, tensors not, ranks that lack some */
 	size_t tensor_words, nwords;
-	int error; /* of a collective: the reducer is over */
+	bool compares;		     /* in each step; else if a rank lacks tensors */
+	struct tutti_request **told; /* by rank, of a message to it */
+	int error;		     /* of a collective: the reducer is over */
 	uint64_t began;
 	struct tutti_reducer_stats stats;
 };
@@ -72,5 +74,14 @@ void tt_reducer_free_parts(struct tutti_reducer *r);
 int tt_reducer_reorder(struct tutti_reducer *r);
 /* Zeroes or copies the tensors of this step that no ready named. */
 void tt_reducer_fill(struct tutti_reducer *r);
+
+/* reducer_missing.c: this rank's bit sets; whether it lacks tensors. */
+bool tt_reducer_set_words(struct tutti_reducer *r);
+/* Tells all ranks that this one lacks tensors, and compares with them; before the last bucket. */
+int tt_reducer_tell(struct tutti_reducer *r);
+/* Waits for the last bucket; compares if a rank tells that it lacks tensors, and returns then. */
+int tt_reducer_listen(struct tutti_reducer *r);
+/* On all ranks alike: a tensor was not ready although all must be. */
+int tt_reducer_check_missing(const struct tutti_reducer *r);
 
 #endif

@@ -351,6 +351,137 @@ static void unused(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = unused_body, .arg = "strict"));
 }
 
+/* Other ranks and tensors in each step; in half of them none. */
+static bool lacks(unsigned step, int rank, size_t i)
+{
+	return mix(step, 77, 0) % 2 && mix(step, (uint64_t)rank, 78) % 2 &&
+	       mix(step, (uint64_t)rank, 100 + i) % TENSORS < 2;
+}
+
+/* All ranks fail alike or not at all, with the first of the tensors and ranks that lack some. */
+static int check_lacking(struct mp_job *job, struct tutti_reducer *r, unsigned step, int err)
+{
+	int rank, first = job->n, lacking, want;
+	size_t i, tensor = TENSORS;
+	char text[64];
+
+	for (i = 0; i < TENSORS; i++) {
+		for (rank = 0, lacking = 0; rank < job->n; rank++) {
+			if (!lacks(step, rank, i))
+				continue;
+			lacking++;
+			tensor = tensor < i ? tensor : i;
+			first = first < rank ? first : rank;
+		}
+		want = lacking == job->n ? 2 : lacking > 0;
+		TT_EXPECT(tutti_reducer_unused(r, i) == want);
+	}
+	MP_ERR(err, tensor < TENSORS ? -EINVAL : 0);
+	if (!err)
+		return 0;
+	snprintf(text, sizeof(text), "tensor %zu was never ready in step %u (rank %d lacks", tensor,
+		 step + 1, first);
+	TT_EXPECT(mp_said(text));
+	return 0;
+}
+
+static int lacking_body(struct mp_job *job)
+{
+	static float memory[TOTAL + TENSORS];
+	struct tutti_reducer_config config;
+	struct tutti_reducer *r;
+	float *g[TENSORS], sum;
+	unsigned step;
+	size_t i, k;
+	int rank, err;
+
+	tensors_of(memory, sizeof(float), 1, (void **)g);
+	config = config_of((void *const *)g);
+	config.flags = TUTTI_REDUCER_SUM;
+	if (job->arg) /* the last bucket has tensor 2, which has no elements */
+		config.first_bytes = config.bucket_bytes = 4;
+	MP_OK(tutti_reducer_create(job->world, &config, &r));
+	for (step = 0; step < 200; step++) {
+		fill(g, step, job->rank, whole);
+		for (i = 0; i < TENSORS; i++) {
+			k = job->arg ? (3 + i) % TENSORS : TENSORS - 1 - i;
+			if (!lacks(step, job->rank, k))
+				MP_OK(tutti_reducer_ready(r, k));
+		}
+		err = tutti_reducer_finish(r);
+		TT_EXPECT(!check_lacking(job, r, step, err));
+		for (i = 0; i < TENSORS; i++)
+			for (k = 0; k < counts[i]; k++) {
+				for (rank = 0, sum = 0; rank < job->n; rank++)
+					if (!lacks(step, rank, i))
+						sum += whole(step, rank, i * 10000 + k);
+				TT_EXPECT(g[i][k] == sum);
+			}
+	}
+	return tutti_reducer_free(r);
+}
+
+static void lacking(void)
+{
+	TT_CHECK(!MP_RUN(.n = 1, .env = SHM, .fn = lacking_body));
+	TT_CHECK(!MP_RUN(.n = 4, .env = SHM, .fn = lacking_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = lacking_body, .arg = "empty"));
+	TT_CHECK(!MP_RUN(.n = 3, .env = FAULT, .fn = lacking_body));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 3, .env = OFI "TUTTI_HOST_ID=h%h ", .fn = lacking_body));
+}
+
+static uint64_t messages(struct mp_job *job)
+{
+	struct tutti_stats s = {.size = sizeof(s)};
+
+	tutti_stats_get(job->ctx, &s);
+	return s.eager_messages + s.put_messages;
+}
+
+/* A step in which all tensors are ready sends the messages of its buckets' all-reduces alone. */
+static int messages_body(struct mp_job *job)
+{
+	static float memory[TOTAL + TENSORS], buf[TOTAL];
+	size_t i, k, count, bucket, offset, n = 0;
+	struct tutti_reducer_config config;
+	struct tutti_reducer *r;
+	uint64_t before, bare;
+	float *g[TENSORS];
+	int step;
+
+	tensors_of(memory, sizeof(float), 1, (void **)g);
+	config = config_of((void *const *)g);
+	MP_OK(tutti_reducer_create(job->world, &config, &r));
+	for (step = 0; step < 5; step++) {
+		before = messages(job);
+		for (i = TENSORS; i-- > 0;)
+			MP_OK(tutti_reducer_ready(r, i));
+		MP_OK(tutti_reducer_finish(r));
+	} /* the first one has divided the tensors */
+	before = messages(job) - before;
+	bare = messages(job);
+	for (k = 0; k <= n; k++) {
+		for (i = 0, count = 0; i < TENSORS; i++) {
+			MP_OK(tutti_reducer_bucket(r, i, &bucket, &offset));
+			count += bucket == k ? counts[i] : 0;
+			n = bucket > n ? bucket : n;
+		}
+		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, buf, count, TUTTI_FLOAT32, TUTTI_AVG,
+				      job->world));
+	}
+	bare = messages(job) - bare;
+	TT_EXPECT(bare > 0 && before == bare);
+	return tutti_reducer_free(r);
+}
+
+static void messages_alone(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	TT_CHECK(!MP_RUN(.n = 3, .env = OFI "TUTTI_HOST_ID=h%h ", .fn = messages_body));
+}
+
 /* ---- which tensors are in a bucket ---- */
 
 static int divided_body(struct mp_job *job)
@@ -596,13 +727,19 @@ static void death(void)
 		TT_CHECK(!MP_RUN(.n = 3, .env = OFI, .fn = death_body, .killed = 2));
 }
 
-static const struct tt_test tests[] = {{"steps_shm", steps_shm},   {"steps_fault", steps_fault},
-				       {"steps_ofi", steps_ofi},   {"threads", threads},
-				       {"accumulate", accumulate}, {"unused", unused},
+static const struct tt_test tests[] = {{"steps_shm", steps_shm},
+				       {"steps_fault", steps_fault},
+				       {"steps_ofi", steps_ofi},
+				       {"threads", threads},
+				       {"accumulate", accumulate},
+				       {"unused", unused},
+				       {"lacking", lacking},
+				       {"messages", messages_alone},
 				       {"divided", divided},
-
-				       {"refusals", refusals},	   {"differ", differ},
-				       {"death", death},	   {NULL, NULL}};
+				       {"refusals", refusals},
+				       {"differ", differ},
+				       {"death", death},
+				       {NULL, NULL}};
 
 int main(int argc, char **argv)
 {
