@@ -10,7 +10,9 @@
 
 #include "train/train_fail.h"
 
-#define END_PART 16 /* of first_bytes, in the last bucket: 64 KiB by default */
+/* Of first_bytes, in the last bucket and those before it: 4 KiB to 1 MiB by default. */
+static const size_t parts[] = {256, 64, 16, 4, 1};
+#define ENDS (sizeof(parts) / sizeof(parts[0]))
 
 uint64_t tt_train_now(void)
 {
@@ -110,22 +112,30 @@ static size_t begin_last(const struct tt_buckets *b, size_t n, size_t bytes, boo
 	return have ? i : n;
 }
 
+static bool has(const size_t *places, size_t n, size_t place)
+{
+	while (n && places[n - 1] != place)
+		n--;
+	return n > 0;
+}
+
 void tt_buckets_divide(struct tt_buckets *b, const size_t *order, size_t first_bytes, size_t bytes)
 {
-	size_t i, have = 0, k = 0, last = b->n, end = b->n;
+	size_t i, have = 0, k = 0, end = b->n, begins[ENDS];
 
 	for (i = 0; i < b->n; i++)
 		b->order[i] = order ? order[i] : b->n - 1 - i;
-	if (first_bytes < bytes) {
-		end = begin_last(b, b->n, first_bytes / END_PART, true);
-		last = begin_last(b, end, first_bytes, false);
+	for (i = 0; i < ENDS; i++) {
+		if (first_bytes < bytes)
+			end = begin_last(b, end, first_bytes / parts[i], i == 0);
+		begins[i] = end;
 	}
 	b->bucket[0] = (struct tt_bucket){0};
 	for (i = 0; i < b->n; i++) {
 		b->bucket[k].n++;
 		have += b->counts[b->order[i]] * b->elem;
 		if (i + 1 == b->n ||
-		    (i + 1 != last && i + 1 != end && have < (k ? bytes : first_bytes)))
+		    (have < (k ? bytes : first_bytes) && !has(begins, ENDS, i + 1)))
 			continue;
 		b->bucket[++k] = (struct tt_bucket){.first = i + 1};
 		have = 0;

@@ -35,9 +35,10 @@ void tt_buckets_free(struct tt_buckets *b);
 /*
  * Divides the tensors, taken in this order, or from the last to the first (NULL): a bucket ends
  * with the tensor by which it has its bytes. If the others may have more than first_bytes, the last
- * bucket has the last tensors of at most 1/16 of first_bytes, or the last one alone, and the bucket
- * before it those before them of at most first_bytes. Within a bucket tensors lie by index, so
- * those of a flat vector of gradients lie in it as they do in the vector.
+ * bucket has the last tensors of at most 1/256 of first_bytes, or the last one alone. The four
+ * before it have the tensors before those, at most 1/64, 1/16, 1/4 and all of first_bytes; one that
+ * has room for none is left out. Within a bucket tensors lie by index, so those of a flat vector of
+ * gradients lie in it as they do in the vector.
  */
 void tt_buckets_divide(struct tt_buckets *b, const size_t *order, size_t first_bytes, size_t bytes);
 /* No tensor is ready. */
