@@ -61,7 +61,22 @@ static int move(struct tt_state_file *f, void *data, size_t len, uint64_t offset
 	return 0;
 }
 
-/* The checksum of all data, which ends at byte `end` of the file, in digits. */
+/* The header's numbers and the places of the vectors, in a fixed order. */
+static void sum_up_header(const struct tt_state_file *f, XXH3_state_t *state)
+{
+	const uint64_t numbers[] = {(uint64_t)f->rule, f->steps, f->n, (uint64_t)f->residuals,
+				    f->residuals ? (uint64_t)f->ranks : 0};
+	size_t i, vectors = (size_t)(f->states + f->residuals) * f->n;
+	uint64_t at;
+
+	XXH3_64bits_update(state, numbers, sizeof(numbers));
+	for (i = 0; i < vectors; i++) {
+		at = f->place[i] - f->data;
+		XXH3_64bits_update(state, &at, sizeof(at));
+	}
+}
+
+/* The checksum of the header's numbers and all data, which ends at byte `end`, in digits. */
 static int sum_up(struct tt_state_file *f, uint64_t end, char sum[SUM_LEN + 1])
 {
 	XXH3_state_t *state = XXH3_createState();
@@ -72,8 +87,10 @@ static int sum_up(struct tt_state_file *f, uint64_t end, char sum[SUM_LEN + 1])
 
 	if (!state || !buf)
 		err = tt_train_fail(-ENOMEM, "%s: no memory for its checksum", f->path);
-	else
+	if (!err) {
 		XXH3_64bits_reset(state);
+		sum_up_header(f, state);
+	}
 	while (!err && at < end) {
 		size_t len = end - at < piece ? (size_t)(end - at) : piece;
 
@@ -336,9 +353,9 @@ static bool read_shape(const struct tt_state_file *f, int v, json_t *shape, json
 }
 
 /* One vector: its type, its length, and that it is within the file's data. */
-static int check_vector(struct tt_state_file *f, json_t *root, int v, size_t i, uint64_t data,
-			uint64_t size)
+static int check_vector(struct tt_state_file *f, json_t *root, int v, size_t i, uint64_t size)
 {
+	const uint64_t data = f->data;
 	json_int_t count = -1, begin = -1, end = -1;
 	const char *type = "";
 	json_t *entry, *shape;
@@ -383,9 +400,7 @@ static int check_sum(struct tt_state_file *f, json_t *root, uint64_t size)
 
 	if (!err && (!want || strcmp(want, sum)))
 		return tt_train_fail(
-			-EINVAL,
-			"%s: its data has checksum %s, its header says %s; the file is "
-			"damaged",
+			-EINVAL, "%s: its checksum is %s, its header says %s; the file is damaged",
 			f->path, sum, want ? want : "none");
 	return err;
 }
@@ -398,11 +413,11 @@ static int check_header(struct tt_state_file *f, const char *text, uint64_t len,
 
 	if (!root)
 		return tt_train_fail(-EINVAL, "%s: its header is not JSON", f->path);
+	f->data = len + 8;
 	err = check_meta(f, root);
 	for (v = 0; !err && v < f->states + f->residuals; v++)
 		for (i = 0; !err && i < f->n; i++)
-			err = check_vector(f, root, v, i, len + 8, size);
-	f->data = len + 8;
+			err = check_vector(f, root, v, i, size);
 	if (!err)
 		err = check_sum(f, root, size);
 	json_decref(root);

@@ -3,8 +3,9 @@
  * Files of optimizer states, in the format safetensors: 8 bytes with the length of the header, the
  * header in JSON, the vectors. Vector v (1 or 2) of tensor i is called "i.statev". What encodings
  * of a rank have left out (residuals, vectors after the states) is a row of "i.residualv", which
- * has a row for each rank that saved it. The header's metadata has a checksum of all bytes behind
- * it. A file may contain anything, so everything that is read is checked.
+ * has a row for each rank that saved it. The header's metadata has a checksum of its numbers, the
+ * places of the vectors, and all bytes behind the header. A file may contain anything, so
+ * everything that is read is checked.
  */
 #ifndef TT_TRAIN_STATE_FILE_H
 #define TT_TRAIN_STATE_FILE_H

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Tests of libtutti_train.
 TT_TRAIN_TESTS = tests/mp/train/test_local_steps tests/mp/train/test_sharded \
-	tests/mp/train/test_sharded_codec
+	tests/mp/train/test_sharded_codec tests/mp/train/test_sharded_file
 TT_TRAIN_TESTS += tests/mp/train/test_train tests/mp/train/test_pipeline
 TT_TRAIN_TESTS += tests/mp/train/test_reducer tests/mp/train/test_reducer_codec
 TT_TRAIN_TESTS += tests/mp/train/test_freed
@@ -14,6 +14,9 @@ tests_mp_train_test_sharded_LDADD = libtt_train.la libttmp.la $(JANSSON_LIBS) -l
 tests_mp_train_test_sharded_codec_SOURCES = tests/mp/train/test_sharded_codec.c \
 	tests/mp/train/model.h
 tests_mp_train_test_sharded_codec_LDADD = libtt_train.la libttmp.la $(JANSSON_LIBS) -lm
+tests_mp_train_test_sharded_file_SOURCES = tests/mp/train/test_sharded_file.c \
+	tests/mp/train/model.h
+tests_mp_train_test_sharded_file_LDADD = libtt_train.la libttmp.la $(JANSSON_LIBS) -lm
 tests_mp_train_test_freed_SOURCES = tests/mp/train/test_freed.c
 tests_mp_train_test_freed_LDADD = libtt_train.la libttmp.la
 tests_mp_train_test_train_SOURCES = tests/mp/train/test_train.c
