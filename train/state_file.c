@@ -225,7 +225,8 @@ int tt_state_file_create(struct tt_state_file *f)
 		return tt_train_fail(-ENOMEM, "%s: no memory for its header", f->path);
 	}
 	name_part(f, part, len);
-	f->fd = open(part, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+	unlink(part); /* of a save that was interrupted; whatever it is, nothing is written to it */
+	f->fd = open(part, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
 	if (f->fd < 0)
 		err = tt_train_fail(-errno, "%s: cannot be created: %s", part, strerror(errno));
 	f->writing = !err;
@@ -467,26 +468,44 @@ int tt_state_file_read(struct tt_state_file *f, int v, int row, size_t tensor, v
 	return move(f, data, f->counts[tensor] * f->elem, place_of(f, v, row, tensor), false);
 }
 
+/* Whether part is the file that has been written, not that of another save to the same path. */
+static bool is_own(const struct tt_state_file *f, const char *part)
+{
+	struct stat own, now;
+
+	return !fstat(f->fd, &own) && !lstat(part, &now) && own.st_dev == now.st_dev &&
+	       own.st_ino == now.st_ino;
+}
+
+static int commit_part(struct tt_state_file *f, const char *part)
+{
+	int err = seal(f);
+
+	if (!err && fsync(f->fd))
+		err = fail_system(f, "cannot be written");
+	if (!err && !is_own(f, part))
+		err = tt_train_fail(-EBUSY,
+				    "%s: another save to it is under way; save to another path",
+				    f->path);
+	if (!err && rename(part, f->path))
+		err = fail_system(f, "cannot be replaced");
+	return err;
+}
+
 int tt_state_file_close(struct tt_state_file *f, bool commit)
 {
 	size_t len = strlen(f->path) + 8;
 	char *part = malloc(len);
 	int err = 0;
 
-	if (commit && f->fd >= 0)
-		err = seal(f);
-	if (!err && commit && f->fd >= 0 && fsync(f->fd))
-		err = fail_system(f, "cannot be written");
-	if (f->fd >= 0)
-		close(f->fd);
-	if (!err && commit && !part)
-		err = -ENOMEM;
 	if (part)
 		name_part(f, part, len);
-	if (!err && commit && rename(part, f->path))
-		err = fail_system(f, "cannot be replaced");
-	if (f->writing && part && (err || !commit))
+	if (commit && f->fd >= 0)
+		err = part ? commit_part(f, part) : -ENOMEM;
+	if (f->writing && part && (err || !commit) && is_own(f, part))
 		unlink(part);
+	if (f->fd >= 0)
+		close(f->fd);
 	free(part);
 	free(f->place);
 	return err;

@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Files of sharded optimizers: changed bytes of the header. */
+/*
+ * Files of sharded optimizers: a changed digit of the header, something else where rank 0 writes,
+ * two saves to one path.
+ */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <tutti/ps.h>
 #include <unistd.h>
 
 #include "tests/mp/train/model.h"
+#include "train/state_file.h"
 
-static char dir[] = "/tmp/tutti-file-XXXXXX", path[64];
+static char dir[] = "/tmp/tutti-file-XXXXXX", path[64], part[72];
 
 static bool begin_dir(void)
 {
@@ -16,6 +22,7 @@ static bool begin_dir(void)
 	if (!mkdtemp(dir))
 		return false;
 	snprintf(path, sizeof(path), "%s/state", dir);
+	snprintf(part, sizeof(part), "%s.part", path);
 	return true;
 }
 
@@ -93,9 +100,82 @@ static void header(void)
 	mp_remove_dir(dir);
 }
 
+static bool is_regular(const char *file)
+{
+	struct stat st;
+
+	return !lstat(file, &st) && S_ISREG(st.st_mode);
+}
+
+/* A link where rank 0 writes leads nowhere, a folder is an error. */
+static int beside_body(struct mp_job *job)
+{
+	struct tutti_codec *codec;
+	struct tutti_sharded *s;
+	struct stat st;
+	char other[64];
+
+	snprintf(other, sizeof(other), "%s/other", dir);
+	if (!job->rank) {
+		TT_EXPECT(!close(open(other, O_WRONLY | O_CREAT, 0600)));
+		TT_EXPECT(!symlink("other", part));
+	}
+	TT_EXPECT(!optimizer_new(job, &codec, &s));
+	MP_OK(tutti_sharded_save(s, path));
+	TT_EXPECT(is_regular(path));
+	TT_EXPECT(!stat(other, &st) && !st.st_size);
+	TT_EXPECT(job->rank || !mkdir(part, 0700));
+	MP_ERR(tutti_sharded_save(s, path), -EEXIST);
+	MP_SAID("state.part: cannot be created");
+	MP_OK(tutti_sharded_restore(s, path));
+	MP_OK(tutti_sharded_free(s));
+	return tutti_codec_free(codec);
+}
+
+static void beside(void)
+{
+	TT_REQUIRE(begin_dir());
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = beside_body));
+	mp_remove_dir(dir);
+}
+
+/* The save that began first fails, and leaves the other's file as it is. */
+static void two_saves(void)
+{
+	static const size_t three = 3;
+	const struct tt_state_file model = {.path = path,
+					    .fd = -1,
+					    .n = 1,
+					    .elem = sizeof(float),
+					    .counts = &three,
+					    .states = 1,
+					    .rule = TUTTI_PS_MOMENTUM,
+					    .datatype = TUTTI_FLOAT32};
+	const float one[] = {1, 1, 1}, two[] = {2, 2, 2};
+	struct tt_state_file a = model, b = model, c = model;
+	float got[3];
+
+	TT_REQUIRE(begin_dir());
+	TT_CHECK(!tt_state_file_create(&a));
+	TT_CHECK(!tt_state_file_create(&b));
+	TT_CHECK(!tt_state_file_write(&a, 0, 0, 0, one));
+	TT_CHECK(!tt_state_file_write(&b, 0, 0, 0, two));
+	TT_CHECK(tt_state_file_close(&a, true) == -EBUSY);
+	TT_CHECK(mp_said("another save to it is under way"));
+	TT_CHECK(access(path, F_OK));
+	TT_CHECK(!tt_state_file_close(&b, true));
+	TT_CHECK(access(part, F_OK));
+	TT_CHECK(!tt_state_file_open(&c));
+	TT_CHECK(!tt_state_file_read(&c, 0, 0, 0, got));
+	TT_CHECK(!memcmp(got, two, sizeof(got)));
+	tt_state_file_close(&c, false);
+	mp_remove_dir(dir);
+}
+
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"header", header}, {NULL, NULL}};
+	static const struct tt_test tests[] = {
+		{"header", header}, {"beside", beside}, {"two_saves", two_saves}, {NULL, NULL}};
 
 	return tt_test_main("sharded_file", tests, argc, argv);
 }
