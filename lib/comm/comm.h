@@ -21,6 +21,7 @@
 #include "lib/plan/plan.h"
 #include "lib/wire/wire.h"
 
+#define TT_STARTED 8	 /* persistent operations remembered that were started last */
 #define TT_HISTORY 64	 /* calls remembered per communicator, to answer stuck ranks */
 #define TT_DEAD_MAX 64	 /* freed communicators remembered to catch their use */
 #define TT_DOOMED_MAX 64 /* remembered failures of communicators */
@@ -193,6 +194,8 @@ struct tutti_comm {
 	uint32_t inits;		 /* _init calls so far */
 	struct tt_past *ended;	 /* TT_HISTORY that were freed last, a ring; or NULL */
 	unsigned nended;
+	uint32_t started[TT_STARTED]; /* inits of the last starts, a ring */
+	unsigned nstarted;
 
 	atomic_int failed; /* 0 or the code; readable without the lock */
 	/*

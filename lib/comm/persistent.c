@@ -56,8 +56,15 @@ void tt_series_free(struct tutti_comm *comm, struct tt_series *s)
 	tt_map_remove(&comm->series, s->past.fields.init);
 }
 
+static void note_start(struct tutti_comm *comm, uint32_t init)
+{
+	if (comm->started[comm->nstarted % TT_STARTED] != init)
+		comm->started[++comm->nstarted % TT_STARTED] = init;
+}
+
 uint64_t tt_series_called(struct tutti_comm *comm, struct tt_series *s)
 {
+	note_start(comm, s->past.fields.init);
 	s->past.fprint = tt_hash_add(s->past.mixed, ++s->past.seq);
 	if (s->past.seq == s->polled_seq) {
 		tt_stuck_report(comm, s->past.seq, &s->past.fields);

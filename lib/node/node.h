@@ -195,8 +195,9 @@ bool tt_node_agreed(struct tt_node_group *g, uint64_t upto, uint64_t *turn);
  */
 bool tt_node_last_agreed(struct tt_node_group *g, uint64_t last, uint64_t *turn);
 /*
- * This rank has had so many turns and begins no further one. Returns whether all ranks that have
- * ended had as many: of each two ranks, the one that comes later finds out.
+ * This rank begins no further turn; turns is a number that ranks have in common if they had the
+ * same turns. Returns whether all ranks that have ended had that number: of each two ranks, the one
+ * that comes later finds out.
  */
 bool tt_node_end_turns(struct tt_node_group *g, uint64_t turns);
 /* All ranks have begun this turn, with the same fingerprint. */

@@ -68,7 +68,7 @@ struct node_rank {
 	/* In a line that is seldom written: */
 	_Alignas(LINE) _Atomic int32_t core; /* last known core */
 	_Atomic uint32_t withdrawn;
-	_Atomic uint64_t ended; /* its turns, plus 1, once it begins no further one */
+	_Atomic uint64_t ended; /* a number of its turns, plus 1, once it begins no further one */
 	struct node_slot slot[2];
 };
 

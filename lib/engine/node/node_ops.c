@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "lib/base/copy.h"
+#include "lib/base/hash.h"
 #include "lib/engine/node/node_ops.h"
 
 #define FEW 4 /* calls whose turns a difference may concern */
@@ -23,6 +24,8 @@ void tt_node_start(struct tt_plan_req *req)
 
 	if (!req->resumed)
 		req->turn = ++nc->turn;
+	if (!req->resumed && nc->base)
+		nc->base->starts += tt_hash_add(nc->init, nc->turn);
 	tt_list_add(&req->r.comm->ctx->node_gated, &req->lanes[0].ready);
 }
 
@@ -72,16 +75,33 @@ static bool agreed(struct tutti_comm *comm, struct tt_node_comm *nc, uint64_t up
 	return false;
 }
 
+/* As tell, of the persistent operations that were started last. */
+static void tell_started(struct tutti_comm *comm)
+{
+	struct tt_past past;
+	uint32_t init;
+	int i;
+
+	for (i = 0; i < TT_STARTED; i++) {
+		init = comm->started[i];
+		if (init && tt_comm_past(comm, init, tt_comm_calls(comm, init), &past))
+			tt_stuck_differs(comm, past.seq, &past.fields);
+	}
+}
+
 void tt_node_check_last(struct tutti_comm *comm, struct tt_node_comm *nc)
 {
 	uint64_t turn;
 
 	if (!nc || !nc->group || atomic_load(&comm->coll_failed))
 		return;
-	if (!tt_node_last_agreed(nc->group, nc->turn, &turn))
+	if (!tt_node_last_agreed(nc->group, nc->turn, &turn)) {
 		report(comm, nc, turn);
-	else if (!tt_node_end_turns(nc->group, nc->turn)) /* without bytes here, or there */
+	} else if (!tt_node_end_turns(nc->group, nc->turn + nc->starts)) {
+		/* a call had no bytes here, or there */
 		tell(comm, nc->init, tt_comm_calls(comm, nc->init));
+		tell_started(comm);
+	}
 }
 
 unsigned tt_node_stores(struct tt_node_comm *nc, char *const *base, const size_t *extent)

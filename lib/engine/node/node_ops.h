@@ -37,6 +37,7 @@ struct tt_node_comm {
 	struct tt_short_shape *shape[TT_SHORT_SETS]; /* sets of TT_SHORT_SET, by a hash */
 	/* persistent_area.c: */
 	struct tt_list batches;	   /* of the communicator: of struct node_batch */
+	uint64_t starts;	   /* ... a sum of hashes of its persistent operations' turns */
 	struct tt_node_comm *base; /* of a persistent operation: the communicator's; else NULL */
 	struct node_batch *batch;  /* ... has its area */
 	uint32_t init;		   /* ... number of its _init call; else 0 */

@@ -128,6 +128,33 @@ static int nothing_of(struct mp_job *job, int op, size_t count, struct tutti_com
 	}
 }
 
+/* The same as a persistent operation, which is started once. */
+static int nothing_started(struct mp_job *job, int op, size_t count, struct tutti_comm *comm)
+{
+	static const enum tutti_coll colls[] = {TUTTI_COLL_BCAST, TUTTI_COLL_GATHER,
+						TUTTI_COLL_SCATTER, TUTTI_COLL_REDUCE,
+						TUTTI_COLL_SCAN};
+	static char in[15000], out[15000];
+	const struct tutti_call call = {.size = sizeof(call),
+					.coll = colls[op],
+					.flags = TUTTI_CALL_PERSISTENT,
+					.sendbuf = op ? in : NULL,
+					.recvbuf = out,
+					.count = job->rank == (op == 3 ? 0 : 1) ? 0 : count,
+					.datatype = TUTTI_UINT8,
+					.op = op < 3 ? 0 : TUTTI_SUM};
+	struct tutti_request *req;
+	int err = tutti_call(comm, &call, &req);
+
+	if (err)
+		return err;
+	err = tutti_start(req);
+	if (!err)
+		err = tutti_wait(&req);
+	(void)tutti_request_free(req);
+	return err;
+}
+
 static int nothing_body(struct mp_job *job)
 {
 	struct tutti_comm *comm;
@@ -147,15 +174,16 @@ static int nothing_body(struct mp_job *job)
 	return 0;
 }
 
-/* It is the last call of its communicator, which is then freed or not. */
+/* It is the last call of its communicator, which is then freed or not. From 10: persistent. */
 static int last_nothing_body(struct mp_job *job)
 {
-	int i = *(int *)job->arg, err;
+	int i = *(int *)job->arg % 10, err;
 	struct tutti_comm *comm;
 
 	MP_OK(tutti_comm_dup(job->world, &comm));
 	MP_OK(tutti_barrier(comm));
-	err = nothing_of(job, i / 2, 100, comm);
+	err = *(int *)job->arg < 10 ? nothing_of(job, i / 2, 100, comm)
+				    : nothing_started(job, i / 2, 100, comm);
 	if (err)
 		MP_ERR(err, -TUTTI_EMISMATCH);
 	if (i % 2)
@@ -169,7 +197,7 @@ static void last_nothing(void)
 {
 	int i;
 
-	for (i = 0; i < 10; i++) {
+	for (i = 0; i < 20; i++) {
 		TT_CHECK(!MP_RUN(.n = 2, .fn = last_nothing_body, .arg = &i));
 		TT_CHECK(!MP_RUN(.n = 4, .fn = last_nothing_body, .arg = &i));
 		TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_NODE=off TUTTI_TRANSPORT=shm",
