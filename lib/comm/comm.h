@@ -138,6 +138,7 @@ static inline bool tt_active_numbered(enum tt_active list)
 struct tt_doing {
 	int rank;
 	uint64_t asked, told; /* 0: not */
+	bool needed;	      /* by a collective of this rank */
 	char text[200];
 };
 

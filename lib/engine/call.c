@@ -148,13 +148,15 @@ static void plan_free(struct tutti_request *r)
 	tt_plans_put(req);
 }
 
-#define VERDICT_NS (3 * TT_SEC / 2) /* before the deadline; plan_late comes every second */
-#define AWAITED 3
+/* Before the deadline; plan_late comes every second. */
+#define VERDICT_NS (3 * TT_SEC / 2)
+#define ASK_NS (5 * TT_SEC / 2)
+#define ANSWER_NS (400 * TT_MS)
 
 /* Ranks that are stopped or cut off say nothing, and no rank says that they are late. */
 static void ask_awaited(struct tutti_request *r)
 {
-	int rank[AWAITED], n = tt_run_awaited(plan_req(r), rank, AWAITED);
+	int rank[TT_AWAITED], n = tt_run_awaited(plan_req(r), rank, TT_AWAITED);
 
 	while (n-- > 0)
 		tt_doing_ask_way(r->comm->ctx, rank[n]);
@@ -162,12 +164,9 @@ static void ask_awaited(struct tutti_request *r)
 
 static int say_silent(const struct tutti_request *r, char *buf, size_t size)
 {
-	const struct tt_plan_req *req = tt_container(r, struct tt_plan_req, r);
 	const struct tutti_context *ctx = r->comm->ctx;
-	int rank[AWAITED], i, silent = -1, n = tt_run_awaited(req, rank, AWAITED);
+	int silent = tt_doing_silent(ctx);
 
-	for (i = 0; i < n && silent < 0; i++)
-		silent = tt_doing_silent(ctx, rank[i]);
 	if (silent >= 0)
 		snprintf(buf, size, "; rank %d on host %s does not answer: it may be stopped",
 			 silent, tt_boot_host(ctx->boot, silent));
@@ -176,10 +175,12 @@ static int say_silent(const struct tutti_request *r, char *buf, size_t size)
 
 static void plan_late(struct tutti_request *r)
 {
-	if (r->deadline - tt_now_ns() < VERDICT_NS) {
+	uint64_t left = r->deadline - tt_now_ns();
+
+	if (left < VERDICT_NS)
 		(void)tt_stuck_forms_differ(r->comm, r->seq, &plan_req(r)->fields);
+	if (left < ASK_NS && left > ANSWER_NS)
 		ask_awaited(r);
-	}
 	tt_stuck_ask(r->comm, r->seq, &plan_req(r)->fields);
 	tt_late_remind(r->comm, r->seq, &plan_req(r)->fields);
 	tt_run_ask(plan_req(r));

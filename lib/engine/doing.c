@@ -3,7 +3,8 @@
  * The text of a wait that has reached its deadline says what the other rank is doing. The waiter
  * asks shortly before, over the control tree. The control thread of that rank answers, also while
  * its callers compute or hang. A collective asks ranks that it needs and those on the way there:
- * the first that does not answer is stopped or cut off.
+ * the first that does not answer is stopped or cut off. Answers name the ranks that the answering
+ * one needs itself, which are asked next.
  */
 #include <stdio.h>
 #include <string.h>
@@ -13,7 +14,7 @@
 #include "lib/observe/dump.h"
 
 #define FRESH (5 * TT_SEC) /* an older answer says nothing about now */
-#define AGAIN (2 * TT_SEC)
+#define AGAIN (800 * TT_MS)
 #define QUIET (400 * TT_MS) /* a live rank answers sooner, also beside load */
 
 enum { ASK, ANSWER };
@@ -22,8 +23,9 @@ enum { ASK, ANSWER };
 struct doing_msg {
 	uint32_t what;
 	char text[sizeof(((struct tt_doing *)0)->text)];
+	int32_t awaits[TT_AWAITED]; /* -1: none */
 };
-_Static_assert(sizeof(struct doing_msg) == 204, "doc/WIRE.md");
+_Static_assert(sizeof(struct doing_msg) == 216, "doc/WIRE.md");
 
 static struct tt_doing *find(const struct tutti_context *ctx, int rank)
 {
@@ -48,20 +50,33 @@ void tt_doing_ask(struct tutti_context *ctx, int rank)
 	tt_ctl_send(ctx->boot, rank, TT_CTL_DOING, &msg, sizeof(msg));
 }
 
+/* Whether to ask the rank of d, or one without a place: no question is lost that is still open. */
+static bool may_ask(const struct tutti_context *ctx, const struct tt_doing *d)
+{
+	if (!d && ctx->ndoing < TT_DOING_MAX)
+		return true;
+	if (!d)
+		d = &ctx->doing[ctx->ndoing % TT_DOING_MAX];
+	return tt_now_ns() - d->asked > (d->told ? AGAIN : FRESH);
+}
+
 void tt_doing_ask_way(struct tutti_context *ctx, int rank)
 {
-	const struct tt_doing *d;
 	int at = ctx->boot_params.rank;
+	struct tt_doing *d;
 
 	while (at != rank) {
 		at = tt_tree_hop(at, rank);
 		d = find(ctx, at);
-		if (!d || tt_now_ns() - d->asked > AGAIN)
+		if (may_ask(ctx, d))
 			tt_doing_ask(ctx, at);
+		d = find(ctx, at);
+		if (d)
+			d->needed = true;
 	}
 }
 
-int tt_doing_silent(const struct tutti_context *ctx, int rank)
+static int silent_on_way(const struct tutti_context *ctx, int rank)
 {
 	const struct tt_doing *d;
 	int at = ctx->boot_params.rank;
@@ -74,6 +89,17 @@ int tt_doing_silent(const struct tutti_context *ctx, int rank)
 			return at;
 	}
 	return -1;
+}
+
+int tt_doing_silent(const struct tutti_context *ctx)
+{
+	unsigned i, n = ctx->ndoing < TT_DOING_MAX ? ctx->ndoing : TT_DOING_MAX;
+	int silent = -1;
+
+	for (i = 0; i < n && silent < 0; i++)
+		if (ctx->doing[i].needed)
+			silent = silent_on_way(ctx, ctx->doing[i].rank);
+	return silent;
 }
 
 const char *tt_doing_text(const struct tutti_context *ctx, int rank, char *buf, size_t size)
@@ -147,6 +173,41 @@ static void say(struct tutti_context *ctx, char *buf, size_t size)
 		say_idle(ctx, buf, size);
 }
 
+/* The ranks that this rank's oldest collectives wait for. */
+static void find_awaited(struct tutti_context *ctx, int32_t *awaits)
+{
+	const struct tutti_request *r;
+	struct tt_list *l, *tmp;
+	int list, n = 0, i;
+
+	for (i = 0; i < TT_AWAITED; i++)
+		awaits[i] = -1;
+	for (list = 0; list < TT_ACTIVE_LISTS; list++)
+		tt_list_each(l, tmp, &ctx->comms)
+		{
+			struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
+
+			if (!tt_active_numbered((enum tt_active)list) ||
+			    tt_list_empty(&comm->active[list]))
+				continue;
+			r = tt_container(comm->active[list].next, struct tutti_request, link);
+			if (r->ops->plan)
+				n += tt_run_awaited(tt_container(r, struct tt_plan_req, r),
+						    awaits + n, TT_AWAITED - n);
+		}
+}
+
+static void take_answer(struct tutti_context *ctx, struct tt_doing *d, const struct doing_msg *msg)
+{
+	int i;
+
+	d->told = tt_now_ns();
+	memcpy(d->text, msg->text, sizeof(d->text));
+	for (i = 0; d->needed && i < TT_AWAITED; i++)
+		if (msg->awaits[i] >= 0 && msg->awaits[i] < ctx->world->size)
+			tt_doing_ask_way(ctx, msg->awaits[i]);
+}
+
 void tt_doing_msg(void *arg, int from, const void *data, size_t len)
 {
 	struct tutti_context *ctx = arg;
@@ -162,10 +223,10 @@ void tt_doing_msg(void *arg, int from, const void *data, size_t len)
 		msg.what = ANSWER;
 		memset(msg.text, 0, sizeof(msg.text));
 		say(ctx, msg.text, sizeof(msg.text));
+		find_awaited(ctx, msg.awaits);
 		tt_ctl_send(ctx->boot, from, TT_CTL_DOING, &msg, sizeof(msg));
 	} else if (msg.what == ANSWER && (d = find(ctx, from))) {
-		d->told = tt_now_ns();
-		memcpy(d->text, msg.text, sizeof(d->text));
+		take_answer(ctx, d, &msg);
 	}
 	tt_ctx_unlock(ctx);
 }

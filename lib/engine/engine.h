@@ -467,6 +467,7 @@ void tt_run_fenced(void *ctx, int peer, bool mine, uint64_t comm);
 /* req makes no progress: asks the peers that may disagree with it on lengths. */
 void tt_run_ask(struct tt_plan_req *req);
 /* Up to max ranks of the world that ops of the current rounds need; returns how many. */
+#define TT_AWAITED 3
 int tt_run_awaited(const struct tt_plan_req *req, int *ranks, int max);
 
 /* wait.c */
@@ -535,10 +536,13 @@ int tt_kin_progress(struct tutti_context *ctx, bool *busy);
 
 /* doing.c: what another rank is doing, for the text of a deadline; under the lock */
 void tt_doing_ask(struct tutti_context *ctx, int rank);
-/* Asks that rank and those that pass messages to it on, unless that was done a moment ago. */
+/*
+ * Asks that rank, which a collective needs, and those that pass messages to it on, unless that was
+ * done a moment ago; then the ranks that these need.
+ */
 void tt_doing_ask_way(struct tutti_context *ctx, int rank);
 /* The first of these that has had time to answer and has not; -1: none. */
-int tt_doing_silent(const struct tutti_context *ctx, int rank);
+int tt_doing_silent(const struct tutti_context *ctx);
 /* "; it ...", or "" if it was not asked lately. Returns buf. */
 const char *tt_doing_text(const struct tutti_context *ctx, int rank, char *buf, size_t size);
 /* The handler; takes the lock. */
