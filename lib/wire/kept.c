@@ -13,14 +13,12 @@
 static const struct tt_mr *registration(struct tt_wire *wire, const struct tt_chan *chan)
 {
 	struct tt_mem all = {.addr = NULL, .len = SIZE_MAX, .memfd = -1};
+	struct tt_tp *tp = chan->ep->tp;
 
-	if (!wire->kept && !wire->no_kept) {
-		wire->no_kept =
-			chan->ep->tp->ops->reg(chan->ep->tp, &all, TT_ACCESS_READ, &wire->kept);
-		if (wire->no_kept)
-			wire->kept = NULL;
-	}
-	return wire->kept && wire->kept->tp == chan->ep->tp ? wire->kept : NULL;
+	if (!wire->kept &&
+	    (!(tp->caps & TT_CAP_REG_ANY) || tp->ops->reg(tp, &all, TT_ACCESS_READ, &wire->kept)))
+		return NULL;
+	return wire->kept->tp == tp ? wire->kept : NULL;
 }
 
 struct tt_kept tt_wire_keep(struct tt_wire *wire, int peer, const void *buf)

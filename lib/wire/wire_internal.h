@@ -227,7 +227,6 @@ struct tt_wire {
 	struct tt_piece *free_pieces;
 	struct tt_rest *free_rests;
 	struct tt_mr *kept; /* all memory, for peers to read; NULL: not needed yet */
-	bool no_kept;	    /* it could not be registered */
 
 	struct tt_stage *stages;
 	struct tt_list free_ctrl, free_offer, free_early;
