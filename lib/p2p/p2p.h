@@ -90,6 +90,7 @@ struct tt_p2p_req {
 	size_t most;	       /* bytes of a piece; 0: a sender that has not heard it yet */
 	int pieces;	       /* under way */
 	size_t bounce;	       /* its part of the peer's */
+	bool waits, pulls;     /* in its peer's waiting; decided when it is the first there */
 	uint64_t began, looks; /* p2p_pull.c: tt_ticks(), 0: not measured; tt_wire_looks(), */
 	uint32_t number;       /* and its number among those of about one length */
 	struct tt_p2p_piece piece[TT_P2P_PIECES];
@@ -136,12 +137,12 @@ struct tt_p2p_peer {
 	uint32_t expected, matched, said_limit, said_whole;
 	struct tt_list posted, ahead, arrived;
 	size_t bounce;		/* bytes of payloads under way through the pool here */
-	struct tt_list waiting; /* matched receives that will go through it */
-	uint64_t paid,
-		looks; /* p2p_pull.c: the last payload ended at this tt_ticks(), in this look */
+	int longer;		/* those of more than SHORT bytes */
+	struct tt_list waiting; /* matched receives whose payloads are to come, in this order */
+	/* p2p_pull.c: when the last payload ended, in tt_ticks() and tt_wire_looks() */
+	uint64_t paid, looks;
 	struct tt_p2p_way way[TT_P2P_WAYS];
-	struct tt_list pulled;	/* matched receives that this rank reads, in pieces, and */
-	struct tt_stalled pull; /* the next of these */
+	struct tt_stalled pull; /* while the first of them is read */
 };
 
 /* A buffer of a short message that is in memory of tutti_alloc as a whole, or not at all. */
@@ -282,24 +283,19 @@ void tt_p2p_tell(struct tutti_status *status, int source, int tag, size_t bytes,
 void tt_p2p_payload(struct tt_p2p_req *req);
 /* The request has ended: what waits for the part of the pool that its payload had can start. */
 void tt_p2p_end_payload(struct tt_p2p_req *req);
-/* The same, not by reading it where its sender keeps it. */
-void tt_p2p_through_pool(struct tt_p2p_req *req);
-/* Starts payloads that wait for a part of the pool, if there is room and none is pulled before. */
-void tt_p2p_bounce_next(struct tt_p2p_peer *peer);
-/* The payload is there. */
-void tt_p2p_over(struct tt_p2p_req *req);
 /* Tells the sender of the message that req has taken. */
 void tt_p2p_say(const struct tt_p2p_req *req, uint32_t what);
 /* Copies len bytes of a message into the layout of a receive. */
 void tt_p2p_unpack(struct tt_p2p_req *req, struct tt_place place, const void *data, size_t len);
 
 /*
- * p2p_pull.c: a payload that would go through the pool here is perhaps read where its sender keeps
- * it. True: it is there, or comes. False: it goes through the pool, and this is measured until
- * tt_p2p_bounced.
+ * p2p_pull.c: whether a payload that would go through the pool here is to be read where its sender
+ * keeps it. How long it takes is measured from here until tt_p2p_came.
  */
-bool tt_p2p_pull(struct tt_p2p_req *req);
-void tt_p2p_bounced(struct tt_p2p_req *req);
+bool tt_p2p_pulls(struct tt_p2p_req *req);
+/* Reads at most TT_P2P_PIECE bytes more. False: it cannot be read. */
+bool tt_p2p_read_piece(struct tt_p2p_req *req);
+void tt_p2p_came(struct tt_p2p_req *req);
 
 /*
  * The port of a message's key: that the message belongs to a port, that the sender waits for

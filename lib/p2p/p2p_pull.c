@@ -117,32 +117,20 @@ static void measured(const struct tt_p2p_req *req, bool row, float took)
 	}
 }
 
-/*
- * Its payload is there. If it was taken up in the same look at the transports as the last one ended
- * or in the next, what was done in between was done for it; otherwise this rank had to wait.
- */
-static void ended(struct tt_p2p_req *req)
+bool tt_p2p_pulls(struct tt_p2p_req *req)
 {
-	struct tt_p2p_peer *peer = peer_of(req);
-	uint64_t now = tt_ticks(), from = req->began;
-	bool row = peer->paid > from || req->looks - peer->looks <= 1;
+	struct tt_p2p_way *way = way_of(req);
 
-	if (row)
-		from = peer->paid;
-	peer->paid = now;
-	peer->looks = tt_wire_looks(req->p2p->comm->ctx->wire);
-	measured(req, row, (float)(now - from) * 1024 / (float)req->total);
+	req->began = 0;
+	if (!req->kept.key[0] || req->layout)
+		return false;
+	req->began = tt_ticks();
+	req->looks = tt_wire_looks(req->p2p->comm->ctx->wire);
+	req->number = way->messages;
+	return choose(way);
 }
 
-static void finish(struct tt_p2p_req *req)
-{
-	ended(req);
-	tt_p2p_say(req, TT_P2P_DONE);
-	tt_p2p_over(req);
-}
-
-/* Reads one piece. False: it cannot be read, and goes through the pool. */
-static bool read_piece(struct tt_p2p_req *req)
+bool tt_p2p_read_piece(struct tt_p2p_req *req)
 {
 	struct tutti_comm *comm = req->p2p->comm;
 	size_t left = req->total - req->next, len = left < TT_P2P_PIECE ? left : TT_P2P_PIECE;
@@ -160,70 +148,21 @@ static bool read_piece(struct tt_p2p_req *req)
 	return true;
 }
 
-/* The next piece: one at a time, so that other calls and messages are not held up. */
-static void go_on(struct tt_stalled *stalled)
-{
-	struct tt_p2p_peer *peer = tt_container(stalled, struct tt_p2p_peer, pull);
-	struct tt_p2p_req *req;
-
-	if (tt_list_empty(&peer->pulled)) {
-		tt_list_del(&stalled->link);
-		tt_p2p_bounce_next(peer);
-		return;
-	}
-	if (peer->bounce)
-		return;
-	req = tt_container(peer->pulled.next, struct tt_p2p_req, link);
-	if (!read_piece(req)) {
-		tt_list_del(&req->link);
-		tt_p2p_through_pool(req);
-	} else if (req->next == req->total) {
-		finish(req);
-	}
-}
-
-static void wait_for_turn(struct tt_p2p_req *req)
+/*
+ * If it was taken up in the same look at the transports as the last one ended, or in the next, what
+ * was done in between was done for it; otherwise this rank had to wait.
+ */
+void tt_p2p_came(struct tt_p2p_req *req)
 {
 	struct tt_p2p_peer *peer = peer_of(req);
+	uint64_t now = tt_ticks(), from = req->began;
+	bool row = peer->paid > from || req->looks - peer->looks <= 1;
 
-	tt_list_add(&peer->pulled, &req->link);
-	peer->pull.again = go_on;
-	if (tt_list_empty(&peer->pull.link))
-		tt_list_add(&req->p2p->comm->ctx->stalled, &peer->pull.link);
-}
-
-/* Long messages take turns with those before them, which may go through the pool. */
-static bool must_wait(const struct tt_p2p_req *req)
-{
-	const struct tt_p2p_peer *peer = peer_of(req);
-
-	return !tt_list_empty(&peer->pulled) || (peer->bounce && req->total > TT_P2P_SHORT);
-}
-
-bool tt_p2p_pull(struct tt_p2p_req *req)
-{
-	struct tt_p2p_way *way = way_of(req);
-
-	req->began = 0;
-	if (!req->kept.key[0] || req->layout)
-		return false;
-	req->began = tt_ticks();
-	req->looks = tt_wire_looks(req->p2p->comm->ctx->wire);
-	req->number = way->messages;
-	if (!choose(way))
-		return false;
-	req->next = 0;
-	if (!must_wait(req) && !read_piece(req))
-		return false;
-	if (req->next == req->total)
-		finish(req);
-	else
-		wait_for_turn(req);
-	return true;
-}
-
-void tt_p2p_bounced(struct tt_p2p_req *req)
-{
-	if (req->began && !req->r.status)
-		ended(req);
+	if (!from || req->r.status)
+		return;
+	if (row)
+		from = peer->paid;
+	peer->paid = now;
+	peer->looks = tt_wire_looks(req->p2p->comm->ctx->wire);
+	measured(req, row, (float)(now - from) * 1024 / (float)req->total);
 }

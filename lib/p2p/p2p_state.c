@@ -54,7 +54,6 @@ struct tt_p2p_peer *tt_p2p_peer_new(struct tt_p2p *p2p, int rank)
 	tt_list_init(&peer->ahead);
 	tt_list_init(&peer->arrived);
 	tt_list_init(&peer->waiting);
-	tt_list_init(&peer->pulled);
 	tt_list_init(&peer->pull.link);
 	tt_wire_stats(p2p->comm->ctx->wire)->allocations++;
 	p2p->peer[rank] = peer;

@@ -110,7 +110,7 @@ static void start_piece(struct tt_p2p_piece *piece)
 		tt_wire_recv(comm->ctx->wire, x);
 }
 
-void tt_p2p_over(struct tt_p2p_req *req)
+static void over(struct tt_p2p_req *req)
 {
 	tt_list_del(&req->link);
 	tt_request_end(&req->r, 0);
@@ -159,7 +159,7 @@ static void piece_over(struct tt_xfer *x, const void *data, int status)
 	if (req->next < req->total)
 		start_piece(piece);
 	else if (!req->pieces)
-		tt_p2p_over(req);
+		over(req);
 }
 
 /* The count starts at one too many, as pieces may end while others start. */
@@ -170,7 +170,7 @@ static void start(struct tt_p2p_req *req)
 	req->pieces = 1;
 	start_pieces(req, 0);
 	if (--req->pieces == 0)
-		tt_p2p_over(req);
+		over(req);
 }
 
 /* At most this many bytes of the pool are taken at once. */
@@ -187,35 +187,74 @@ static void start_bounce(struct tt_p2p_req *req)
 	req->most = length_of_pieces(req);
 	req->bounce = share_of(req);
 	peer_of(req)->bounce += req->bounce;
+	peer_of(req)->longer += req->total > TT_P2P_SHORT;
 	start(req);
 }
 
-void tt_p2p_bounce_next(struct tt_p2p_peer *peer)
+static void pulled(struct tt_p2p_req *req)
+{
+	tt_p2p_came(req);
+	tt_p2p_say(req, TT_P2P_DONE);
+	over(req);
+}
+
+/* A short payload does not wait for those before it. */
+static void bring_now(struct tt_p2p_req *req)
+{
+	req->next = 0;
+	if (tt_p2p_pulls(req) && tt_p2p_read_piece(req))
+		pulled(req);
+	else
+		start_bounce(req);
+}
+
+static void bring_next(struct tt_p2p_peer *peer, bool may_read);
+
+static void go_on(struct tt_stalled *stalled)
+{
+	bring_next(tt_container(stalled, struct tt_p2p_peer, pull), true);
+}
+
+/* The first one is read, a piece for each look at the transports, so that nothing else waits. */
+static void read_later(struct tt_p2p_peer *peer)
+{
+	peer->pull.again = go_on;
+	tt_list_add(&peer->p2p->comm->ctx->stalled, &peer->pull.link);
+}
+
+/*
+ * Starts payloads that wait. All that go through the pool share a part of it. Longer ones and one
+ * that is read wait for each other, as otherwise none could be measured.
+ */
+static void bring_next(struct tt_p2p_peer *peer, bool may_read)
 {
 	const struct tutti_comm *comm = peer->p2p->comm;
 
+	tt_list_del(&peer->pull.link);
 	if (atomic_load(&comm->failed) || (comm->ndead && tt_comm_dead(comm, peer->rank) >= 0))
 		return; /* what waits ends with an error */
-	if (!tt_list_empty(&peer->pulled))
-		return;
 	while (!tt_list_empty(&peer->waiting) && peer->bounce < TT_P2P_BOUNCE) {
 		struct tt_p2p_req *req = tt_container(peer->waiting.next, struct tt_p2p_req, link);
 
-		tt_list_del(&req->link);
-		start_bounce(req);
+		if (req->waits)
+			req->pulls = tt_p2p_pulls(req);
+		req->waits = false;
+		if (!req->pulls) {
+			tt_list_del(&req->link);
+			start_bounce(req);
+		} else if (peer->longer) {
+			return;
+		} else if (!may_read) {
+			read_later(peer);
+			return;
+		} else if (!tt_p2p_read_piece(req)) {
+			req->pulls = false;
+		} else {
+			may_read = false;
+			if (req->next == req->total)
+				pulled(req);
+		}
 	}
-}
-
-void tt_p2p_through_pool(struct tt_p2p_req *req)
-{
-	if (req->total <= TT_P2P_SHORT) {
-		start_bounce(req);
-		return;
-	}
-	req->next = 0;
-	req->pieces = 0;
-	tt_list_add(&peer_of(req)->waiting, &req->link);
-	tt_p2p_bounce_next(peer_of(req));
 }
 
 void tt_p2p_payload(struct tt_p2p_req *req)
@@ -226,8 +265,16 @@ void tt_p2p_payload(struct tt_p2p_req *req)
 	if (!bounces(req)) {
 		req->most = learns ? 0 : req->p2p->most;
 		start(req);
-	} else if (!tt_p2p_pull(req)) {
-		tt_p2p_through_pool(req);
+	} else if (req->total <= TT_P2P_SHORT) {
+		bring_now(req);
+	} else {
+		struct tt_p2p_peer *peer = peer_of(req);
+
+		req->next = 0;
+		req->pieces = 0;
+		req->waits = true;
+		tt_list_add(&peer->waiting, &req->link);
+		bring_next(peer, tt_list_empty(&peer->pull.link));
 	}
 }
 
@@ -237,9 +284,10 @@ void tt_p2p_end_payload(struct tt_p2p_req *req)
 
 	if (!req->bounce)
 		return;
-	tt_p2p_bounced(req);
+	tt_p2p_came(req);
 	peer = peer_of(req);
 	peer->bounce -= req->bounce;
+	peer->longer -= req->total > TT_P2P_SHORT;
 	req->bounce = 0;
-	tt_p2p_bounce_next(peer);
+	bring_next(peer, false);
 }
