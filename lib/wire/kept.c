@@ -15,8 +15,9 @@ static const struct tt_mr *registration(struct tt_wire *wire, const struct tt_ch
 	struct tt_mem all = {.addr = NULL, .len = SIZE_MAX, .memfd = -1};
 	struct tt_tp *tp = chan->ep->tp;
 
-	if (!wire->kept &&
-	    (!(tp->caps & TT_CAP_REG_ANY) || tp->ops->reg(tp, &all, TT_ACCESS_READ, &wire->kept)))
+	if (~tp->caps & (TT_CAP_REG_ANY | TT_CAP_AT_ONCE))
+		return NULL;
+	if (!wire->kept && tp->ops->reg(tp, &all, TT_ACCESS_READ, &wire->kept))
 		return NULL;
 	return wire->kept->tp == tp ? wire->kept : NULL;
 }
@@ -46,7 +47,8 @@ int tt_wire_read_kept(struct tt_wire *wire, int peer, const struct tt_kept *kept
 	struct tt_rma rma = {.local = to, .len = len, .remote = kept->addr, .rkey = &rkey};
 	int rc;
 
-	if (!kept->key[0] || !chan || chan->state != TT_CHAN_OPEN || !chan->ep->ops->brief)
+	if (!kept->key[0] || !chan || chan->state != TT_CHAN_OPEN ||
+	    !(chan->ep->tp->caps & TT_CAP_AT_ONCE))
 		return -ESTALE;
 	rc = chan->ep->ops->get(chan->ep, &rma);
 	return rc == TT_FINISHED ? 0 : rc;
