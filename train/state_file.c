@@ -16,7 +16,7 @@
 
 #include "train/train_fail.h"
 
-#define FORMAT "tutti_sharded 1"
+#define FORMAT "tutti_sharded 2"
 #define HEADER_MAX ((uint64_t)100 << 20)
 #define SUM_KEY "xxh3"
 #define NO_SUM "0000000000000000" /* as long as a sum */
@@ -300,15 +300,12 @@ static int check_rule(const struct tt_state_file *f, json_t *meta)
 			     f->path, rule_name(have), rule_name((uint64_t)f->rule));
 }
 
-/* A file without them, as earlier versions wrote, has none. */
 static int read_residuals(struct tt_state_file *f, json_t *meta)
 {
 	uint64_t residuals = 0, ranks = 0;
-	int err = 0;
+	int err = read_number(f, meta, "residuals", &residuals);
 
-	if (json_object_get(meta, "residuals"))
-		err = read_number(f, meta, "residuals", &residuals);
-	if (!err && residuals)
+	if (!err)
 		err = read_number(f, meta, "ranks", &ranks);
 	if (!err && (residuals > RESIDUALS_MAX || ranks > RANKS_MAX || !residuals != !ranks))
 		err = tt_train_fail(-EINVAL,

@@ -68,7 +68,9 @@ static int header_body(struct mp_job *job)
 	static const struct {
 		const char *word;
 		size_t at;
-	} digits[] = {{"\"steps\":\"0\"", 9}, {"\"residuals\":\"1\"", 5}};
+		const char *said;
+	} digits[] = {{"\"steps\":\"0\"", 9, "the file is damaged"},
+		      {"\"residuals\":\"1\"", 5, "no number residuals"}};
 	struct tutti_codec *codec;
 	struct tutti_sharded *s;
 	char changed[32];
@@ -80,7 +82,7 @@ static int header_body(struct mp_job *job)
 	for (i = 0; i < sizeof(digits) / sizeof(digits[0]); i++) {
 		TT_EXPECT(!change(job, digits[i].word, digits[i].at, 1));
 		err = tutti_sharded_restore(s, path);
-		if (err != -EINVAL || !mp_said("the file is damaged")) {
+		if (err != -EINVAL || !mp_said(digits[i].said)) {
 			mp_failed(job, digits[i].word, err, __FILE__, __LINE__);
 			return 1;
 		}
