@@ -36,7 +36,7 @@ asan_tests="tests/unit/* tests/plan/test_check tests/plan/test_choose tests/plan
 	tests/mp/coll/test_rings tests/mp/coll/test_neighbors tests/mp/coll/test_partial*
 	tests/mp/coll/test_codec_failures tests/mp/coll/test_factors
 	tests/mp/coll/test_persistent_random
-	tests/mp/p2p/test_p2p tests/mp/p2p/test_layout tests/mp/p2p/test_flow
+	tests/mp/p2p/test_p2p tests/mp/p2p/test_pull tests/mp/p2p/test_layout tests/mp/p2p/test_flow
 	tests/mp/rma/test_rma tests/mp/rma/test_strided
 	tests/mp/ps/test_ps tests/mp/ps/test_ps_copies tests/mp/ps/test_ps_codec
 	tests/mp/ps/test_ps_save tests/mp/ps/test_ps_damaged tests/mp/ps/test_ps_resize
@@ -314,7 +314,7 @@ run_tests()
 	only=
 	[ "$tree" = build ] || only="check_PROGRAMS= check_LTLIBRARIES="
 	{
-		if [ "$lanes" = 1 ] && [ "$jobs" -gt 1 ]; then
+		if [ "$tree" = build ] && [ "$lanes" = 1 ] && [ "$jobs" -gt 1 ]; then
 			run_some 2 "$(some "$first_tests" $3
 				some "$waiting_tests" $3)"
 			run_some 1 "$(some -v "$first_tests $waiting_tests $alone_tests" $3)"
@@ -469,7 +469,6 @@ beside_arm64()
 # where nothing is left.
 start_beside()
 {
-	rm -f build/log/beside-*.status build/log/fuzz.log
 	[ "$jobs" -gt 1 ] || return
 	idle="nice -n 19"
 	! chrt --idle 0 true 2>/dev/null || idle="chrt --idle 0"
@@ -637,7 +636,8 @@ if [ "$*" = beside ]; then
 	stage_beside
 	exit
 fi
-rm -f build/log/failures build/log/unsteady build/log/again.log
+rm -f build/log/failures build/log/unsteady build/log/again.log build/log/fuzz.log \
+	build/log/beside-*.status build/log/valgrind-*.status
 stages=${*:-check asan tsan valgrind fuzz distcheck}
 stage_names
 for stage in $stages; do
