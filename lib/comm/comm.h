@@ -135,10 +135,12 @@ static inline bool tt_active_numbered(enum tt_active list)
 
 /* An answer of another rank: what it is doing; lib/engine/doing.c. */
 #define TT_DOING_MAX 24
+#define TT_AWAITED 3 /* ranks that a collective waits for, at most, of those that are told */
 struct tt_doing {
 	int rank;
-	uint64_t asked, told; /* 0: not */
-	bool needed;	      /* by a collective of this rank */
+	uint64_t asked, told;	    /* 0: not */
+	bool needed;		    /* by a collective of this rank */
+	int32_t awaits[TT_AWAITED]; /* what its own collectives wait for; -1: none */
 	char text[200];
 };
 

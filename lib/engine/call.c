@@ -165,7 +165,9 @@ static void ask_awaited(struct tutti_request *r)
 static int say_silent(const struct tutti_request *r, char *buf, size_t size)
 {
 	const struct tutti_context *ctx = r->comm->ctx;
-	int silent = tt_doing_silent(ctx);
+	const struct tt_plan_req *req = tt_container(r, struct tt_plan_req, r);
+	int rank[TT_AWAITED], n = tt_run_awaited(req, rank, TT_AWAITED);
+	int silent = tt_doing_silent(ctx, rank, n);
 
 	if (silent >= 0)
 		snprintf(buf, size, "; rank %d on host %s does not answer: it may be stopped",

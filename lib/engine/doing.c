@@ -41,12 +41,13 @@ void tt_doing_ask(struct tutti_context *ctx, int rank)
 {
 	struct doing_msg msg = {.what = ASK};
 	struct tt_doing *d = find(ctx, rank);
+	bool needed = d && d->needed;
 
 	if (rank < 0 || rank == ctx->boot_params.rank || !ctx->boot)
 		return;
 	if (!d)
 		d = &ctx->doing[ctx->ndoing++ % TT_DOING_MAX];
-	*d = (struct tt_doing){.rank = rank, .asked = tt_now_ns()};
+	*d = (struct tt_doing){.rank = rank, .asked = tt_now_ns(), .needed = needed};
 	tt_ctl_send(ctx->boot, rank, TT_CTL_DOING, &msg, sizeof(msg));
 }
 
@@ -91,14 +92,32 @@ static int silent_on_way(const struct tutti_context *ctx, int rank)
 	return -1;
 }
 
-int tt_doing_silent(const struct tutti_context *ctx)
+/* Adds rank to the n ranks, unless it is there or there is no room. Returns how many there are. */
+static int add_rank(int *ranks, int n, int rank)
 {
-	unsigned i, n = ctx->ndoing < TT_DOING_MAX ? ctx->ndoing : TT_DOING_MAX;
-	int silent = -1;
+	int i;
 
-	for (i = 0; i < n && silent < 0; i++)
-		if (ctx->doing[i].needed)
-			silent = silent_on_way(ctx, ctx->doing[i].rank);
+	for (i = 0; i < n; i++)
+		if (ranks[i] == rank)
+			return n;
+	if (rank >= 0 && n < TT_DOING_MAX)
+		ranks[n++] = rank;
+	return n;
+}
+
+int tt_doing_silent(const struct tutti_context *ctx, const int *ranks, int n)
+{
+	int need[TT_DOING_MAX], i, k, have = 0, silent = -1;
+	const struct tt_doing *d;
+
+	for (i = 0; i < n; i++)
+		have = add_rank(need, have, ranks[i]);
+	for (i = 0; i < have && silent < 0; i++) {
+		silent = silent_on_way(ctx, need[i]);
+		d = find(ctx, need[i]);
+		for (k = 0; k < TT_AWAITED && d && d->told; k++)
+			have = add_rank(need, have, d->awaits[k]);
+	}
 	return silent;
 }
 
@@ -203,6 +222,8 @@ static void take_answer(struct tutti_context *ctx, struct tt_doing *d, const str
 
 	d->told = tt_now_ns();
 	memcpy(d->text, msg->text, sizeof(d->text));
+	for (i = 0; i < TT_AWAITED; i++)
+		d->awaits[i] = msg->awaits[i] < ctx->world->size ? msg->awaits[i] : -1;
 	for (i = 0; d->needed && i < TT_AWAITED; i++)
 		if (msg->awaits[i] >= 0 && msg->awaits[i] < ctx->world->size)
 			tt_doing_ask_way(ctx, msg->awaits[i]);

@@ -467,7 +467,6 @@ void tt_run_fenced(void *ctx, int peer, bool mine, uint64_t comm);
 /* req makes no progress: asks the peers that may disagree with it on lengths. */
 void tt_run_ask(struct tt_plan_req *req);
 /* Up to max ranks of the world that ops of the current rounds need; returns how many. */
-#define TT_AWAITED 3
 int tt_run_awaited(const struct tt_plan_req *req, int *ranks, int max);
 
 /* wait.c */
@@ -541,8 +540,11 @@ void tt_doing_ask(struct tutti_context *ctx, int rank);
  * done a moment ago; then the ranks that these need.
  */
 void tt_doing_ask_way(struct tutti_context *ctx, int rank);
-/* The first of these that has had time to answer and has not; -1: none. */
-int tt_doing_silent(const struct tutti_context *ctx);
+/*
+ * A rank that has had time to answer and has not: one of these n, of those that they need, or of
+ * those on the way there; -1: none.
+ */
+int tt_doing_silent(const struct tutti_context *ctx, const int *ranks, int n);
 /* "; it ...", or "" if it was not asked lately. Returns buf. */
 const char *tt_doing_text(const struct tutti_context *ctx, int rank, char *buf, size_t size);
 /* The handler; takes the lock. */
