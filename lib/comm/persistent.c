@@ -58,8 +58,12 @@ void tt_series_free(struct tutti_comm *comm, struct tt_series *s)
 
 static void note_start(struct tutti_comm *comm, uint32_t init)
 {
-	if (comm->started[comm->nstarted % TT_STARTED] != init)
-		comm->started[++comm->nstarted % TT_STARTED] = init;
+	int i;
+
+	for (i = 0; i < TT_STARTED; i++)
+		if (comm->started[i] == init)
+			return;
+	comm->started[comm->nstarted++ % TT_STARTED] = init;
 }
 
 uint64_t tt_series_called(struct tutti_comm *comm, struct tt_series *s)
