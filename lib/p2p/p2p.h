@@ -84,13 +84,13 @@ struct tt_p2p_req {
 	int tag;	       /* of the message */
 	uint32_t head;	       /* and what its head says: TT_P2P_SYNC, the sender's datatype */
 	size_t total;	       /* of the message */
-	struct tt_kept kept;   /* receive: where the sender keeps it; send: so may the receiver */
+	struct tt_kept kept;   /* receive: where its sender keeps it; send: told the receiver */
 	size_t next;	       /* the part of it that is not under way yet */
 	struct tt_place place; /* the same, in a layout */
 	size_t most;	       /* bytes of a piece; 0: a sender that has not heard it yet */
 	int pieces;	       /* under way */
 	size_t bounce;	       /* its part of the peer's */
-	bool waits, pulls;     /* in its peer's waiting; decided when it is the first there */
+	bool waits, pulls;     /* waits: how it comes is not decided yet */
 	uint64_t began, looks; /* p2p_pull.c: tt_ticks(), 0: not measured; tt_wire_looks(), */
 	uint32_t number;       /* and its number among those of about one length */
 	struct tt_p2p_piece piece[TT_P2P_PIECES];
@@ -111,11 +111,15 @@ struct tutti_message {
 
 /* p2p_pull.c: measurements of payloads of about one length. */
 #define TT_P2P_WAYS 14
+struct tt_p2p_trial {
+	float sum;
+	unsigned n;
+};
 struct tt_p2p_way {
 	uint32_t messages;
 	bool pull;	   /* the way in use */
 	float used, tried; /* what a KiB takes, in ticks: this way; the other way, in a trial */
-	float sum[2];
+	struct tt_p2p_trial first, other;
 };
 
 struct tt_p2p_peer {

@@ -80,8 +80,10 @@ bool tt_p2p_announce_brief(struct tt_p2p_peer *peer, const struct tt_p2p_call *c
 
 	if (call->buf && tt_wire_has_brief(comm->ctx->wire, comm->world[peer->rank]))
 		bare.kept = tt_wire_keep(comm->ctx->wire, comm->world[peer->rank], call->buf);
+	if (!push(peer, call, seq, TT_BRIEF_BARE, &bare, sizeof(bare)))
+		return false;
 	*kept = bare.kept;
-	return push(peer, call, seq, TT_BRIEF_BARE, &bare, sizeof(bare));
+	return true;
 }
 
 bool tt_p2p_send_brief(struct tt_p2p_peer *peer, const struct tt_p2p_call *call, uint32_t seq,

@@ -65,8 +65,10 @@ static bool choose(struct tt_p2p_way *way)
 
 	if (!way->used)
 		way->used = FLT_MAX;
-	if (n == trial_before(n))
+	if (n == trial_before(n)) {
 		way->tried = FLT_MAX;
+		way->other = (struct tt_p2p_trial){0};
+	}
 	return way->pull != is_tried(n);
 }
 
@@ -90,13 +92,16 @@ static float share_for(const struct tt_p2p_req *req, bool row)
 }
 
 /* Message i of TRIAL. Several may end together, so what counts is the mean of all. */
-static void tried(float *mean, float *sum, uint32_t i, float took)
+static void tried(float *mean, struct tt_p2p_trial *trial, uint32_t i, float took)
 {
-	if (i == TRIAL / 2)
-		*sum = 0;
-	*sum += took;
-	if (i == TRIAL - 1)
-		*mean = *sum / (TRIAL / 2);
+	if (i < TRIAL / 2)
+		return;
+	trial->sum += took;
+	trial->n++;
+	if (i == TRIAL - 1) {
+		*mean = trial->sum / (float)trial->n;
+		*trial = (struct tt_p2p_trial){0};
+	}
 }
 
 /* row: after others, without a wait in between. */
@@ -106,9 +111,9 @@ static void measured(const struct tt_p2p_req *req, bool row, float took)
 	uint32_t n = req->number, trial = trial_before(n);
 
 	if (n < FIRST) {
-		tried(&way->used, &way->sum[0], n, took);
+		tried(&way->used, &way->first, n, took);
 	} else if (is_tried(n)) {
-		tried(&way->tried, &way->sum[1], n - trial, took);
+		tried(&way->tried, &way->other, n - trial, took);
 		if (n - trial == TRIAL - 1)
 			decide(way, share_for(req, row));
 	} else if (n - trial >= SETTLED) {
@@ -144,6 +149,7 @@ bool tt_p2p_read_piece(struct tt_p2p_req *req)
 	}
 	req->next += len;
 	req->r.progressed = true;
+	comm->ctx->moves++;
 	tt_wire_stats(comm->ctx->wire)->copied_bytes += len;
 	return true;
 }

@@ -215,11 +215,16 @@ static void go_on(struct tt_stalled *stalled)
 	bring_next(tt_container(stalled, struct tt_p2p_peer, pull), true);
 }
 
-/* The first one is read, a piece for each look at the transports, so that nothing else waits. */
+/* The first one is read, a piece for each look at the transports, so that others get a turn. */
 static void read_later(struct tt_p2p_peer *peer)
 {
+	struct tutti_context *ctx = peer->p2p->comm->ctx;
+
 	peer->pull.again = go_on;
-	tt_list_add(&peer->p2p->comm->ctx->stalled, &peer->pull.link);
+	tt_list_del(&peer->pull.link);
+	tt_list_add(&ctx->stalled, &peer->pull.link);
+	if (ctx->thread_runs)
+		tt_wire_wake(ctx->wire);
 }
 
 /*

@@ -34,8 +34,9 @@ struct tt_kept tt_wire_keep(struct tt_wire *wire, int peer, const void *buf)
 
 void tt_wire_unkeep(struct tt_wire *wire)
 {
-	if (wire->kept)
-		wire->kept->tp->ops->dereg(wire->kept);
+	if (wire->kept && wire->kept->tp->ops->dereg(wire->kept))
+		tt_warn("a message that was taken back may still be read: %s",
+			tt_fail_text(-ETIMEDOUT));
 	wire->kept = NULL;
 }
 

@@ -195,7 +195,7 @@ void tt_port_brief(struct tt_chan *chan, const void *data, size_t len)
 {
 	const char *payload = (const char *)data + sizeof(struct tt_brief);
 	struct tt_port *port;
-	struct tt_bare bare;
+	struct tt_bare bare = {0};
 	struct tt_key key;
 
 	if (!chan || chan->state != TT_CHAN_OPEN)

@@ -429,7 +429,10 @@ void tt_wire_brief_take(struct tt_wire *wire, int peer);
  * has brief messages, cannot.
  */
 struct tt_kept tt_wire_keep(struct tt_wire *wire, int peer, const void *buf);
-/* Waits for readers; afterwards nobody reads what was kept before. */
+/*
+ * Waits for readers; afterwards nobody reads what was kept before, but a process that is stopped
+ * while it reads, which is not waited for any longer than the transport does.
+ */
 void tt_wire_unkeep(struct tt_wire *wire);
 /* Reads what peer keeps. 0; -ESTALE: not kept any more; other codes: it cannot be read. */
 int tt_wire_read_kept(struct tt_wire *wire, int peer, const struct tt_kept *kept, void *to,

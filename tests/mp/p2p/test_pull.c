@@ -7,6 +7,7 @@
 #include "config.h"
 
 #include "tests/mp/job.h"
+#include "transports/shm/shm.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -92,6 +93,8 @@ static int ways_body(struct mp_job *job)
 
 static void ways(void)
 {
+	if (!shm_vm_allowed())
+		TT_SKIP("processes may not read each other's memory here");
 	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = ways_body));
 }
 
@@ -166,6 +169,50 @@ static void unkept(void)
 	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = unkept_body));
 }
 
+/* ---- other forms of receives: of a probed message, and persistent ---- */
+
+static int receive(struct mp_job *job, unsigned char *buf, struct tutti_request *again, int i)
+{
+	struct tutti_message *message;
+
+	if (i % 3 == 0)
+		return tutti_recv(buf, KIB64, TUTTI_UINT8, TUTTI_ANY_SOURCE, 1, job->world, NULL);
+	if (i % 3 == 1) {
+		MP_OK(tutti_mprobe(0, 1, job->world, &message, NULL));
+		return tutti_mrecv(buf, KIB64, TUTTI_UINT8, &message, NULL);
+	}
+	MP_OK(tutti_start(again));
+	return tutti_wait(&again);
+}
+
+static int forms_body(struct mp_job *job)
+{
+	unsigned char *buf = malloc(KIB64);
+	struct tutti_request *again;
+	int i;
+
+	TT_EXPECT(buf && !warm_up(job));
+	if (job->rank == 0)
+		MP_OK(tutti_send_init(buf, KIB64, TUTTI_UINT8, 1, 1, job->world, &again));
+	else
+		MP_OK(tutti_recv_init(buf, KIB64, TUTTI_UINT8, 0, 1, job->world, NULL, &again));
+	for (i = 0; i < 3 * (FIRST + TRIAL); i++) {
+		fill(buf, KIB64, (unsigned)(job->rank ? 7 : i));
+		if (job->rank == 0)
+			MP_OK(tutti_start(again));
+		MP_OK(job->rank == 0 ? tutti_wait(&again) : receive(job, buf, again, i));
+		TT_EXPECT(is_filled(buf, KIB64, (unsigned)i));
+	}
+	MP_OK(tutti_request_free(again));
+	free(buf);
+	return 0;
+}
+
+static void forms(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = forms_body));
+}
+
 /* ---- windows of all lengths, both ways at once: every byte, and none beside it ---- */
 
 enum { WINDOW = 8 };
@@ -222,11 +269,9 @@ static void windows(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"ways", ways},
-					       {"forbidden", forbidden},
-					       {"unkept", unkept},
-					       {"windows", windows},
-					       {NULL, NULL}};
+	static const struct tt_test tests[] = {{"ways", ways},	     {"forbidden", forbidden},
+					       {"unkept", unkept},   {"forms", forms},
+					       {"windows", windows}, {NULL, NULL}};
 
 	return tt_test_main("pull", tests, argc, argv);
 }
