@@ -135,7 +135,7 @@ static inline bool tt_active_numbered(enum tt_active list)
 
 /* An answer of another rank: what it is doing; lib/engine/doing.c. */
 #define TT_DOING_MAX 24
-#define TT_AWAITED 3 /* ranks that a collective waits for, at most, of those that are told */
+#define TT_AWAITED 3 /* ranks that a collective waits for, at most, which are told */
 struct tt_doing {
 	int rank;
 	uint64_t asked, told;	    /* 0: not */
