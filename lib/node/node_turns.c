@@ -77,12 +77,13 @@ int tt_node_publish(struct tt_node_group *g, uint64_t turn, enum tt_node_which w
 	struct node_buf b = {.kind = NODE_PLAIN, .off = (uint64_t)(uintptr_t)addr, .len = len};
 	const struct tt_mr *mr = tt_node_mr(g, region);
 
-	*copied = 0;
+	if (copied)
+		*copied = 0;
 	if (!len)
 		b.kind = NODE_NONE;
 	else if (mr)
 		b = tt_node_pool_buf(mr, addr, len);
-	else if (which == TT_NODE_INPUT && len <= g->slot) {
+	else if (which == TT_NODE_INPUT && len <= g->slot && copied) {
 		memcpy(tt_node_slot(g, turn), addr, len);
 		b = (struct node_buf){.kind = NODE_SLOT, .len = len};
 		*copied = len;

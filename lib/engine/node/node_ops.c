@@ -295,19 +295,18 @@ static int bounce(struct tt_plan_req *req, enum tt_node_which which, size_t len)
 
 static bool prefers_pool(const struct tt_plan_req *req, const struct tt_region *region, size_t len)
 {
-	const struct tutti_comm *comm = req->r.comm;
-
 	if (len <= tt_node_slot_bytes(req->node->group) || len > TT_NODE_POOL_MOST ||
 	    tt_node_maps(req->node->group, region) || tt_node_direct(req->node->group))
 		return false;
-	/* not if each peer reads only a part, unless there are many peers */
-	return req->fields.coll != TT_COLL_SCATTER &&
-	       (req->fields.coll != TT_COLL_ALLTOALL || comm->size >= 4);
+	/* not if each peer reads only a part */
+	return req->fields.coll != TT_COLL_SCATTER && req->fields.coll != TT_COLL_ALLTOALL;
 }
 
 static int publish(struct tt_plan_req *req, enum tt_node_which which, struct tt_ref ref)
 {
-	size_t len = req->extent[ref.buf] > ref.off ? req->extent[ref.buf] - ref.off : 0, copied;
+	size_t len = req->extent[ref.buf] > ref.off ? req->extent[ref.buf] - ref.off : 0;
+	bool stays = tt_node_stays(req->node->group, req->fields.coll, len);
+	size_t copied = 0;
 	char *addr = req->base[ref.buf] + ref.off;
 	int err;
 
@@ -318,7 +317,7 @@ static int publish(struct tt_plan_req *req, enum tt_node_which which, struct tt_
 	    !bounce(req, which, len))
 		return 0;
 	err = tt_node_publish(req->node->group, req->turn, which, addr, len, req->region[ref.buf],
-			      &copied);
+			      stays ? NULL : &copied);
 	if (err == -EOPNOTSUPP && ref.buf == TT_BUF_SCRATCH)
 		return tt_fail(-ENOMEM, "peers can map no more pool memory of this process");
 	if (err == -EOPNOTSUPP)

@@ -132,19 +132,20 @@ static int exscans(struct mp_job *job)
 }
 
 /*
- * A bcast of ordinary memory to one rank is copied into the slot if that has room, else once, a
- * half by each rank; as a short call and as a request, from each root.
+ * A bcast of ordinary memory to one rank is copied into the slot if it is short, by the rank that
+ * reads it if it is longer, else by each rank one half; as a short call and as a request, from each
+ * root.
  */
 static int read_directly(struct mp_job *job)
 {
-	size_t sizes[] = {32 << 10, 64 << 10, 512 << 10}, size, i, k;
+	size_t sizes[] = {4 << 10, 8 << 10, 32 << 10, 64 << 10, 512 << 10}, size, i, k, copied;
 	struct tutti_stats a, b;
 	unsigned char *buf;
 	int root;
 
-	for (i = 0; i < 6; i++) {
-		size = sizes[i % 3];
-		root = (int)i / 3;
+	for (i = 0; i < 10; i++) {
+		size = sizes[i % 5];
+		root = (int)i / 5;
 		buf = malloc(size);
 		TT_EXPECT(buf);
 		for (k = 0; k < size; k++)
@@ -154,16 +155,34 @@ static int read_directly(struct mp_job *job)
 		TT_EXPECT(!stats_of(job, &b));
 		for (k = 0; k < size; k++)
 			TT_EXPECT(buf[k] == k % 251);
-		TT_EXPECT(b.copied_bytes - a.copied_bytes == (i % 3		  ? size / 2
-							      : job->rank == root ? size
-										  : 0));
+		copied = i % 5 > 2 ? size / 2 : (job->rank == root) == !(i % 5) ? size : 0;
+		TT_EXPECT(b.copied_bytes - a.copied_bytes == copied);
 		free(buf);
 	}
 	return 0;
 }
 
+/* Two ranks that read each other's memory do so from twice the size on. */
+static int swapped(struct mp_job *job)
+{
+	size_t size = 4 << 10;
+	struct tutti_stats a, b;
+	char *in = calloc(1, 64 << 10), *out = malloc(64 << 10);
+
+	for (; size < 64 << 10; size *= 2) {
+		TT_EXPECT(!stats_of(job, &a));
+		MP_OK(tutti_allgather(in, out, size, TUTTI_UINT8, job->world));
+		TT_EXPECT(!stats_of(job, &b));
+		TT_EXPECT(b.pulled_bytes - a.pulled_bytes == (size < 16 << 10 ? size : 0));
+	}
+	free(in);
+	free(out);
+	return 0;
+}
+
 static void counters(void)
 {
+	TT_CHECK(!MP_RUN(.n = 2, .fn = swapped, .env = PULLS));
 	TT_CHECK(!MP_RUN(.n = 2, .fn = read_directly, .env = PULLS));
 	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_ALGO=exscan:node_slots", .fn = exscans));
 	TT_CHECK(!MP_RUN(.n = 2, .fn = counted, .env = PULLS));
@@ -284,7 +303,7 @@ static int call_and_change(struct mp_job *job, int k, int32_t *in, int32_t *out,
 /* Inputs that change as soon as the call is over: other ranks have read them, or have a copy. */
 static int changed_at_once(struct mp_job *job)
 {
-	static const size_t counts[] = {750, 4096};
+	static const size_t counts[] = {750, 2048, 4096};
 	int32_t *pool, *plain = malloc(4096 * 4), *in, *out = malloc((size_t)job->n * 4096 * 4);
 	size_t count, i;
 	int k;
@@ -292,7 +311,7 @@ static int changed_at_once(struct mp_job *job)
 	MP_OK(tutti_alloc(job->ctx, 4096 * 4, (void **)&pool));
 	for (k = 0; k < 2000; k++) {
 		in = k % 2 ? pool : plain;
-		count = counts[k / 2 % 2];
+		count = counts[k / 2 % 3];
 		for (i = 0; i < count; i++)
 			in[i] = (int32_t)i + k + job->rank;
 		TT_EXPECT(!call_and_change(job, k, in, out, count));
