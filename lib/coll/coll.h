@@ -41,11 +41,6 @@ size_t tt_longest(const struct tt_plan_args *a,
  */
 size_t tt_slice_slots(struct tt_builder *b, size_t n, size_t len, size_t *slot);
 
-/* The blocks of an all-to-all that are longer than so many bytes, but for its own. */
-void tt_alltoall_longer(struct tt_builder *b, size_t than);
-/* The same of a gatherv or scatterv. */
-void tt_gather_scatter_longer(struct tt_builder *b, size_t than);
-
 /* Messages of at most a chunk each, in the current round. */
 void tt_send_long(struct tt_builder *b, int peer, struct tt_ref a, size_t len);
 void tt_recv_long(struct tt_builder *b, int peer, struct tt_ref dst, size_t len);

@@ -12,8 +12,8 @@ libtt_la_SOURCES += \
 	lib/coll/node/alltoall_node.c lib/coll/node/alltoallv_node.c \
 	lib/coll/node/barrier_node.c lib/coll/node/bcast_node.c \
 	lib/coll/node/coll_node.h lib/coll/node/gather_scatter_node.c \
-	lib/coll/node/gatherv_scatterv_node.c lib/coll/node/reduce_node.c \
-	lib/coll/node/reduce_scatter_node.c lib/coll/node/scan_node.c \
+	lib/coll/node/gatherv_scatterv_node.c lib/coll/node/node_shares.c \
+	lib/coll/node/reduce_node.c lib/coll/node/reduce_scatter_node.c lib/coll/node/scan_node.c \
 	lib/coll/p2p/allgather_bruck.c lib/coll/p2p/allgather_direct.c \
 	lib/coll/p2p/allgather_recursive_doubling.c lib/coll/p2p/allgather_ring.c \
 	lib/coll/p2p/allreduce_codec_direct.c lib/coll/p2p/allreduce_codec_gather.c \

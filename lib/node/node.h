@@ -114,8 +114,8 @@ bool tt_node_direct(const struct tt_node_group *g);
 /*
  * Peers may access len bytes at addr in this turn, once this rank has signalled. region covers
  * them or is NULL. A short input that peers cannot map is copied to the slot (*copied is its
- * length then), which the turn must not use otherwise; copied NULL: it is not, which needs
- * tt_node_direct. -EOPNOTSUPP: peers cannot reach it.
+ * length then), which the turn must not use otherwise; copied NULL: it is not. -EOPNOTSUPP: peers
+ * cannot reach it.
  */
 int tt_node_publish(struct tt_node_group *g, uint64_t turn, enum tt_node_which which, void *addr,
 		    size_t len, const struct tt_region *region, size_t *copied);

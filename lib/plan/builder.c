@@ -236,6 +236,17 @@ void tt_pull_copy(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_r
 			  .kind = TT_OP_PULL_COPY, .peer = peer, .dst = dst, .a = a, .len = len});
 }
 
+void tt_pull_told(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref told, size_t len)
+{
+	tt_add(b, &(struct tt_op){.kind = TT_OP_PULL_COPY,
+				  .flags = TT_OPF_TOLD,
+				  .peer = peer,
+				  .dst = dst,
+				  .a = TT_SENDBUF(0),
+				  .b = told,
+				  .len = len});
+}
+
 void tt_tell_length(struct tt_builder *b, struct tt_ref dst, size_t len)
 {
 	tt_add(b, &(struct tt_op){.kind = TT_OP_TELL_LENGTH,

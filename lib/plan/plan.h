@@ -47,7 +47,8 @@ enum tt_op_kind {
 	TT_OP_PUSH,	   /* dst of peer (TT_ALL_RANKS: of all others) = a */
 	/*
 	 * Of a block whose length only two ranks know, b.off bytes: the sender writes the length
-	 * to dst, in its slot; the receiver expects it at a, in that of peer.
+	 * to dst, in its slot; the receiver expects it at a, in that of peer. The sender also tells
+	 * where a block begins.
 	 */
 	TT_OP_TELL_LENGTH,
 	TT_OP_EXPECT_LENGTH,
@@ -92,11 +93,12 @@ enum tt_op_flags {
 	 * round, and the encoding follows its head.
 	 */
 	TT_OPF_VARIES = 2,
-	TT_OPF_SUM = 4,	    /* ENCODE, DECODE: the encoding is a sum of lists, at first of one */
-	TT_OPF_MORE = 8,    /* VARIES: another piece follows */
-	TT_OPF_HOST = 16,   /* WEIGH: the ranks of a host, not the neighbours; PULL_REDUCE: divide
-			       by the ranks of the host */
-	TT_OPF_RELEASE = 32 /* WAIT: only until peers have read what this rank has published */
+	TT_OPF_SUM = 4,	     /* ENCODE, DECODE: the encoding is a sum of lists, at first of one */
+	TT_OPF_MORE = 8,     /* VARIES: another piece follows */
+	TT_OPF_HOST = 16,    /* WEIGH: the ranks of a host, not the neighbours; PULL_REDUCE: divide
+				by the ranks of the host */
+	TT_OPF_RELEASE = 32, /* WAIT: only until peers have read what this rank has published */
+	TT_OPF_TOLD = 64     /* PULL_COPY: a.off more, as peer tells at b, in its slot */
 };
 
 struct tt_op {
@@ -426,6 +428,9 @@ void tt_wait(struct tt_builder *b, int peer, unsigned step);
 /* TT_OPF_RELEASE. This rank publishes no result, and needs nothing of peers any more. */
 void tt_wait_release(struct tt_builder *b, int peer, unsigned step);
 void tt_pull_copy(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len);
+/* Out of the peer's input, from where it tells that the block begins. */
+void tt_pull_told(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref told,
+		  size_t len);
 /* Of a block of len bytes, which may be 0. */
 void tt_tell_length(struct tt_builder *b, struct tt_ref dst, size_t len);
 void tt_expect_length(struct tt_builder *b, int peer, struct tt_ref a, size_t len);

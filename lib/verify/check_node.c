@@ -246,12 +246,13 @@ static int load_place(struct tt_checker *c, const struct place *p, bool copy,
 	return 0;
 }
 
-static int load(struct tt_checker *c, int rank, const struct ck_op *op, const struct ck_val **val)
+static int load(struct tt_checker *c, int rank, const struct ck_op *op, struct tt_ref a,
+		const struct ck_val **val)
 {
 	struct place p;
-	int err = find_place(c, rank, op->op.a, false, op, &p);
-	bool copy = op->op.a.buf != TT_BUF_SLOT && rank != ck_lane_of(c, op)->rank &&
-		    tt_ck_copies(c, rank);
+	int err = find_place(c, rank, a, false, op, &p);
+	bool copy =
+		a.buf != TT_BUF_SLOT && rank != ck_lane_of(c, op)->rank && tt_ck_copies(c, rank);
 
 	return err ? err : load_place(c, &p, copy, op, val);
 }
@@ -282,7 +283,7 @@ static int pull_reduce(struct tt_checker *c, const struct ck_op *op)
 	for (r = 0; r < ranks; r++) {
 		if (!near(c, r, ck_lane_of(c, op)->rank))
 			continue;
-		err = load(c, r, op, &val);
+		err = load(c, r, op, op->op.a, &val);
 		if (err)
 			return err;
 		for (e = 0; e < count; e++)
@@ -294,11 +295,48 @@ static int pull_reduce(struct tt_checker *c, const struct ck_op *op)
 	return store_all(c, op, false);
 }
 
+/* The op by which a rank tells a number at this place of its slot; NULL: none. */
+static const struct ck_op *teller_of(const struct tt_checker *c, int rank, size_t off)
+{
+	const struct ck_lane *lane = &c->lanes[c->rank_lanes[rank]];
+	uint32_t i = c->begin[lane->first], end = c->begin[lane->first + (uint32_t)lane->nrounds];
+
+	for (; i < end; i++)
+		if (c->ops[i].op.kind == TT_OP_TELL_LENGTH && c->ops[i].op.dst.off == off)
+			return &c->ops[i];
+	return NULL;
+}
+
+static int touch_length(struct tt_checker *c, int rank, struct tt_ref ref, bool write,
+			const struct ck_op *op)
+{
+	struct place p = {rank, ref.buf, ref.off};
+	int who = ck_lane_of(c, op)->rank;
+
+	if (ref.buf != TT_BUF_SLOT || rank < 0 || rank >= c->n || !near(c, rank, who) ||
+	    (rank != who && !clock_of(c, op->lane)[c->rank_lanes[rank]]) ||
+	    ref.off + TT_LENGTH_BYTES > tt_slot_bytes(&c->args))
+		return tt_fail(-EINVAL, "%s: no place for a length", tt_ck_where(c, op));
+	return touch_len(c, &p, TT_LENGTH_BYTES, write, op);
+}
+
 static int pull_copy(struct tt_checker *c, const struct ck_op *op)
 {
+	struct tt_ref a = op->op.a;
+	const struct ck_op *told;
 	const struct ck_val *val;
-	int err = load(c, op->op.peer, op, &val);
+	int err = 0;
 
+	if (op->op.flags & TT_OPF_TOLD) {
+		err = touch_length(c, op->op.peer, op->op.b, false, op);
+		told = err ? NULL : teller_of(c, op->op.peer, op->op.b.off);
+		if (!err && !told)
+			return tt_fail(-EINVAL, "%s: rank %d does not tell where",
+				       tt_ck_where(c, op), op->op.peer);
+		a.off += told ? told->op.b.off : 0;
+	}
+	if (!err)
+		err = load(c, op->op.peer, op, a, &val);
 	if (err)
 		return err;
 	memcpy(c->node->row, val, op->op.len / c->args.elem * sizeof(*val));
@@ -398,31 +436,6 @@ static int await(struct tt_checker *c, const struct ck_op *op)
 		if (near(c, r, who))
 			join(c, clock_of(c, op->lane), c->node->rank[r].signal[op->op.index]);
 	return err;
-}
-
-/* The op by which a rank tells the length at this place of its slot; NULL: none. */
-static const struct ck_op *teller_of(const struct tt_checker *c, int rank, size_t off)
-{
-	const struct ck_lane *lane = &c->lanes[c->rank_lanes[rank]];
-	uint32_t i = c->begin[lane->first], end = c->begin[lane->first + (uint32_t)lane->nrounds];
-
-	for (; i < end; i++)
-		if (c->ops[i].op.kind == TT_OP_TELL_LENGTH && c->ops[i].op.dst.off == off)
-			return &c->ops[i];
-	return NULL;
-}
-
-static int touch_length(struct tt_checker *c, int rank, struct tt_ref ref, bool write,
-			const struct ck_op *op)
-{
-	struct place p = {rank, ref.buf, ref.off};
-	int who = ck_lane_of(c, op)->rank;
-
-	if (ref.buf != TT_BUF_SLOT || rank < 0 || rank >= c->n || !near(c, rank, who) ||
-	    (rank != who && !clock_of(c, op->lane)[c->rank_lanes[rank]]) ||
-	    op->op.len != TT_LENGTH_BYTES || ref.off + op->op.len > tt_slot_bytes(&c->args))
-		return tt_fail(-EINVAL, "%s: no place for a length", tt_ck_where(c, op));
-	return touch_op(c, &p, write, op);
 }
 
 static int expect_length(struct tt_checker *c, const struct ck_op *op)

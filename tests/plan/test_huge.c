@@ -36,9 +36,10 @@ static bool same_op(const struct tt_op *a, const struct tt_op *b)
 {
 	if (a->kind == TT_OP_TELL_LENGTH || a->kind == TT_OP_EXPECT_LENGTH)
 		return same_length(a, b);
-	return a->kind == b->kind && a->peer == b->peer && a->index == b->index &&
-	       scaled(a->len, b->len) && same_ref(a->dst, b->dst) && same_ref(a->a, b->a) &&
-	       same_ref(a->b, b->b);
+	return a->kind == b->kind && a->flags == b->flags && a->peer == b->peer &&
+	       a->index == b->index && scaled(a->len, b->len) && same_ref(a->dst, b->dst) &&
+	       same_ref(a->a, b->a) &&
+	       (a->flags & TT_OPF_TOLD ? a->b.off == b->b.off : same_ref(a->b, b->b));
 }
 
 static bool same_round(const struct tt_plan *a, const struct tt_plan *b, int lane, int round)

@@ -73,7 +73,8 @@ static inline void tt_whole_init(struct tt_whole *w, const struct tt_plan_args *
 
 	rows = all ? n : 1;
 	w->args = *call;
-	w->args.node = w->args.direct = true; /* for the algorithms that want it */
+	w->args.node = true; /* for the algorithms that want it */
+	w->args.direct = (shape + call->lanes) % 3;
 	if (!tt_whole_is_v(call->coll))
 		return;
 	w->args.count = 0;

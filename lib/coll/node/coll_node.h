@@ -14,8 +14,9 @@ static inline unsigned tt_node_flags(const struct tt_plan_args *a)
 }
 
 /*
- * A slot of blocks whose lengths only two ranks know: n lengths, then n equal shares of the rest,
- * in whole elements. A block that is longer than a share comes as messages.
+ * node_shares.c. A slot of blocks whose lengths only two ranks know: n lengths, then n equal shares
+ * of the rest, in whole elements. A block that is longer than its share is read in the sender's
+ * input, and the share tells where.
  *
  *	| length 0 .. length n-1 | share 0 | share 1 | .. | share n-1 |
  */
@@ -23,41 +24,22 @@ struct tt_shares {
 	size_t begin, each; /* bytes */
 };
 
-static inline struct tt_shares tt_node_shares_of(const struct tt_plan_args *a, int n)
-{
-	size_t lengths = (size_t)n * TT_LENGTH_BYTES, slot = tt_slot_bytes(a);
-	size_t begin = (lengths + a->elem - 1) / a->elem * a->elem;
-	size_t room = begin < slot ? (slot - begin) / (size_t)n : 0;
-
-	return (struct tt_shares){begin, room - room % a->elem};
-}
-
-static inline struct tt_ref tt_node_share(const struct tt_shares *s, int i)
-{
-	return TT_SLOT(s->begin + (size_t)i * s->each);
-}
-
-static inline struct tt_ref tt_node_length(int i)
-{
-	return TT_SLOT((size_t)i * TT_LENGTH_BYTES);
-}
-
-/* Tells the length of a block, and copies the block to share i if it fits. */
-static inline void tt_node_offer(struct tt_builder *b, const struct tt_shares *s, int i,
-				 struct tt_ref block, size_t len)
-{
-	tt_tell_length(b, tt_node_length(i), len);
-	if (len <= s->each)
-		tt_copy(b, tt_node_share(s, i), block, len);
-}
-
-/* The block that a peer offers in share i of its slot, of the length that this rank expects. */
-static inline void tt_node_take(struct tt_builder *b, const struct tt_shares *s, int peer, int i,
-				struct tt_ref dst, size_t len)
-{
-	tt_expect_length(b, peer, tt_node_length(i), len);
-	if (len <= s->each)
-		tt_pull_copy(b, peer, dst, tt_node_share(s, i), len);
-}
+struct tt_shares tt_node_shares_of(const struct tt_plan_args *a, int n);
+/*
+ * Tells the length of a block as number i, and copies the block to share i if it fits; else tells
+ * its place in the input.
+ */
+void tt_node_offer(struct tt_builder *b, const struct tt_shares *s, int i, struct tt_ref block,
+		   size_t len, size_t place);
+/* The same of all blocks that this rank sends, by rank. Returns the input to be published. */
+struct tt_ref tt_node_offer_all(struct tt_builder *b, const struct tt_shares *s);
+/* Waits until the ranks with longer ones have made step 2. */
+void tt_node_await_longer(struct tt_builder *b, const struct tt_shares *s);
+/*
+ * The block that a peer offers as number i, of the length that this rank expects. Returns whether
+ * it is longer than a share: the rank owes the peer step 2.
+ */
+bool tt_node_take(struct tt_builder *b, const struct tt_shares *s, int peer, int i,
+		  struct tt_ref dst, size_t len);
 
 #endif

@@ -1,77 +1,75 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Gatherv and scatterv in the memory of one host, node_slots: as gather and scatter by node_slots,
- * but only a rank and the root know how long the rank's block is. Short blocks go through slots,
- * longer ones are messages:
+ * but only a rank and the root know how long the rank's block is. Short blocks go through slots;
+ * longer ones are read straight out of the sender's input, and the slot tells where:
  *
  *	gatherv    slot of each other rank:   | length | its block |
  *	scatterv   slot of the root:          | length of the block for 0, 1 .. n-1 | for 0 | .. |
  *
  * The receiver compares the length that the sender tells with the one that it expects, also of
- * blocks that are empty or come as messages, before it takes the block.
+ * blocks that are empty, before it takes the block.
  *
  *	Cost of the gatherv: a length and a short block copied by each rank; the root waits for all
  *	and reads n-1 of both. Cost of the scatterv: n-1 lengths and short blocks copied by the
- *	root; the others wait for the root and read one of both. Longer blocks as linear.
+ *	root; the others wait for the root and read one of both. The sender of a longer block waits
+ *	for the receiver.
  */
 #include "lib/coll/coll.h"
 #include "lib/coll/node/coll_node.h"
+
+/* The root has all blocks, and then the others may have theirs back. */
+static void gather_all(struct tt_builder *b, const struct tt_shares *s)
+{
+	const struct tt_plan_args *a = tt_builder_args(b);
+	struct tt_span block;
+	bool longer = false;
+	int i, j;
+
+	tt_signal(b, 1, TT_NONE, TT_NONE);
+	if (!a->in_place)
+		tt_copy(b, TT_RECVBUF(tt_recv_block(a, a->rank).off), tt_input(a),
+			tt_vector(a).len);
+	tt_wait(b, TT_ALL_RANKS, 1);
+	for (i = 1; i < a->nranks; i++) {
+		j = (a->rank + i) % a->nranks;
+		block = tt_recv_block(a, j);
+		longer |= tt_node_take(b, s, j, 0, TT_RECVBUF(block.off), block.len);
+	}
+	if (longer)
+		tt_signal(b, 2, TT_NONE, TT_NONE);
+}
 
 void tt_gatherv_node_slots(struct tt_builder *b)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
 	struct tt_shares s = tt_node_shares_of(a, 1);
-	struct tt_span block;
-	int i, j;
+	size_t len = tt_vector(a).len;
 
-	if (a->rank != a->root)
-		tt_node_offer(b, &s, 0, tt_input(a), tt_vector(a).len);
-	tt_signal(b, 1, TT_NONE, TT_NONE);
 	if (a->rank == a->root) {
-		if (!a->in_place)
-			tt_copy(b, TT_RECVBUF(tt_recv_block(a, a->rank).off), tt_input(a),
-				tt_vector(a).len);
-		tt_wait(b, TT_ALL_RANKS, 1);
+		gather_all(b, &s);
+		return;
 	}
-	for (i = 1; i < a->nranks && a->rank == a->root; i++) {
-		j = (a->rank + i) % a->nranks;
-		block = tt_recv_block(a, j);
-		tt_node_take(b, &s, j, 0, TT_RECVBUF(block.off), block.len);
-	}
-	tt_round(b);
-	tt_gather_scatter_longer(b, s.each);
-}
-
-/* At the root. */
-static void offer_all(struct tt_builder *b, const struct tt_shares *s)
-{
-	const struct tt_plan_args *a = tt_builder_args(b);
-	struct tt_span block;
-	int j;
-
-	for (j = 0; j < a->nranks; j++) {
-		if (j == a->root)
-			continue;
-		block = tt_send_block(a, j);
-		tt_node_offer(b, s, j, TT_SENDBUF(block.off), block.len);
-	}
-	tt_signal(b, 1, TT_NONE, TT_NONE);
-	if (!a->in_place)
-		tt_copy(b, TT_RECVBUF(0), TT_SENDBUF(tt_send_block(a, a->root).off),
-			tt_vector(a).len);
+	tt_node_offer(b, &s, 0, tt_input(a), len, 0);
+	tt_signal(b, 1, len > s.each ? tt_input(a) : TT_NONE, TT_NONE);
+	if (len > s.each)
+		tt_wait(b, a->root, 2);
 }
 
 void tt_scatterv_node_slots(struct tt_builder *b)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
 	struct tt_shares s = tt_node_shares_of(a, a->nranks);
+	size_t own = tt_send_block(a, a->root).off; /* at the root */
 
 	if (a->rank == a->root) {
-		offer_all(b, &s);
-	} else {
-		tt_wait(b, a->root, 1);
-		tt_node_take(b, &s, a->root, a->rank, TT_RECVBUF(0), tt_vector(a).len);
+		tt_signal(b, 1, tt_node_offer_all(b, &s), TT_NONE);
+		if (!a->in_place)
+			tt_copy(b, TT_RECVBUF(0), TT_SENDBUF(own), tt_vector(a).len);
+		tt_node_await_longer(b, &s);
+		return;
 	}
-	tt_round(b);
-	tt_gather_scatter_longer(b, s.each);
+	tt_wait(b, a->root, 1);
+	if (tt_node_take(b, &s, a->root, a->rank, TT_RECVBUF(0), tt_vector(a).len))
+		tt_signal(b, 2, TT_NONE, TT_NONE);
 }

@@ -28,28 +28,12 @@
 struct work {
 	struct tt_builder *b;
 	const struct tt_plan_args *a;
-	size_t than; /* blocks of more than so many bytes */
 };
-
-static struct tt_span longer(const struct work *w, struct tt_span block)
-{
-	return block.len > w->than ? block : (struct tt_span){block.off, 0};
-}
-
-static struct tt_span sent(const struct work *w, int to)
-{
-	return longer(w, tt_send_block(w->a, to));
-}
-
-static struct tt_span received(const struct work *w, int from)
-{
-	return longer(w, tt_recv_block(w->a, from));
-}
 
 /* Slice i of the block to one rank and of the block from another, if they have one. */
 static void exchange(const struct work *w, int to, int from, size_t i)
 {
-	struct tt_span out = sent(w, to), in = received(w, from), s;
+	struct tt_span out = tt_send_block(w->a, to), in = tt_recv_block(w->a, from), s;
 	size_t slices = tt_num_slices(w->a, out.len);
 
 	if (i < slices) {
@@ -70,8 +54,8 @@ static void steps(const struct work *w, int first, int width)
 	size_t most = 0, i;
 
 	for (k = first; k < end; k++) {
-		size_t out = tt_num_slices(w->a, sent(w, (r + k) % n).len);
-		size_t in = tt_num_slices(w->a, received(w, (r - k + n) % n).len);
+		size_t out = tt_num_slices(w->a, tt_send_block(w->a, (r + k) % n).len);
+		size_t in = tt_num_slices(w->a, tt_recv_block(w->a, (r - k + n) % n).len);
 
 		most = out > most ? out : most;
 		most = in > most ? in : most;
@@ -86,7 +70,7 @@ static void steps(const struct work *w, int first, int width)
 
 static void swap(const struct work *w, int peer, size_t base, size_t stride)
 {
-	struct tt_span block = received(w, peer), s;
+	struct tt_span block = tt_recv_block(w->a, peer), s;
 	size_t slices = tt_num_slices(w->a, block.len), i;
 	struct tt_ref slot;
 	int lane;
@@ -109,7 +93,7 @@ static void swap_all(const struct work *w)
 	int n = w->a->nranks, r = w->a->rank, k;
 	size_t longest = tt_longest(w->a, tt_recv_block), base, stride;
 
-	if (longest <= w->than)
+	if (!longest)
 		return;
 	k = tt_num_lanes(w->a, tt_num_slices(w->a, longest));
 	base = tt_slice_slots(w->b, (size_t)k, longest, &stride);
@@ -118,25 +102,19 @@ static void swap_all(const struct work *w)
 			swap(w, (k - r + n) % n, base, stride);
 }
 
-static void move_all(const struct work *w, int width)
-{
-	int k;
-
-	if (w->a->in_place)
-		swap_all(w);
-	for (k = 1; k < w->a->nranks && !w->a->in_place; k += width)
-		steps(w, k, width);
-}
-
 static void alltoall(struct tt_builder *b, int width)
 {
-	struct work w = {b, tt_builder_args(b), 0};
+	struct work w = {b, tt_builder_args(b)};
 	struct tt_span own = tt_recv_block(w.a, w.a->rank);
+	int k;
 
-	if (!w.a->in_place)
-		tt_copy(b, TT_RECVBUF(own.off), TT_SENDBUF(tt_send_block(w.a, w.a->rank).off),
-			own.len);
-	move_all(&w, width);
+	if (w.a->in_place) {
+		swap_all(&w);
+		return;
+	}
+	tt_copy(b, TT_RECVBUF(own.off), TT_SENDBUF(tt_send_block(w.a, w.a->rank).off), own.len);
+	for (k = 1; k < w.a->nranks; k += width)
+		steps(&w, k, width);
 }
 
 void tt_alltoall_pairwise(struct tt_builder *b)
@@ -147,11 +125,4 @@ void tt_alltoall_pairwise(struct tt_builder *b)
 void tt_alltoall_linear(struct tt_builder *b)
 {
 	alltoall(b, WIDTH);
-}
-
-void tt_alltoall_longer(struct tt_builder *b, size_t than)
-{
-	struct work w = {b, tt_builder_args(b), than};
-
-	move_all(&w, WIDTH);
 }

@@ -18,7 +18,6 @@
 struct work {
 	struct tt_builder *b;
 	const struct tt_plan_args *a;
-	size_t than; /* blocks of more than so many bytes */
 };
 
 static bool gathers(const struct tt_plan_args *a)
@@ -26,16 +25,11 @@ static bool gathers(const struct tt_plan_args *a)
 	return a->coll == TT_COLL_GATHER || a->coll == TT_COLL_GATHERV;
 }
 
-static size_t slices_of(const struct work *w, struct tt_span block)
-{
-	return block.len > w->than ? tt_num_slices(w->a, block.len) : 0;
-}
-
 /* This rank's own block, which is not the root's. */
 static void own_block(const struct work *w)
 {
 	const struct tt_plan_args *a = w->a;
-	size_t slices = slices_of(w, tt_vector(a)), i;
+	size_t slices = tt_num_slices(a, tt_vector(a).len), i;
 	struct tt_ref in = tt_input(a);
 	struct tt_span s;
 
@@ -66,7 +60,7 @@ static void all_blocks(const struct work *w, size_t i)
 	for (k = 1; k < n; k++) {
 		peer = (a->root + k) % n;
 		block = block_of(a, peer);
-		slices = slices_of(w, block);
+		slices = tt_num_slices(a, block.len);
 		if (i >= slices)
 			continue;
 		if (ops++ % WIDTH == 0)
@@ -86,17 +80,18 @@ static size_t most_slices(const struct work *w)
 	int i;
 
 	for (i = 0; i < w->a->nranks; i++) {
-		slices = i != w->a->root ? slices_of(w, block_of(w->a, i)) : 0;
+		slices = i != w->a->root ? tt_num_slices(w->a, block_of(w->a, i).len) : 0;
 		most = slices > most ? slices : most;
 	}
 	return most;
 }
 
 /* At the root, whose own block moves beside the first slices of the others. */
-static void move_all(const struct work *w, bool own)
+static void move_all(const struct work *w)
 {
 	const struct tt_plan_args *a = w->a;
 	size_t slices = most_slices(w), at = block_of(a, a->root).off, i;
+	bool own = !a->in_place;
 
 	for (i = 0; i < slices || (own && !i); i++) {
 		tt_lane(w->b, (int)(i % (size_t)a->lanes));
@@ -109,20 +104,10 @@ static void move_all(const struct work *w, bool own)
 
 void tt_gather_scatter_linear(struct tt_builder *b)
 {
-	struct work w = {b, tt_builder_args(b), 0};
+	struct work w = {b, tt_builder_args(b)};
 
 	if (w.a->rank == w.a->root)
-		move_all(&w, !w.a->in_place);
-	else
-		own_block(&w);
-}
-
-void tt_gather_scatter_longer(struct tt_builder *b, size_t than)
-{
-	struct work w = {b, tt_builder_args(b), than};
-
-	if (w.a->rank == w.a->root)
-		move_all(&w, false);
+		move_all(&w);
 	else
 		own_block(&w);
 }

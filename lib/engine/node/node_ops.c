@@ -299,7 +299,8 @@ static bool prefers_pool(const struct tt_plan_req *req, const struct tt_region *
 	    tt_node_maps(req->node->group, region) || tt_node_direct(req->node->group))
 		return false;
 	/* not if each peer reads only a part */
-	return req->fields.coll != TT_COLL_SCATTER && req->fields.coll != TT_COLL_ALLTOALL;
+	return req->fields.coll != TT_COLL_SCATTER && req->fields.coll != TT_COLL_ALLTOALL &&
+	       !tt_coll_own_counts(req->fields.coll);
 }
 
 static int publish(struct tt_plan_req *req, enum tt_node_which which, struct tt_ref ref)
@@ -432,6 +433,8 @@ static int pull_op(struct tt_op_run *run, int *gone)
 	if (!len)
 		return 0;
 	src.off += run->at;
+	if (op->flags & TT_OPF_TOLD)
+		src.off += tt_node_told(g, req->turn, peer, op->b);
 	if (op->kind == TT_OP_PUSH) {
 		err = tt_node_push(g, req->turn, peer, dst, req->base[op->a.buf] + src.off, len,
 				   &count, gone);

@@ -150,11 +150,12 @@ bool tt_node_unbounce(struct tt_lane_run *lane);
 #define TT_NODE_SWAP_LEAST ((size_t)16 << 10)
 static inline bool tt_node_stays(const struct tt_node_group *g, enum tt_coll coll, size_t len)
 {
-	bool swaps = coll == TT_COLL_ALLGATHER || coll == TT_COLL_ALLGATHERV ||
-		     coll == TT_COLL_ALLTOALL || coll == TT_COLL_ALLTOALLV;
+	bool swaps =
+		coll == TT_COLL_ALLGATHER || coll == TT_COLL_ALLGATHERV || coll == TT_COLL_ALLTOALL;
 
-	return len >= (swaps ? TT_NODE_SWAP_LEAST : TT_NODE_READ_LEAST) && !tt_coll_reduces(coll) &&
-	       tt_node_direct(g);
+	return tt_coll_own_counts(coll) || /* lengths are in the slot */
+	       (len >= (swaps ? TT_NODE_SWAP_LEAST : TT_NODE_READ_LEAST) &&
+		!tt_coll_reduces(coll) && tt_node_direct(g));
 }
 /* Whether n bytes may be moved now; if so, they must be. */
 bool tt_node_may_move(struct tutti_context *ctx, size_t n);
@@ -168,15 +169,21 @@ static inline struct tt_node_ref tt_node_ref_of(struct tt_ref ref)
 							     : TT_NODE_INPUT,
 				    ref.off};
 }
-/* Whether a peer, which has filled its slot, tells the length that op expects. */
+/* The number that a peer, which has filled its slot, tells there: TT_OP_TELL_LENGTH. */
+static inline size_t tt_node_told(const struct tt_node_group *g, uint64_t turn, int peer,
+				  struct tt_ref at)
+{
+	const char *slot = tt_node_slot_of(g, peer, turn);
+	uint64_t told;
+
+	memcpy(&told, slot + at.off, sizeof(told));
+	return told;
+}
+/* Whether it tells the length that op expects. */
 static inline bool tt_node_tells(const struct tt_node_group *g, uint64_t turn, int peer,
 				 const struct tt_op *op)
 {
-	const char *slot = tt_node_slot_of(g, peer, turn);
-	uint64_t len;
-
-	memcpy(&len, slot + op->a.off, sizeof(len));
-	return len == op->b.off;
+	return tt_node_told(g, turn, peer, op->a) == op->b.off;
 }
 
 /* The length that op tells, to this rank's slot. */

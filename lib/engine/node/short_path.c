@@ -91,6 +91,8 @@ static bool pull_op(struct short_call *c, const struct tt_op *op)
 	struct tt_node_count count = {0};
 	int err, gone;
 
+	if (op->flags & TT_OPF_TOLD)
+		src.off += tt_node_told(c->group, c->turn, op->peer, op->b);
 	tt_wire_lock(ctx->wire); /* published memory may have to be mapped */
 	if (op->kind == TT_OP_PULL_COPY) {
 		err = tt_node_pull_copy(c->group, c->turn, op->peer, src, ptr(c, op->dst), op->len,
@@ -263,7 +265,8 @@ static bool find_vector(struct short_call *c, enum tt_node_which which, struct t
 	if (tt_node_maps(c->group, region))
 		return true;
 	if (!c->shape->rings) /* a short input is published in the slot */
-		return tt_node_direct(c->group) || (!result && len - ref.off <= TT_NODE_SLOT);
+		return tt_node_direct(c->group) ||
+		       (!result && len - ref.off <= TT_NODE_SLOT && !c->shape->own_counts);
 	*(result ? &c->ring.out : &c->ring.in) = true;
 	c->ring.mem = tt_node_ring_slot(c->group, c->turn, c->shape->ring_bytes);
 	return c->ring.mem;

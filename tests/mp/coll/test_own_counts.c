@@ -151,6 +151,18 @@ static int persistent_body(struct mp_job *job)
 	return 0;
 }
 
+/* Where no rank may read another's ordinary memory. */
+static int forbidden_body(struct mp_job *job)
+{
+	struct tutti_config config = {0};
+
+	TT_EXPECT(!mp_forbid_vm());
+	MP_OK(mp_join(job, MP_ID, &config));
+	TT_EXPECT(!rounds_body(job));
+	MP_OK(mp_leave(job));
+	return 0;
+}
+
 static void rounds(void)
 {
 	int n;
@@ -158,6 +170,7 @@ static void rounds(void)
 	for (n = 2; n <= MOST; n++)
 		TT_CHECK(!MP_RUN(.n = n, .env = "TUTTI_NODE=on", .fn = rounds_body));
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_NODE=on TUTTI_WAIT=yield", .fn = rounds_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_NODE=on", .fn = forbidden_body, .no_init = true));
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_NODE=off", .fn = rounds_body));
 }
 

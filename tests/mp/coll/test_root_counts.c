@@ -302,7 +302,7 @@ static void differ(void)
 
 /* ---- messages ---- */
 
-/* Short blocks take no message; one that is longer than a slot does. */
+/* Blocks take no message, nor does one that is longer than a slot. */
 static int messages_body(struct mp_job *job)
 {
 	const struct differ *d = job->arg;
@@ -317,10 +317,7 @@ static int messages_body(struct mp_job *job)
 	MP_OK(tutti_stats_get(job->ctx, &after));
 	before.eager_messages += before.put_messages;
 	after.eager_messages += after.put_messages;
-	if (d->root_says < 10000)
-		TT_EXPECT(after.eager_messages == before.eager_messages);
-	else if (job->rank == (d->gather ? 1 : d->root))
-		TT_EXPECT(after.eager_messages > before.eager_messages);
+	TT_EXPECT(after.eager_messages == before.eager_messages);
 	return 0;
 }
 
