@@ -45,24 +45,24 @@ bool tt_bcast_in_halves(const struct tt_plan_args *a)
 	return a->direct && a->nranks == 2 && a->count * a->elem > tt_slot_bytes(a);
 }
 
-static void by_halves(struct tt_builder *b)
+static void by_halves(struct tt_builder *b, int root, struct tt_ref vector)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
 	struct tt_span first = tt_node_part(a, 0), second = tt_node_part(a, 1);
-	struct tt_ref vector = TT_RECVBUF(0), rest = TT_RECVBUF(second.off);
-	bool root = a->rank == a->root;
+	struct tt_ref rest = {vector.buf, vector.off + second.off};
+	bool sends = a->rank == root;
 
-	tt_signal(b, 1, root ? vector : TT_NONE, root ? TT_NONE : vector);
+	tt_signal(b, 1, sends ? vector : TT_NONE, sends ? TT_NONE : TT_RECVBUF(0));
 	tt_wait(b, TT_ALL_RANKS, 1);
-	if (root)
-		tt_push(b, !a->root, rest, rest, second.len);
+	if (sends)
+		tt_push(b, !root, TT_RECVBUF(second.off), rest, second.len);
 	else
-		tt_pull_copy(b, a->root, vector, TT_SENDBUF(0), first.len);
+		tt_pull_copy(b, root, TT_RECVBUF(0), TT_SENDBUF(0), first.len);
 	tt_signal(b, 2, TT_NONE, TT_NONE);
 	tt_wait(b, TT_ALL_RANKS, 2);
 }
 
-void tt_bcast_node_pull(struct tt_builder *b)
+void tt_node_bcast(struct tt_builder *b, int root, struct tt_ref vector)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
 	size_t len = a->count * a->elem;
@@ -70,16 +70,21 @@ void tt_bcast_node_pull(struct tt_builder *b)
 	if (!len)
 		return;
 	if (tt_bcast_in_halves(a)) {
-		by_halves(b);
+		by_halves(b, root, vector);
 		return;
 	}
-	if (a->rank == a->root) {
-		tt_signal(b, 1, TT_RECVBUF(0), TT_NONE);
+	if (a->rank == root) {
+		tt_signal(b, 1, vector, TT_NONE);
 		tt_signal(b, 2, TT_NONE, TT_NONE);
 		tt_wait_release(b, TT_ALL_RANKS, 2);
 		return;
 	}
-	tt_wait(b, a->root, 1);
-	tt_pull_copy(b, a->root, TT_RECVBUF(0), TT_SENDBUF(0), len);
+	tt_wait(b, root, 1);
+	tt_pull_copy(b, root, TT_RECVBUF(0), TT_SENDBUF(0), len);
 	tt_signal(b, 2, TT_NONE, TT_NONE);
+}
+
+void tt_bcast_node_pull(struct tt_builder *b)
+{
+	tt_node_bcast(b, tt_builder_args(b)->root, TT_RECVBUF(0));
 }

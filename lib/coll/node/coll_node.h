@@ -7,6 +7,8 @@
 
 /* Whether the root of a bcast by node_pull stores a half of the vector. */
 bool tt_bcast_in_halves(const struct tt_plan_args *a);
+/* The root's vector to the recvbuf of all other ranks, as by a bcast. */
+void tt_node_bcast(struct tt_builder *b, int root, struct tt_ref vector);
 
 static inline unsigned tt_node_flags(const struct tt_plan_args *a)
 {

@@ -9,7 +9,7 @@
  *
  * node_pull: every rank combines one part of the vector for all ranks, out of all inputs, and
  * stores it in their recvbufs: the last rank's result first, as in place it replaces an input that
- * only this result needs. Rank 0's result is its input, or none.
+ * only this result needs. Rank 0's result is its input, or none. An exscan of two ranks is a bcast.
  *
  *	Cost: two waits for all. Rank r's result has r + 1 inputs (exscan: r), and each rank
  *	combines a part of it, so about (n + 1)/2 N bytes (exscan: (n - 1)/2 N) are read and N
@@ -61,6 +61,10 @@ void tt_scan_node_pull(struct tt_builder *b)
 
 	if (!a->count)
 		return;
+	if (!inclusive && a->nranks == 2) {
+		tt_node_bcast(b, 0, tt_input(a));
+		return;
+	}
 	tt_signal(b, 1, tt_input(a), a->rank ? TT_RECVBUF(0) : TT_NONE);
 	if (inclusive && !a->rank && !a->in_place)
 		tt_copy(b, TT_RECVBUF(0), TT_SENDBUF(0), a->count * a->elem);

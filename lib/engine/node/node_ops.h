@@ -155,7 +155,7 @@ static inline bool tt_node_stays(const struct tt_node_group *g, enum tt_coll col
 
 	return tt_coll_own_counts(coll) || /* lengths are in the slot */
 	       (len >= (swaps ? TT_NODE_SWAP_LEAST : TT_NODE_READ_LEAST) &&
-		!tt_coll_reduces(coll) && tt_node_direct(g));
+		(coll == TT_COLL_EXSCAN || !tt_coll_reduces(coll)) && tt_node_direct(g));
 }
 /* Whether n bytes may be moved now; if so, they must be. */
 bool tt_node_may_move(struct tutti_context *ctx, size_t n);

@@ -82,6 +82,8 @@ static size_t vector_bytes(const struct tt_plan_args *a, size_t longest)
 
 static bool serves(const struct tt_plan_args *a)
 {
+	if (a->coll == TT_COLL_EXSCAN && a->nranks == 2) /* combines nothing */
+		return false;
 	return a->node && !(TT_NODE_LINE % a->elem) &&
 	       (a->coll == TT_COLL_ALLREDUCE || a->coll == TT_COLL_REDUCE || scatters(a) ||
 		scans(a));
