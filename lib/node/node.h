@@ -111,14 +111,20 @@ bool tt_node_maps(const struct tt_node_group *g, const struct tt_region *region)
  * moves it twice, and its lines from core to core, although the memory itself may not have changed.
  */
 bool tt_node_direct(const struct tt_node_group *g);
+/* How an input that peers cannot map is published. */
+enum tt_node_how {
+	TT_NODE_COPIES,	  /* in the slot, if it is short */
+	TT_NODE_STAYS,	  /* where it is: the turn uses the slot otherwise */
+	TT_NODE_ONE_WAY,  /* copy_or_read.c: as is faster, if tt_node_direct; */
+	TT_NODE_BOTH_WAYS /* the reader publishes one, too */
+};
 /*
  * Peers may access len bytes at addr in this turn, once this rank has signalled. region covers
- * them or is NULL. A short input that peers cannot map is copied to the slot (*copied is its
- * length then), which the turn must not use otherwise; copied NULL: it is not. -EOPNOTSUPP: peers
- * cannot reach it.
+ * them or is NULL. Returns the length of a copy in the slot, which the turn must not use otherwise;
+ * 0: there is none; -EOPNOTSUPP: peers cannot reach it.
  */
 int tt_node_publish(struct tt_node_group *g, uint64_t turn, enum tt_node_which which, void *addr,
-		    size_t len, const struct tt_region *region, size_t *copied);
+		    size_t len, const struct tt_region *region, enum tt_node_how how);
 /*
  * A ring replaces a vector that peers cannot map. Each rank combines one part of the vector: in
  * each rank's ring every other rank has `depth` places, for pieces k, k + 1, ... of the part that

@@ -13,7 +13,7 @@
 
 #define SEG_NAME "tutti-node"
 #define AREA_NAME "tutti-area"
-#define SEG_MAGIC 0x3730444e54545454ull /* includes the layout version */
+#define SEG_MAGIC 0x3830444e54545454ull /* includes the layout version */
 #define SEG_AREAS 256			/* areas being distributed at once */
 #define SEG_SLABS 4096
 #define SLOT_SKIP                                                                                  \
@@ -42,9 +42,19 @@ enum { NODE_RING_HERE = 1, NODE_RING_OWNER = 2 };
 
 /* A published buffer. */
 struct node_buf {
-	uint16_t kind, ring; /* ring: NODE_RING_* */
-	uint32_t slab;
+	uint16_t kind, ring;   /* ring: NODE_RING_* */
+	uint32_t slab;	       /* of pool memory; else a tt_node_measure */
 	uint64_t id, off, len; /* off: into the slab; an address; into the slot */
+};
+
+#define NODE_LENGTHS 3 /* of copy_or_read.c: powers of two */
+#define NODE_MEASURES (2 * NODE_LENGTHS)
+
+/* A way for the inputs of a measure. */
+struct node_choice {
+	uint32_t inputs; /* so far */
+	uint32_t in;	 /* ticks for a KiB into the slot; 0: not known */
+	bool reads;	 /* between trials: they stay where they are */
 };
 
 /* flag is {turn, step}; the vector follows in the same line. */
@@ -63,6 +73,8 @@ struct node_rank {
 	_Alignas(LINE) _Atomic uint64_t done; /* turns it has finished */
 	_Atomic uint64_t called[4]; /* fingerprints of its last turns, by turn % 4; node_turns.c */
 	_Atomic uint32_t busy;	    /* it is accessing peers' memory */
+	/* copy_or_read.c: ticks for a KiB, out of a peer's slot and where it is; 0: not known */
+	_Atomic uint32_t out[NODE_MEASURES], read[NODE_MEASURES];
 	_Alignas(LINE) _Atomic uint32_t
 		count[2][TT_NODE_COUNTS]; /* of its ring and its part, by turn % 2 */
 	/* In a line that is seldom written: */
@@ -131,7 +143,16 @@ struct tt_node_group {
 	uint64_t looked, awaited; /* when this was looked at, and how long the next one has one */
 	char *tmp;		  /* scratch for ordinary memory of peers */
 	size_t tmp_len;
+	struct node_choice choice[NODE_MEASURES];
 };
+
+/* copy_or_read.c: which times such an input belongs to, from 1 on; 0: none, it is not chosen. */
+unsigned tt_node_measure(const struct tt_node_group *g, enum tt_node_how how, size_t len);
+/* Whether the next such input of this rank stays where it is. *measure 0: not to be measured. */
+bool tt_node_is_read(struct tt_node_group *g, unsigned *measure);
+/* Since that tick this rank has copied one into its slot; or got a peer's. */
+void tt_node_copied_in(struct tt_node_group *g, unsigned measure, size_t len, uint64_t from);
+void tt_node_taken(struct tt_node_group *g, unsigned measure, bool read, size_t len, uint64_t from);
 
 /* node_turns.c: the registration by which peers map a region; NULL: they cannot. */
 const struct tt_mr *tt_node_mr(const struct tt_node_group *g, const struct tt_region *region);

@@ -70,28 +70,37 @@ bool tt_node_direct(const struct tt_node_group *g)
 	return g->plain && g->size == 2;
 }
 
+static struct node_buf copy_to_slot(struct tt_node_group *g, uint64_t turn, const void *addr,
+				    size_t len, unsigned measure)
+{
+	uint64_t from = measure ? tt_ticks() : 0;
+
+	memcpy(tt_node_slot(g, turn), addr, len);
+	if (measure)
+		tt_node_copied_in(g, measure, len, from);
+	return (struct node_buf){.kind = NODE_SLOT, .slab = measure, .len = len};
+}
+
 int tt_node_publish(struct tt_node_group *g, uint64_t turn, enum tt_node_which which, void *addr,
-		    size_t len, const struct tt_region *region, size_t *copied)
+		    size_t len, const struct tt_region *region, enum tt_node_how how)
 {
 	struct node_buf *buf = &g->area->rank[g->rank].buf[turn % 2][which];
 	struct node_buf b = {.kind = NODE_PLAIN, .off = (uint64_t)(uintptr_t)addr, .len = len};
 	const struct tt_mr *mr = tt_node_mr(g, region);
+	bool fits = which == TT_NODE_INPUT && len <= g->slot && how != TT_NODE_STAYS;
 
-	if (copied)
-		*copied = 0;
+	b.slab = !mr && fits ? tt_node_measure(g, how, len) : 0;
 	if (!len)
 		b.kind = NODE_NONE;
 	else if (mr)
 		b = tt_node_pool_buf(mr, addr, len);
-	else if (which == TT_NODE_INPUT && len <= g->slot && copied) {
-		memcpy(tt_node_slot(g, turn), addr, len);
-		b = (struct node_buf){.kind = NODE_SLOT, .len = len};
-		*copied = len;
-	} else if (!g->plain)
+	else if (fits && !(b.slab && tt_node_is_read(g, &b.slab)))
+		b = copy_to_slot(g, turn, addr, len, b.slab);
+	else if (!g->plain)
 		return -EOPNOTSUPP;
 	g->own[turn % 2][which] = addr;
 	tt_node_put_buf(buf, &b);
-	return 0;
+	return b.kind == NODE_SLOT ? (int)len : 0;
 }
 
 void tt_node_own(struct tt_node_group *g, uint64_t turn, enum tt_node_which which, void *addr)

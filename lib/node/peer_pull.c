@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/clock.h"
 #include "lib/base/copy.h"
 #include "lib/node/node_internal.h"
 
@@ -23,6 +24,7 @@ struct part {
 	char *ptr;
 	uint64_t addr; /* with ptr NULL */
 	struct node_peer *peer;
+	unsigned measure; /* 0: none */
 };
 
 struct pull {
@@ -51,6 +53,7 @@ static int look(struct tt_node_group *g, uint64_t turn, int rank, struct tt_node
 		return 0;
 	}
 	buf = nr->buf[turn % 2][ref.which]; /* a copy, which the peer cannot change */
+	part->measure = buf.kind == NODE_POOL ? 0 : buf.slab;
 	if ((buf.ring & NODE_RING_HERE) && r && r->ring.piece)
 		ref.off = tt_node_ring_place(g, &r->ring, rank, g->rank, r->number);
 	if (ref.off > buf.len || len > buf.len - ref.off)
@@ -261,20 +264,25 @@ int tt_node_pull_copy(struct tt_node_group *g, uint64_t turn, int from, struct t
 		      void *dst, size_t len, struct tt_node_count *count, int *gone)
 {
 	struct part part;
+	uint64_t began;
 	int err = claim(g, gone);
 
 	if (err)
 		return err;
 	*gone = from;
 	err = look(g, turn, from, src, len, NULL, &part);
+	began = !err && part.measure ? tt_ticks() : 0;
 	if (!err && part.ptr)
 		tt_copy_near(dst, part.ptr, len);
 	else if (!err)
 		err = plain_copy(&part, 0, dst, len, false);
 	release(g);
-	if (!err)
-		*(part.ptr ? &count->pulled : &count->copied) += len;
-	return err;
+	if (err)
+		return err;
+	if (began)
+		tt_node_taken(g, part.measure, !part.ptr, len, began);
+	*(part.ptr ? &count->pulled : &count->copied) += len;
+	return 0;
 }
 
 static int push_one(struct tt_node_group *g, uint64_t turn, int to, struct tt_node_ref dst,

@@ -265,15 +265,15 @@ static void stopped(void)
 /* Each publishes a word; rank 0's result is at an address where nothing is. */
 static int publish(struct tt_node_group *g, int me, uint32_t *word, uint32_t *result)
 {
-	size_t copied;
-
 	g->plain = true;
-	TT_EXPECT(!tt_node_publish(g, 1, TT_NODE_INPUT, word, sizeof(*word), NULL, &copied));
+	TT_EXPECT(tt_node_publish(g, 1, TT_NODE_INPUT, word, sizeof(*word), NULL, TT_NODE_COPIES) ==
+		  sizeof(*word));
 	if (!me) {
 		result = shared(4096);
 		TT_EXPECT(result && !munmap(result, 4096));
 	}
-	TT_EXPECT(!tt_node_publish(g, 1, TT_NODE_RESULT, result, sizeof(*result), NULL, &copied));
+	TT_EXPECT(!tt_node_publish(g, 1, TT_NODE_RESULT, result, sizeof(*result), NULL,
+				   TT_NODE_COPIES));
 	tt_node_signal(g, 1, 1, 1);
 	return 0;
 }
@@ -374,11 +374,66 @@ static void naps(void)
 	two(naps_body, 0);
 }
 
+/*
+ * Inputs from .. to - 1 of 16 KiB, while its reader takes so many ticks for a KiB: how many stay
+ * where they are.
+ */
+static int left_there(struct tt_node_group *g, char *input, uint32_t out, uint32_t read, int from,
+		      int to)
+{
+	struct node_rank *reader = &g->area->rank[!g->rank];
+	int n = 0, k;
+
+	for (; from < to; from++) {
+		for (k = 0; k < NODE_MEASURES; k++) {
+			atomic_store(&reader->out[k], out);
+			atomic_store(&reader->read[k], read);
+		}
+		n += !tt_node_publish(g, 1, TT_NODE_INPUT, input, 16 << 10, NULL, TT_NODE_ONE_WAY);
+	}
+	return n;
+}
+
+/* An owner copies an input or leaves it, as is faster; trials, of 8, are at 8, 256, 1024, 2048. */
+static int choice_body(int me, int n, void *arg)
+{
+	struct board *b = arg;
+	struct tt_node_group *g;
+	struct tt_node *node;
+	static char input[16 << 10];
+
+	(void)n;
+	TT_EXPECT(!join(b, me, &node));
+	TT_EXPECT(!group(node, me, 1, WAIT_MS, &g));
+	g->plain = true;
+	if (!me) {
+		TT_EXPECT(left_there(g, input, 1000, 2, 0, 8) == 0);
+		TT_EXPECT(left_there(g, input, 1000, 2, 8, 16) == 8);
+		TT_EXPECT(left_there(g, input, 1000, 2, 16, 256) == 240);
+		TT_EXPECT(left_there(g, input, 2, 1000000, 256, 264) == 0);
+		TT_EXPECT(left_there(g, input, 2, 1000000, 264, 1024) == 0);
+		TT_EXPECT(left_there(g, input, 2, 1000000, 1024, 1032) == 8);
+		TT_EXPECT(left_there(g, input, 2, 1000000, 1032, 2048) == 0);
+		TT_EXPECT(left_there(g, input, 1000, 2, 2048, 3000) == 952);
+		g->plain = false; /* nobody may read it */
+		TT_EXPECT(left_there(g, input, 1000, 2, 0, 20) == 0);
+	}
+	TT_EXPECT(meet(b, me));
+	tt_node_group_free(g);
+	tt_node_close(node);
+	return 0;
+}
+
+static void choice(void)
+{
+	two(choice_body, 0);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"left", left},	  {"full", full}, {"fenced", fenced}, {"stopped", stopped},
-		{"reach", reach}, {"naps", naps}, {NULL, NULL},
+		{"reach", reach}, {"naps", naps}, {"choice", choice}, {NULL, NULL},
 	};
 
 	return tt_test_main("node_memory", tests, argc, argv);

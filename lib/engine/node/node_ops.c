@@ -276,7 +276,6 @@ static int bounce(struct tt_plan_req *req, enum tt_node_which which, size_t len)
 {
 	struct tutti_context *ctx = req->r.comm->ctx;
 	struct tt_region *region;
-	size_t copied;
 	int err;
 
 	err = tt_mem_alloc(tt_wire_memory(ctx->wire), len, &req->bounce[which], &region);
@@ -290,7 +289,16 @@ static int bounce(struct tt_plan_req *req, enum tt_node_which which, size_t len)
 	if (which == TT_NODE_RESULT && req->plan->mixed)
 		bounce_messages(req, req->bounce[which], region);
 	return tt_node_publish(req->node->group, req->turn, which, req->bounce[which], len, region,
-			       &copied);
+			       TT_NODE_STAYS);
+}
+
+enum tt_node_how tt_node_how(enum tt_coll coll)
+{
+	if (tt_coll_own_counts(coll)) /* lengths are in the slot */
+		return TT_NODE_STAYS;
+	if (coll == TT_COLL_ALLGATHER || coll == TT_COLL_ALLGATHERV || coll == TT_COLL_ALLTOALL)
+		return TT_NODE_BOTH_WAYS;
+	return tt_coll_reduces(coll) && coll != TT_COLL_EXSCAN ? TT_NODE_COPIES : TT_NODE_ONE_WAY;
 }
 
 static bool prefers_pool(const struct tt_plan_req *req, const struct tt_region *region, size_t len)
@@ -306,10 +314,8 @@ static bool prefers_pool(const struct tt_plan_req *req, const struct tt_region *
 static int publish(struct tt_plan_req *req, enum tt_node_which which, struct tt_ref ref)
 {
 	size_t len = req->extent[ref.buf] > ref.off ? req->extent[ref.buf] - ref.off : 0;
-	bool stays = tt_node_stays(req->node->group, req->fields.coll, len);
-	size_t copied = 0;
 	char *addr = req->base[ref.buf] + ref.off;
-	int err;
+	int rc;
 
 	if (!ref.buf || req->node->n == 1) /* no other rank is here */
 		return 0;
@@ -317,14 +323,16 @@ static int publish(struct tt_plan_req *req, enum tt_node_which which, struct tt_
 	if (ref.buf != TT_BUF_SCRATCH && prefers_pool(req, req->region[ref.buf], len) &&
 	    !bounce(req, which, len))
 		return 0;
-	err = tt_node_publish(req->node->group, req->turn, which, addr, len, req->region[ref.buf],
-			      stays ? NULL : &copied);
-	if (err == -EOPNOTSUPP && ref.buf == TT_BUF_SCRATCH)
+	rc = tt_node_publish(req->node->group, req->turn, which, addr, len, req->region[ref.buf],
+			     tt_node_how(req->fields.coll));
+	if (rc == -EOPNOTSUPP && ref.buf == TT_BUF_SCRATCH)
 		return tt_fail(-ENOMEM, "peers can map no more pool memory of this process");
-	if (err == -EOPNOTSUPP)
+	if (rc == -EOPNOTSUPP)
 		return bounce(req, which, len);
-	tt_wire_stats(req->r.comm->ctx->wire)->copied_bytes += copied;
-	return err;
+	if (rc < 0)
+		return rc;
+	tt_wire_stats(req->r.comm->ctx->wire)->copied_bytes += (uint64_t)rc;
+	return 0;
 }
 
 static int signal_op(struct tt_op_run *run)

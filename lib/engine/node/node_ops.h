@@ -141,22 +141,8 @@ bool tt_node_unbounce(struct tt_lane_run *lane);
  * 0.9 of direct reads; from 4 MiB on more for some. With one reader (tt_node_direct) it is slower.
  */
 #define TT_NODE_POOL_MOST ((size_t)1 << 20)
-/*
- * Whether an input of len bytes in ordinary memory is read where it is (tt_node_direct) rather than
- * out of the slot: half the copying, and lines that have not changed stay with their reader.
- * Shorter ones cost more, by the call to the kernel. Where both ranks read at once that is dearer.
- */
-#define TT_NODE_READ_LEAST ((size_t)8 << 10)
-#define TT_NODE_SWAP_LEAST ((size_t)16 << 10)
-static inline bool tt_node_stays(const struct tt_node_group *g, enum tt_coll coll, size_t len)
-{
-	bool swaps =
-		coll == TT_COLL_ALLGATHER || coll == TT_COLL_ALLGATHERV || coll == TT_COLL_ALLTOALL;
-
-	return tt_coll_own_counts(coll) || /* lengths are in the slot */
-	       (len >= (swaps ? TT_NODE_SWAP_LEAST : TT_NODE_READ_LEAST) &&
-		(coll == TT_COLL_EXSCAN || !tt_coll_reduces(coll)) && tt_node_direct(g));
-}
+/* How such a call publishes inputs that peers cannot map. */
+enum tt_node_how tt_node_how(enum tt_coll coll);
 /* Whether n bytes may be moved now; if so, they must be. */
 bool tt_node_may_move(struct tutti_context *ctx, size_t n);
 /* The reduction of an op that combines. */

@@ -182,14 +182,13 @@ static void publish(struct tt_plan_req *req, enum tt_node_which which, struct tt
 {
 	struct tt_node_group *g = req->node->group;
 	char *addr = req->base[ref.buf] + ref.off;
-	size_t copied;
 
 	if (by_ring)
 		tt_node_publish_ring(g, req->turn, which, addr, req->ring.mem,
 				     tt_node_ring_bytes(g, &req->ring.shape), region);
 	else if (ref.buf)
 		tt_node_publish(g, req->turn, which, addr, req->extent[ref.buf] - ref.off,
-				req->region[ref.buf], &copied);
+				req->region[ref.buf], TT_NODE_COPIES);
 }
 
 bool tt_ring_publish(struct tt_plan_req *req, const struct tt_op *op)

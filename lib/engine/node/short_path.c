@@ -45,16 +45,19 @@ static char *ptr(const struct short_call *c, struct tt_ref ref)
 
 static void publish(struct short_call *c, enum tt_node_which which, struct tt_ref ref, bool by_ring)
 {
-	size_t len = c->shape->extent[ref.buf] - ref.off, copied = 0;
+	size_t len = c->shape->extent[ref.buf] - ref.off;
+	int copied = 0;
 
 	if (by_ring)
 		tt_node_publish_ring(c->group, c->turn, which, ptr(c, ref), c->ring.mem,
 				     c->shape->ring_bytes, NULL);
 	else if (ref.buf)
-		tt_node_publish(c->group, c->turn, which, ptr(c, ref), len, c->region[which],
-				tt_node_stays(c->group, c->call->coll, len) ? NULL : &copied);
-	c->in_slot |= copied;
-	tt_wire_stats(c->comm->ctx->wire)->copied_bytes += copied;
+		copied = tt_node_publish(c->group, c->turn, which, ptr(c, ref), len,
+					 c->region[which], tt_node_how(c->call->coll));
+	if (copied > 0) {
+		c->in_slot = true;
+		tt_wire_stats(c->comm->ctx->wire)->copied_bytes += (uint64_t)copied;
+	}
 }
 
 /* Copies the other ranks' parts of a vector into the ring or out of it. */
