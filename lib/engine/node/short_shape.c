@@ -9,7 +9,7 @@
 #include "lib/engine/node/short_path.h"
 #include "lib/plan/stored.h"
 
-#define MOST ((size_t)256 << 10) /* above this size the cost of a request is negligible */
+#define MOST ((size_t)1 << 20) /* bytes, copied under the lock; of more a request costs little */
 
 static bool publishes(const struct tt_op *op)
 {
