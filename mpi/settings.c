@@ -25,8 +25,9 @@ const char *const tm_coll_names[TM_ROWS] = {
 /*
  * Bytes of the vector, of a block for gather, scatter, all-gather and all-to-all, of a block of the
  * result for reduce-scatter. What is left out an MPI did as fast or faster on a machine (make
- * perf-mpi). Between a KiB and 64 KiB that depends on the processor: the MPIs copy twice through
- * memory of their own. Messages carry the v forms whose counts only two ranks know.
+ * perf-mpi): between a KiB and 8 KiB MPICH copies by pieces through memory of its own, and long
+ * vectors Open MPI moves in the same way. Of the v forms whose counts only two ranks know, all
+ * calls are taken or none.
  */
 static const struct tm_range defaults[TM_NUM_COLLS] = {
 	[TM_ALLREDUCE] = {0, ALL},
@@ -39,13 +40,13 @@ static const struct tm_range defaults[TM_NUM_COLLS] = {
 	[TM_ALLTOALLV] = NONE,
 #ifdef OPEN_MPI
 	[TM_REDUCE] = {0, 2048},
-	[TM_EXSCAN] = {0, 4096},
-	[TM_BCAST] = {512, 4096},
-	[TM_GATHER] = {0, 4096},
+	[TM_EXSCAN] = {0, ALL},
+	[TM_BCAST] = {512, ALL},
+	[TM_GATHER] = {0, 16384},
 	[TM_SCATTER] = {512, ALL},
-	[TM_ALLGATHER] = {0, 4096},
-	[TM_ALLGATHERV] = {512, 4096},
-	[TM_ALLTOALL] = {0, 4096},
+	[TM_ALLGATHER] = {0, 131072},
+	[TM_ALLGATHERV] = {512, 131072},
+	[TM_ALLTOALL] = {0, 131072},
 #else
 	[TM_REDUCE] = {0, ALL},
 	[TM_EXSCAN] = {0, ALL},
@@ -58,15 +59,12 @@ static const struct tm_range defaults[TM_NUM_COLLS] = {
 #endif
 };
 
+#ifndef OPEN_MPI
 static const struct tm_range gaps[TM_NUM_COLLS] = {
-#ifdef OPEN_MPI
-	[TM_SCATTER] = {4096, 65536},
-#else
-	[TM_BCAST] = {1024, 65536},	[TM_GATHER] = {1024, 65536},
-	[TM_SCATTER] = {1024, 65536},	[TM_ALLGATHER] = {1024, 16384},
-	[TM_ALLGATHERV] = {1024, 4096}, [TM_ALLTOALL] = {8192, 32768},
-#endif
+	[TM_BCAST] = {1024, 8192},     [TM_GATHER] = {1024, 8192},     [TM_SCATTER] = {1024, 8192},
+	[TM_ALLGATHER] = {1024, 8192}, [TM_ALLGATHERV] = {1024, 8192}, [TM_ALLTOALL] = {4096, 8192},
 };
+#endif
 
 /* A number with K, M or G; NULL if it is none, or does not fit. */
 static const char *read_size(const char *p, uint64_t *value)
@@ -153,6 +151,8 @@ void tm_settings_read(struct tm_settings *settings)
 	settings->valid = true;
 	if (take && *take)
 		settings->valid = read_take(take, settings->take);
+#ifndef OPEN_MPI
 	else
 		memcpy(settings->gap, gaps, sizeof(gaps));
+#endif
 }

@@ -398,7 +398,7 @@ taken_sizes()
 		/^static const struct tm_range (defaults|gaps)/ {
 			on = 1
 			gaps = /gaps/
-			mpi = "both"
+			mpi = gaps ? "mpich" : "both"
 		}
 		/^};/ { on = 0 }
 		on && /^#ifdef OPEN_MPI/ { mpi = "open" }
