@@ -75,7 +75,7 @@ void tt_chan_shut(struct tt_chan *chan, bool mine, uint64_t comm)
 	tt_chan_close_ep(chan, -TUTTI_EABORTED);
 	tt_chan_fail_xfers(chan, -TUTTI_EABORTED);
 	chan->state = TT_CHAN_CLOSED;
-	chan->again = false;
+	chan->again = chan->awaited = false;
 	chan->candidate = chan->attempt = 0;
 	chan->reason[0] = 0;
 }
@@ -101,22 +101,10 @@ void tt_chan_retry(struct tt_chan *chan)
 {
 	if (!chan->again)
 		return;
-	chan->again = chan->told = chan->shortage_there = false;
+	chan->again = chan->shortage_there = false;
 	chan->shortage = 0;
 	chan->reason[0] = 0;
 	chan->state = TT_CHAN_CLOSED;
-}
-
-/* Both ends count this one: what is under way for its attempts is not for later ones. */
-void tt_chan_give_up(struct tt_chan *chan, int status, const char *why, bool again)
-{
-	tt_chan_retry(chan);
-	again &= chan->state != TT_CHAN_OPEN && chan->state != TT_CHAN_FAILED;
-	tt_chan_fail(chan, status, "no transport: %s", why);
-	if (!again)
-		return;
-	chan->again = true;
-	chan->generation++; /* attempts go on counting: an answer to an earlier one may come */
 }
 
 void tt_chan_fresh(struct tt_chan *chan)
@@ -202,7 +190,7 @@ static void opened(struct tt_chan *chan)
 
 	chan->state = TT_CHAN_OPEN;
 	chan->shortage = 0; /* of attempts, which no later failure is due to */
-	chan->shortage_there = false;
+	chan->shortage_there = chan->awaited = false;
 	if (chan->heard)
 		tt_mem_give_back(wire->memory, chan);
 	wire->stats.connections++;

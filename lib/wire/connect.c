@@ -26,7 +26,7 @@
 
 #include "lib/wire/wire_internal.h"
 
-/* In a reply: applies to all attempts, as the sender has given up on this channel. */
+/* In a reply: the sender has given up. It answers no attempt of the receiver. */
 #define TT_NO_ATTEMPT UINT32_MAX
 #define PROBE (1 << 20) /* bytes that an attempt takes, about */
 
@@ -237,7 +237,11 @@ static void request(struct tt_chan *chan)
 	       why);
 	status = chan->shortage ? chan->shortage : -TUTTI_ETRANSPORT;
 	refuse(wire, chan->peer, chan->generation, TT_NO_ATTEMPT, tt_fail(status, "%s", why));
-	tt_chan_give_up(chan, status, why, chan->shortage);
+	tt_chan_fail(chan, status, "no transport: %s", why);
+	if (chan->shortage) {
+		chan->again = true;
+		chan->generation++; /* as the peer does, and attempts go on counting */
+	}
 }
 
 void tt_chan_connect(struct tt_chan *chan)
@@ -454,14 +458,34 @@ void tt_wire_attach(struct tt_wire *wire, struct tt_boot *boot)
 	tt_wire_unlock(wire);
 }
 
-/* The peer has no more ways to try. */
+/* The peer counts its attempts as a closed connection: what waits here makes one of its own. */
+static void start_over(struct tt_chan *chan)
+{
+	tt_chan_close_ep(chan, -ECONNABORTED);
+	chan->state = TT_CHAN_CLOSED;
+	chan->generation++;
+	if (chan->awaited || !tt_list_empty(&chan->sendq) || !tt_list_empty(&chan->recvq))
+		tt_chan_connect(chan);
+}
+
+/*
+ * The peer has no more ways to try. A lack of memory ends its attempts only: what waits here may
+ * have begun after them.
+ */
 static void given_up(struct tt_chan *chan, const struct conn_msg *msg)
 {
-	int err = or_shortage(chan->wire, tt_fail(msg->status, "%s", msg->text));
+	int err;
 
+	tt_chan_retry(chan);
+	if (tt_is_shortage(msg->status) && chan->state != TT_CHAN_OPEN &&
+	    chan->state != TT_CHAN_FAILED) {
+		start_over(chan);
+		return;
+	}
+	err = or_shortage(chan->wire, tt_fail(msg->status, "%s", msg->text));
 	note_shortage(chan, err, !msg->yours && err == msg->status);
-	tt_chan_give_up(chan, tt_is_shortage(err) ? err : -TUTTI_ETRANSPORT, tt_fail_text(err),
-			tt_is_shortage(msg->status));
+	tt_chan_fail(chan, tt_is_shortage(err) ? err : -TUTTI_ETRANSPORT, "no transport: %s",
+		     tt_fail_text(err));
 }
 
 void tt_wire_conn_rep(struct tt_wire *wire, int from, const void *data, size_t len)

@@ -285,7 +285,7 @@ void tt_wire_early_again(struct tt_wire *wire, const struct tt_key *call)
 
 /*
  * The open channel to peer; -EAGAIN while it is being connected. A failure for lack of memory is
- * reported once, and the next call tries again.
+ * reported once, if an operation has waited for the connection, and the next call tries again.
  */
 static int open_channel(struct tt_wire *wire, int peer, struct tt_chan **out)
 {
@@ -293,15 +293,15 @@ static int open_channel(struct tt_wire *wire, int peer, struct tt_chan **out)
 
 	if (!chan)
 		return -ENOMEM;
-	if (chan->told)
+	if (!chan->awaited)
 		tt_chan_retry(chan);
 	if (chan->state == TT_CHAN_CLOSED)
 		tt_chan_connect(chan);
-	chan->told = chan->again;
+	chan->awaited = chan->state != TT_CHAN_OPEN && chan->state != TT_CHAN_FAILED;
+	if (chan->awaited)
+		return -EAGAIN;
 	if (chan->state == TT_CHAN_FAILED)
 		return tt_chan_unreached(chan);
-	if (chan->state != TT_CHAN_OPEN)
-		return -EAGAIN;
 	*out = chan;
 	return 0;
 }

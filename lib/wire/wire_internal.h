@@ -131,7 +131,7 @@ struct tt_chan {
 	int shortage; /* an attempt failed for lack of memory or descriptors, here or there; or 0 */
 	bool shortage_there;
 	bool again;		   /* failed for that reason before it was open: try again */
-	bool told;		   /* and a one-sided operation has reported that */
+	bool awaited;		   /* by a one-sided operation, which reports that */
 	bool up;		   /* reported by the transport */
 	bool heard;		   /* something came from the peer */
 	bool hears_brief;	   /* a brief message did */
@@ -348,11 +348,7 @@ void tt_chan_close_ep(struct tt_chan *chan, int status);
  * this end closes it, because of a transfer of comm.
  */
 void tt_chan_shut(struct tt_chan *chan, bool mine, uint64_t comm);
-/*
- * No attempt has opened the connection. again: for what both ends know to be a shortage, so that
- * the next user tries again.
- */
-void tt_chan_give_up(struct tt_chan *chan, int status, const char *why, bool again);
+/* The next use of a channel that failed for lack of memory opens it. */
 void tt_chan_retry(struct tt_chan *chan);
 /* The error of a use of a failed channel; it names the rank without memory, if that is why. */
 int tt_chan_unreached(const struct tt_chan *chan);

@@ -4,13 +4,16 @@
  * on, for every N: the call works, or it or what it makes fails with one code on all ranks, the
  * error names rank 1, and the parent goes on. Then all allocations of all its threads fail, or many
  * calls in a row. The program has the allocation functions of its own that this takes. At last,
- * rank 1 has no room for mappings of its peers' memory, and for connections.
+ * rank 1 has no room for mappings of its peers' memory, and for connections. It may hear late what
+ * its peers say about these.
  */
 #include <errno.h>
 #include <limits.h>
+#include <malloc.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "tests/mp/job.h"
@@ -26,6 +29,7 @@
 enum who { NONE, CALLER, ALL, SLOW };
 
 static atomic_int armed; /* enum who */
+static atomic_bool hears_late;
 static atomic_long calls, first, last;
 
 static bool fails(size_t size)
@@ -47,12 +51,13 @@ static bool fails(size_t size)
 	return true;
 }
 
+#define REPLACES __attribute__((visibility("default")))
+
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 extern void *__libc_malloc(size_t size);
 extern void *__libc_calloc(size_t n, size_t size);
 extern void *__libc_realloc(void *p, size_t size);
 
-#define REPLACES __attribute__((visibility("default")))
 REPLACES void *malloc(size_t size)
 {
 	return fails(size) ? NULL : __libc_malloc(size);
@@ -68,6 +73,14 @@ REPLACES void *realloc(void *p, size_t size)
 	return fails(size) ? NULL : __libc_realloc(p, size);
 }
 #endif
+
+/* The control thread reads its messages by this. */
+REPLACES ssize_t recv(int fd, void *buf, size_t len, int flags)
+{
+	if (atomic_load(&hears_late) && gettid() != getpid())
+		usleep(20000);
+	return recvfrom(fd, buf, len, flags, NULL, NULL);
+}
 
 static void arm(enum who who, long from, long row)
 {
@@ -284,11 +297,17 @@ static void row(void)
 /* ---- connections ---- */
 
 #define LONG (256 << 10)
+#define HEAP 100000
+#define ROOM 10 /* operations, after which there is memory */
 
 static struct rlimit unlimited;
 
 static bool limit(long room)
 {
+	void *volatile heap = malloc(HEAP); /* small allocations have room */
+
+	mallopt(M_TRIM_THRESHOLD, INT_MAX);
+	free(heap);
 	return !getrlimit(RLIMIT_AS, &unlimited) && mp_limit_memory(room);
 }
 
@@ -341,19 +360,20 @@ static void first_use(void)
 
 /*
  * Rank 1 has no memory for a connection: the communicator that needs it fails at both ends, and the
- * next one tries again.
+ * next one tries again, also if a rank hears late of the failures.
  */
 static int connect_body(struct mp_job *job)
 {
 	static char data[2 * LONG];
 	struct tutti_comm *made[10];
-	int i, err;
+	int i, err, late = *(const int *)job->arg;
 
 	mp_log_level(job, TUTTI_LOG_NONE);
 	for (i = 0; i < 10; i++)
 		MP_OK(tutti_comm_shrink(job->world, &made[i])); /* connects no ranks */
 	if (job->rank != 0)
 		MP_OK(exchange(job->world, 3 - job->rank, data, 100));
+	atomic_store(&hears_late, job->rank == late);
 	mp_meet(job);
 	for (i = 0; i < 10; i++) {
 		if (job->rank == BAD && (i == 0 || i == 9))
@@ -363,50 +383,93 @@ static int connect_body(struct mp_job *job)
 		MP_ERR(err, i < 9 && job->rank != 2 ? -ENOMEM : 0);
 		TT_EXPECT(!err || names_bad());
 	}
+	atomic_store(&hears_late, false);
 	return tutti_barrier(job->world);
 }
 
 static void connect_again(void)
 {
+	static int late[] = {-1, 0, BAD};
+	int i;
+
 	if (mp_no_limit())
 		TT_SKIP("%s", mp_no_limit());
-	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_IF=lo TUTTI_TRANSPORT=shm", .fn = connect_body));
+	for (i = 0; i < 3; i++)
+		TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_IF=lo TUTTI_TRANSPORT=shm",
+				 .fn = connect_body, .arg = &late[i]));
+}
+
+/* How two ranks reach each other, over a connection that one of them may lack memory for. */
+struct reach {
+	bool atomic; /* by tutti_fetch_add, not tutti_put */
+	int late;    /* rank that hears late what its peer's failures say; 0: both fail in turn */
+	bool last;   /* the last failure is a message's */
+};
+
+static int reach(const struct reach *how, struct tutti_win *win, int rank, size_t len)
+{
+	static char data[LONG];
+	uint64_t old;
+
+	return how->atomic ? tutti_fetch_add(win, rank, 1, 0, &old)
+			   : tutti_put(win, rank, data, len, 0);
+}
+
+/* The rank that makes the i-th operation; at first rank 1 has no memory. */
+static int reaches(const struct reach *how, int i)
+{
+	return !how->late ? 1 + i % 2 : i == ROOM ? how->late : 3 - how->late;
 }
 
 /*
- * Ranks 1 and 2 put to each other, and so many ranks make a window without connecting the two: each
- * put fails once while rank 1 has no memory for the connection, and the next one tries again. A
- * late answer to one of these can still fail one after that.
+ * Ranks 1 and 2 reach each other, and so many ranks make a window without connecting the two: each
+ * operation fails once while rank 1 has no memory for the connection, and the next one tries again.
+ * No answer to an earlier one fails it.
  */
-static int puts_body(struct mp_job *job)
+static int reach_body(struct mp_job *job)
 {
-	static char data[LONG], memory[LONG];
+	static char memory[LONG] __attribute__((aligned(8)));
+	const struct reach *how = job->arg;
+	static char data[2 * LONG];
+	struct tutti_comm *other;
 	struct tutti_win *win;
-	int i, tries, err;
+	bool message;
+	int i, err;
 
 	mp_log_level(job, TUTTI_LOG_NONE);
+	MP_OK(tutti_comm_shrink(job->world, &other)); /* connects no ranks */
 	MP_OK(tutti_win_create(job->world, memory, LONG, 0, &win));
-	for (i = 0; i < 12; i++) {
+	atomic_store(&hears_late, how->late && job->rank == how->late);
+	for (i = 0; i < ROOM + 2; i++) {
 		mp_meet(job);
-		if (job->rank == BAD && (i == 0 || i == 10))
+		if (job->rank == BAD && (i == 0 || i == ROOM))
 			TT_EXPECT(i ? unlimit() : limit(0));
 		mp_meet(job);
-		if (job->rank != 1 + i % 2)
+		message = how->last && i == ROOM - 1;
+		if (message ? job->rank != 1 && job->rank != 2 : job->rank != reaches(how, i))
 			continue;
-		for (tries = 0, err = -ENOMEM; err == -ENOMEM && tries < (i < 10 ? 1 : 5); tries++)
-			err = tutti_put(win, 3 - job->rank, data, i < 6 ? 100 : LONG, 0);
-		MP_ERR(err, i < 10 ? -ENOMEM : 0);
+		err = message ? exchange(other, 3 - job->rank, data, 100)
+			      : reach(how, win, 3 - job->rank, i < 6 ? 100 : LONG);
+		MP_ERR(err, i < ROOM ? -ENOMEM : 0);
 		TT_EXPECT(!err || names_bad());
 	}
 	mp_meet(job);
+	atomic_store(&hears_late, false);
 	return tutti_win_free(win);
 }
 
 static void puts_again(void)
 {
+	static struct reach hows[] = {{false, 0, false}, {true, 0, false}, {true, 0, true},
+				      {false, 1, false}, {true, 1, false}, {false, 2, false},
+				      {true, 2, false}};
+	size_t i;
+
 	if (mp_no_limit())
 		TT_SKIP("%s", mp_no_limit());
-	TT_CHECK(!MP_RUN(.n = 6, .env = "TUTTI_IF=lo TUTTI_TRANSPORT=shm", .fn = puts_body));
+	for (i = 0; i < sizeof(hows) / sizeof(hows[0]); i++)
+		TT_CHECK(!MP_RUN(.n = 6, .env = "TUTTI_IF=lo TUTTI_TRANSPORT=shm", .fn = reach_body,
+				 .arg = &hows[i]));
 }
 
 /* A new job of the same ranks. Later allocations are of libraries that end the process. */
