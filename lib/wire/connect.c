@@ -139,9 +139,11 @@ static void connect_self(struct tt_chan *chan)
 	err = i < chan->wire->ntps ? open_end(chan, i, &msg) : -TUTTI_ETRANSPORT;
 	if (!err)
 		err = connect_end(chan, &msg, true);
-	if (err)
-		tt_chan_fail(chan, tt_is_shortage(err) ? err : -TUTTI_ETRANSPORT,
-			     "transport self: %s", tt_fail_text(err));
+	if (!err)
+		return;
+	tt_chan_fail(chan, tt_is_shortage(err) ? err : -TUTTI_ETRANSPORT, "transport self: %s",
+		     tt_fail_text(err));
+	chan->again = tt_is_shortage(err);
 }
 
 bool tt_has_room(size_t size)

@@ -399,6 +399,36 @@ static void connect_again(void)
 				 .fn = connect_body, .arg = &late[i]));
 }
 
+/*
+ * A rank has no memory for an allocation, each in turn, of its first message to itself: the next
+ * message tries again.
+ */
+static int to_itself_body(struct mp_job *job)
+{
+	static char data[2 * LONG];
+	struct tutti_comm *comm;
+	int from, err = -ENOMEM, failed = 0;
+
+	mp_log_level(job, TUTTI_LOG_NONE);
+	for (from = 1; from < MOST && err; from++) {
+		MP_OK(tutti_comm_shrink(job->world, &comm));
+		arm(CALLER, from, ROW);
+		err = exchange(comm, job->rank, data, 100);
+		arm(NONE, 0, 0);
+		TT_EXPECT(!err || err == -ENOMEM);
+		failed += err != 0;
+	}
+	TT_EXPECT(failed && !err);
+	return 0;
+}
+
+static void to_itself(void)
+{
+	if (mp_no_limit())
+		TT_SKIP("%s", mp_no_limit());
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_IF=lo", .fn = to_itself_body));
+}
+
 /* How two ranks reach each other, over a connection that one of them may lack memory for. */
 struct reach {
 	bool atomic; /* by tutti_fetch_add, not tutti_put */
@@ -618,11 +648,17 @@ static void used_up(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {
-		{"caller", caller},   {"control", control},	{"row", row},
-		{"used_up", used_up}, {"first_use", first_use}, {"connect", connect_again},
-		{"puts", puts_again}, {"grow", grow},		{"newcomer", newcomer},
-		{NULL, NULL}};
+	static const struct tt_test tests[] = {{"caller", caller},
+					       {"control", control},
+					       {"row", row},
+					       {"used_up", used_up},
+					       {"first_use", first_use},
+					       {"connect", connect_again},
+					       {"puts", puts_again},
+					       {"to_itself", to_itself},
+					       {"grow", grow},
+					       {"newcomer", newcomer},
+					       {NULL, NULL}};
 
 	return tt_test_main("shortage", tests, argc, argv);
 }
