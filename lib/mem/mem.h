@@ -114,5 +114,7 @@ const atomic_uint *tt_mem_changes(const struct tt_memory *memory);
  * too.
  */
 int tt_mem_fail_memlock(size_t need, const char *what);
+/* Whether something is mapped at all of [addr, addr + len). */
+bool tt_mem_is_mapped(const void *addr, size_t len);
 
 #endif

@@ -11,11 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "tests/test.h"
 #include "tests/unit/ofi_side.h"
+#include "transports/ofi/ofi.h"
 
 static void wrong_token(void)
 {
@@ -385,6 +388,58 @@ static void bad_key(const struct config *c)
 }
 EACH(bad_key)
 
+/* The provider's next registrations fail like this. */
+static int reg_error;
+
+static int reg_fails(struct fid *fid, const void *buf, size_t len, uint64_t access, uint64_t offset,
+		     uint64_t key, uint64_t flags, struct fid_mr **mr, void *context)
+{
+	return -reg_error;
+}
+
+static int reg_status(struct side *s, int error, const void *addr, size_t len, const char *word)
+{
+	struct tt_mem mem = {.addr = (void *)(uintptr_t)addr, .len = len, .memfd = -1};
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tt_mr *mr;
+	int err;
+
+	reg_error = error;
+	err = s->tp->ops->reg(s->tp, &mem, TT_ACCESS_LOCAL, &mr);
+	TT_CHECK(!tutti_last_error(&info) && strstr(info.text, word));
+	return err;
+}
+
+/* A registration that fails is a fault of this end: of the caller's memory, or want of memory. */
+static void registration_fails(void)
+{
+	struct fi_ops_mr *ops, failing = {.size = sizeof(failing), .reg = reg_fails};
+	char *none;
+	struct rlimit limit, little, unlimited;
+	struct fid_domain *domain;
+	struct side s = {0};
+
+	TT_REQUIRE(!side_open(&s, &msg_tcp, 0) && !getrlimit(RLIMIT_MEMLOCK, &limit));
+	unlimited = (struct rlimit){RLIM_INFINITY, RLIM_INFINITY};
+	little = (struct rlimit){65536, limit.rlim_max};
+	domain = ((struct ofi_tp *)s.tp)->domain;
+	ops = domain->mr;
+	none = mmap(NULL, SLOT, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	TT_REQUIRE(none != MAP_FAILED && !munmap(none, SLOT));
+	domain->mr = &failing;
+	TT_CHECK(reg_status(&s, FI_EFAULT, s.mem, SLOT, "Bad address") == -EFAULT);
+	TT_CHECK(reg_status(&s, FI_ENOMEM, none, SLOT, "Bad address") == -EFAULT);
+	TT_CHECK(reg_status(&s, FI_EINVAL, s.mem, SLOT, "TUTTI_OFI_PROVIDER") == -ENOMEM);
+	TT_REQUIRE(!setrlimit(RLIMIT_MEMLOCK, &little));
+	TT_CHECK(reg_status(&s, FI_ENOMEM, s.mem, SLOT, "ulimit -l") == -ENOMEM);
+	TT_CHECK(reg_status(&s, FI_EPERM, s.mem, SLOT, "ulimit -l") == -ENOMEM);
+	if (!setrlimit(RLIMIT_MEMLOCK, &unlimited))
+		TT_CHECK(reg_status(&s, FI_ENOMEM, s.mem, SLOT, "larger regions") == -ENOMEM);
+	setrlimit(RLIMIT_MEMLOCK, &limit);
+	domain->mr = ops;
+	side_close(&s);
+}
+
 static const struct tt_test tests[] = {{"wrong_token", wrong_token},
 				       {"wrong_blob", wrong_blob},
 				       {"refused", refused},
@@ -395,6 +450,7 @@ static const struct tt_test tests[] = {{"wrong_token", wrong_token},
 				       ROWS(no_leaks),
 				       {"forgotten", forgotten},
 				       ROWS(bad_key),
+				       {"registration_fails", registration_fails},
 				       {NULL, NULL}};
 
 int main(int argc, char **argv)

@@ -5,24 +5,34 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "lib/mem/mem.h"
 #include "transports/ofi/ofi.h"
 
 #define LOCAL_ACCESS (FI_SEND | FI_RECV | FI_READ | FI_WRITE)
 
-static int reg_failed(struct ofi_tp *tp, size_t len, int rc)
+/* A fault of this end, whatever the reason: no peer has a part in it. */
+static int reg_failed(const struct ofi_tp *tp, const void *addr, size_t len, int rc)
 {
-	struct rlimit rl;
+	const char *provider = tp->info->fabric_attr->prov_name;
+	bool full = rc == -FI_ENOMEM || rc == -FI_EAGAIN;
+	struct rlimit limit = {RLIM_INFINITY, RLIM_INFINITY};
 
-	if ((rc != -FI_ENOMEM && rc != -FI_EAGAIN) || getrlimit(RLIMIT_MEMLOCK, &rl))
-		return tt_fail(-rc == FI_ENOMEM ? -ENOMEM : -TUTTI_ETRANSPORT,
-			       "libfabric provider %s cannot register %zu bytes: %s",
-			       tp->info->fabric_attr->prov_name, len, fi_strerror(-rc));
-	return tt_fail(
-		-ENOMEM,
-		"libfabric provider %s cannot register %zu bytes: %s; the limit on locked memory "
-		"(RLIMIT_MEMLOCK) is %llu KiB: raise it (ulimit -l) or register less",
-		tp->info->fabric_attr->prov_name, len, fi_strerror(-rc),
-		(unsigned long long)rl.rlim_cur / 1024);
+	/* Provider verbs reports missing memory like this, too. */
+	if (rc == -FI_EFAULT || rc == -FI_EACCES || (full && !tt_mem_is_mapped(addr, len)))
+		return tt_fail(-EFAULT, "libfabric provider %s cannot register %zu bytes at %p: %s",
+			       provider, len, addr, fi_strerror(full ? FI_EFAULT : -rc));
+	getrlimit(RLIMIT_MEMLOCK, &limit);
+	if ((full || rc == -FI_EPERM) && limit.rlim_cur != RLIM_INFINITY)
+		return tt_mem_fail_memlock(len, "registering memory with libfabric");
+	if (full)
+		return tt_fail(-ENOMEM,
+			       "libfabric provider %s cannot register %zu more bytes: %s; register "
+			       "fewer, larger regions",
+			       provider, len, fi_strerror(-rc));
+	return tt_fail(-ENOMEM,
+		       "libfabric provider %s cannot register %zu bytes: %s; choose another one "
+		       "with TUTTI_OFI_PROVIDER",
+		       provider, len, fi_strerror(-rc));
 }
 
 static int reg_raw(struct ofi_tp *tp, void *addr, size_t len, uint64_t access, struct fid_mr **mr)
@@ -71,7 +81,7 @@ int ofi_reg(struct tt_tp *base, const struct tt_mem *mem, unsigned access, struc
 		rc = reg_read_only(tp, mem, fi_access, &m->fid);
 	if (rc) {
 		free(m);
-		return reg_failed(tp, mem->len, rc);
+		return reg_failed(tp, mem->addr, mem->len, rc);
 	}
 	m->desc = fi_mr_desc(m->fid);
 	m->base.tp = base;
@@ -113,8 +123,9 @@ int ofi_ring_init(struct ofi_tp *tp, struct ofi_ring *ring, struct ofi_ep *ep, i
 	if (tp->local_mr) {
 		rc = reg_raw(tp, ring->area, (size_t)n * OFI_BUF, LOCAL_ACCESS, &ring->mr);
 		if (rc) {
+			rc = reg_failed(tp, ring->area, (size_t)n * OFI_BUF, rc);
 			ofi_ring_fini(ring);
-			return reg_failed(tp, (size_t)n * OFI_BUF, rc);
+			return rc;
 		}
 		ring->desc = fi_mr_desc(ring->mr);
 	}

@@ -6,9 +6,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <unistd.h>
 
 #include "lib/mem/mem.h"
 
@@ -29,13 +27,6 @@ static int refused(const struct vb_rail *rail, size_t len, int err)
 		       strerror(err));
 }
 
-static bool is_mapped(const struct tt_mem *mem)
-{
-	uintptr_t addr = (uintptr_t)mem->addr, off = addr % (uintptr_t)sysconf(_SC_PAGESIZE);
-
-	return !msync((void *)(addr - off), mem->len + off, MS_ASYNC) || errno != ENOMEM;
-}
-
 /* NULL: errno says why. */
 static struct ibv_mr *reg(struct vb_rail *rail, const struct tt_mem *mem, unsigned access,
 			  int flags)
@@ -50,7 +41,7 @@ static struct ibv_mr *reg(struct vb_rail *rail, const struct tt_mem *mem, unsign
 				flags & ~(IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE));
 	/* libibverbs fails like this for missing memory, as it first marks all pages for forks. */
 	if (!ib && errno == ENOMEM)
-		errno = is_mapped(mem) ? ENOMEM : EFAULT;
+		errno = tt_mem_is_mapped(mem->addr, mem->len) ? ENOMEM : EFAULT;
 	return ib;
 }
 
