@@ -165,10 +165,11 @@ static void op_over(struct tt_win_op *op, int status)
 {
 	struct tutti_win *win = op->win;
 	struct tt_win_end *end = op->end;
+	bool here = status == -TT_EFAULT_HERE;
 
 	status = tt_win_status(status);
 	if (!end)
-		tt_win_keep_status(win, op->access.rank, status);
+		tt_win_keep_status(win, op->access.rank, here ? -TT_EFAULT_HERE : status);
 	op_free(op);
 	if (end)
 		end->over(end, status);
@@ -358,7 +359,7 @@ static void op_done(struct tt_wr *wr, int status)
 			return;
 	}
 	if (status || op->sent == op->access.len)
-		op_over(op, tt_win_lost_status(status));
+		op_over(op, tt_is_fault(status) ? status : tt_win_lost_status(status));
 	else /* not started here: a transport may have finished this piece within the call */
 		stall(op);
 }

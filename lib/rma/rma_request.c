@@ -25,6 +25,7 @@ struct tt_win_req {
 	uint64_t *old;
 	/* the end, while it waits for a decision */
 	int status, lost; /* lost: the rank of the operation that failed */
+	bool here;	  /* a fault of this end */
 	uint64_t decision_by;
 };
 
@@ -150,6 +151,9 @@ static int req_explain(const struct tutti_request *r)
 
 	if (req->old)
 		return tt_win_amo_failure(req->win, req->rank, r->status);
+	if (req->here)
+		return tt_win_failure(req->win, req->lost, "a one-sided operation",
+				      -TT_EFAULT_HERE);
 	if (req->rank < 0)
 		return tt_win_failure(req->win, req->lost, "a one-sided operation", r->status);
 	return tt_win_failure(req->win, req->rank, req->call, r->status);
@@ -221,7 +225,7 @@ static struct tt_win_req *req_new(struct tutti_win *win, int rank, const char *c
 	}
 	req->rank = rank;
 	req->call = call;
-	req->cancelled = false;
+	req->cancelled = req->here = false;
 	req->old = NULL;
 	win->requests++;
 	tt_request_init(&req->r, &req_ops, win->comm, false);
@@ -338,7 +342,8 @@ static void flushed(struct tt_win_req *req)
 	int at = -1, status = tt_win_take_status(win, req->rank, &at);
 
 	tt_list_del(&req->flushing);
-	req_over(req, at, status);
+	req->here = status == -TT_EFAULT_HERE;
+	req_over(req, at, req->here ? -EFAULT : status);
 }
 
 void tt_win_flush_end(struct tt_list *link, int rank, uint32_t age)

@@ -44,6 +44,11 @@ int tt_win_failure(struct tutti_win *win, int rank, const char *call, int status
 		return tt_comm_blame_rank(win->comm, status, rank, "rank %d has freed its window",
 					  rank);
 	snprintf(text, sizeof(text), "%s on rank %d's window", call, rank);
+	if (status == -TT_EFAULT_HERE)
+		return tt_comm_blame_rank(win->comm, -EFAULT, win->comm->rank,
+					  "%s failed: the local memory is not mapped; check "
+					  "address and length",
+					  text);
 	if (status == -TUTTI_ETRANSPORT || tt_is_shortage(status))
 		why = tt_wire_why(win->comm->ctx->wire, win->comm->world[rank]);
 	if (status == -TUTTI_EPEER && atomic_load(&win->comm->failed) == status)

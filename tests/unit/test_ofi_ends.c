@@ -440,6 +440,30 @@ static void registration_fails(void)
 	side_close(&s);
 }
 
+/* A put from memory that is not mapped is a fault of this end. The connection ends with it. */
+static void local_fault(void)
+{
+	struct tt_rma rma = {.len = SLOT};
+	int done = 0, down = 0;
+	struct tt_event ev;
+	struct side s[2];
+
+	TT_REQUIRE(!pair_open(s, &msg_tcp));
+	rma.local = mmap(NULL, SLOT, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	TT_REQUIRE(rma.local != MAP_FAILED && !munmap(rma.local, SLOT));
+	tutti_set_log(NULL, NULL, TUTTI_LOG_NONE);
+	rma.remote = s[0].remote;
+	rma.rkey = &s[0].rkey;
+	TT_CHECK(s[0].ep->ops->put(s[0].ep, &rma) == TT_STARTED);
+	TT_CHECK(WAIT_FOR(done && down, 10000, pump(&s[1]);
+			  if (s[0].tp->ops->poll(s[0].tp, &ev, 1) < 1) continue;
+			  done = ev.kind == TT_EV_DONE ? ev.status : done;
+			  down = ev.kind == TT_EV_DOWN ? ev.status : down));
+	TT_CHECK(done == -TT_EFAULT_HERE && down == -ECONNRESET);
+	tutti_set_log(NULL, NULL, TUTTI_LOG_DEFAULT);
+	pair_close(s);
+}
+
 static const struct tt_test tests[] = {{"wrong_token", wrong_token},
 				       {"wrong_blob", wrong_blob},
 				       {"refused", refused},
@@ -451,6 +475,7 @@ static const struct tt_test tests[] = {{"wrong_token", wrong_token},
 				       {"forgotten", forgotten},
 				       ROWS(bad_key),
 				       {"registration_fails", registration_fails},
+				       {"local_fault", local_fault},
 				       {NULL, NULL}};
 
 int main(int argc, char **argv)

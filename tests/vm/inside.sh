@@ -435,6 +435,7 @@ conform_fault_ofi()
 {
 	TUTTI_TEST_SEED=${TUTTI_TEST_SEED:-1} ofi tests/conform/conform_fault_ofi_verbs $brief
 }
+unmapped_ofi() { export TUTTI_OFI_PROVIDER=verbs; ofi tests/mp/rma/test_rma unmapped_ofi; }
 conform_rdmacm()
 {
 	TUTTI_VERBS_CM=rdmacm program tests/conform/conform_verbs connect_orders put_sizes \
@@ -562,6 +563,7 @@ more conform_one_rail conform_one_rail
 whole conform_qps conform_qps
 whole conform_fault conform_fault
 more conform_ofi conform_ofi
+more unmapped_ofi unmapped_ofi
 whole conform_rdmacm conform_rdmacm
 whole conform_mask conform_mask
 whole conform_fault_ofi conform_fault_ofi

@@ -128,6 +128,7 @@ static void on_error(struct ofi_tp *tp)
 	struct ofi_op *op;
 	struct ofi_ep *ep;
 	char text[128];
+	int status;
 
 	if (fi_cq_readerr(tp->cq, &err, 0) <= 0)
 		return;
@@ -149,9 +150,11 @@ static void on_error(struct ofi_tp *tp)
 	/* An event of a connection being closed: ofi_flush_events reports it if needed. */
 	if (!op->busy || (!tp->rdm && ep->state > OFI_FAILED))
 		return;
+	/* A fault concerns this operation only; others are lost with the connection. */
+	status = err.err == FI_EFAULT ? -TT_EFAULT_HERE : to_errno(err.err);
 	if (!tp->rdm || peer_lost(err.err))
-		ofi_ep_fail(ep, to_errno(err.err));
-	finish(tp, op, to_errno(err.err));
+		ofi_ep_fail(ep, tt_is_fault(status) ? -ECONNRESET : status);
+	finish(tp, op, status);
 }
 
 /* Read one batch of completions into the queue of events. False: there was none, or no memory. */

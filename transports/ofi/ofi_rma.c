@@ -37,6 +37,20 @@ static int not_up(const struct ofi_ep *ep)
 	return ep->state < OFI_UP ? -EAGAIN : -ENOTCONN;
 }
 
+static int refusal(int rc)
+{
+	switch (rc) {
+	case -FI_ENOTCONN:
+	case -FI_ECONNREFUSED:
+	case -FI_ECONNRESET:
+	case -FI_ENOMEM: /* of this end */
+		return rc;
+	case -FI_EFAULT:
+		return -TT_EFAULT_HERE;
+	}
+	return -TUTTI_ETRANSPORT;
+}
+
 /* The end of a call that took op: started, to be retried, or failed. */
 static int posted(struct ofi_op *op, ssize_t rc)
 {
@@ -46,10 +60,8 @@ static int posted(struct ofi_op *op, ssize_t rc)
 		ofi_op_done(op);
 	if (rc == -FI_EAGAIN)
 		return -EAGAIN;
-	return tt_fail(rc == -FI_ENOTCONN || rc == -FI_ECONNREFUSED || rc == -FI_ECONNRESET
-			       ? (int)rc
-			       : -TUTTI_ETRANSPORT,
-		       "libfabric refused an operation: %s", fi_strerror((int)-rc));
+	return tt_fail(refusal((int)rc), "libfabric refused an operation: %s",
+		       fi_strerror((int)-rc));
 }
 
 static void *desc_of(const struct tt_mr *mr)

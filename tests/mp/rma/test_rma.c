@@ -631,6 +631,38 @@ static void unmapped_verbs(void)
 			 .fn = unmapped_body));
 }
 
+/*
+ * libfabric registers the memory, or finds out while it sends: then the connection ends, too. The
+ * error names this rank.
+ */
+static int unmapped_ofi_body(struct mp_job *job)
+{
+	char *bad = mmap(NULL, UNMAPPED, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *at;
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_win *win;
+	int err;
+
+	mp_log_level(job, TUTTI_LOG_NONE);
+	MP_OK(tutti_win_allocate(job->world, UNMAPPED, 0, (void **)&at, &win));
+	TT_EXPECT(bad != MAP_FAILED && !munmap(bad, UNMAPPED));
+	if (!job->rank) {
+		err = tutti_put(win, 1, bad, UNMAPPED, 0);
+		MP_ERR(err ? err : tutti_win_flush(win, 1), -EFAULT);
+		MP_SAID("the local memory is not mapped");
+		TT_EXPECT(!tutti_last_error(&info) && info.rank == 0);
+	}
+	mp_meet(job);
+	tutti_win_free(win); /* fails, as the communicator may */
+	return mp_leave_failed(job);
+}
+
+static void unmapped_ofi(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi", .fn = unmapped_ofi_body));
+}
+
 static void flood_verbs(void)
 {
 	if (mp_no_verbs())
@@ -659,6 +691,7 @@ int main(int argc, char **argv)
 		{"verbs", verbs},
 		{"flood_verbs", flood_verbs},
 		{"unmapped_verbs", unmapped_verbs},
+		{"unmapped_ofi", unmapped_ofi},
 		{NULL, NULL},
 	};
 
