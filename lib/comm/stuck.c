@@ -168,13 +168,19 @@ static bool read_msg(const void *data, size_t len, struct stuck_msg *msg)
 	return true;
 }
 
+static void note_mismatch(struct tutti_context *ctx, const struct stuck_msg *msg);
+
+/*
+ * One verdict on a call. The first one on a communicator counts, so this rank notes verdicts in the
+ * order in which it sends them. What cannot be sent is said again at the next report.
+ */
 static void announce(struct tutti_context *ctx, struct tt_stuck_entry *e,
 		     const struct stuck_msg *msg)
 {
-	if (e->told)
+	if (e->told || tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_MISMATCH, msg, sizeof(*msg)))
 		return;
 	e->told = true;
-	tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_MISMATCH, msg, sizeof(*msg));
+	note_mismatch(ctx, msg);
 }
 
 static void count(struct tutti_context *ctx, struct tt_stuck_entry *e, const struct stuck_msg *msg)
@@ -617,19 +623,18 @@ static void note_mismatch(struct tutti_context *ctx, const struct stuck_msg *msg
 void tt_mismatch_msg(void *arg, int from, const void *data, size_t len)
 {
 	struct tutti_context *ctx = arg;
-	struct tt_stuck_entry *e;
+	struct tt_stuck_entry *e = NULL;
 	struct stuck_msg msg;
 
 	if (!read_msg(data, len, &msg) || msg.rank < 0 || msg.other < 0 ||
 	    msg.rank >= ctx->boot_params.nranks || msg.other >= ctx->boot_params.nranks)
 		return;
 	tt_ctx_lock(ctx);
-	if (collects(ctx)) {
+	if (collects(ctx))
 		e = entry_of(ctx, &msg);
-		if (e)
-			announce(ctx, e, &msg);
-	}
-	if (ctx->boot)
+	if (e)
+		announce(ctx, e, &msg);
+	else if (ctx->boot)
 		note_mismatch(ctx, &msg);
 	tt_ctx_unlock(ctx);
 }

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Calls that differ while a rank has not made the communicator yet, or has freed it, or makes no
- * call on it any more: every rank gets the error, by a later call or by tutti_finalize.
+ * call on it any more: every rank gets the error, by a later call or by tutti_finalize. It is the
+ * same error on all ranks.
  */
+#include "config.h"
+
+#include "lib/comm/comm.h"
 #include "tests/mp/job.h"
 
 #include <stdio.h>
@@ -163,12 +167,68 @@ static void last_ofi(void)
 	last("TUTTI_TRANSPORT=ofi TUTTI_IF=lo");
 }
 
+/* A message of ranks to rank 0 about their calls; doc/WIRE.md. */
+struct told {
+	uint64_t uid, seq;
+	int32_t rank, other;
+	struct tt_fields fields, other_fields;
+	char codec[2][TT_CODEC_NAME];
+	uint64_t other_seq;
+	struct tt_refusal refused[2];
+	uint32_t answered, asked;
+};
+_Static_assert(sizeof(struct told) == 280, "doc/WIRE.md");
+
+/* All ranks but 0 agree on the first call. Before the verdict has left, two differ in the second.
+ */
+static void tell_two(struct mp_job *job, const struct tutti_comm *comm)
+{
+	struct tt_fields fields = {.coll = TT_COLL_ALLREDUCE, .op = TUTTI_SUM, .count = 1};
+	struct told told = {.uid = comm->uid, .seq = 1, .other = -N, .fields = fields};
+
+	for (; told.rank < N; told.rank++) {
+		told.fields.count = told.rank ? 2 : 1;
+		tt_stuck_msg(job->ctx, told.rank, &told, sizeof(told));
+	}
+	told = (struct told){.uid = comm->uid, .seq = 2, .rank = 1, .other = 2};
+	told.fields = told.other_fields = fields;
+	told.fields.count = 2;
+	tt_mismatch_msg(job->ctx, 1, &told, sizeof(told));
+}
+
+static int one_verdict_body(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_comm *comm;
+	int i, ms;
+
+	TT_EXPECT(!connect(job));
+	for (i = 0; i < 20; i++) {
+		MP_OK(tutti_comm_dup(job->world, &comm));
+		mp_meet(job);
+		if (!job->rank)
+			tell_two(job, comm);
+		for (ms = 0; ms < MP_HANG_MS && !atomic_load(&comm->failed); ms++)
+			mp_sleep_ms(1);
+		mp_meet(job);
+		MP_ERR(tutti_barrier(comm), -TUTTI_EMISMATCH);
+		MP_OK(tutti_comm_error(comm, &info));
+		TT_EXPECT(info.sequence == 1 && info.rank == 0);
+		MP_OK(tutti_comm_free(comm));
+	}
+	return 0;
+}
+
+static void one_verdict(void)
+{
+	TT_CHECK(!MP_RUN(.n = N, .env = "TUTTI_NODE=off", .fn = one_verdict_body));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"unmade", unmade},	{"last_node", last_node},
-		{"last_shm", last_shm}, {"last_ofi", last_ofi},
-		{NULL, NULL},
+		{"unmade", unmade},	{"last_node", last_node},     {"last_shm", last_shm},
+		{"last_ofi", last_ofi}, {"one_verdict", one_verdict}, {NULL, NULL},
 	};
 
 	return tt_test_main("mismatch_late", tests, argc, argv);
