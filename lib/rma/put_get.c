@@ -171,8 +171,10 @@ static void op_over(struct tt_win_op *op, int status)
 	if (!end)
 		tt_win_keep_status(win, op->access.rank, here ? -TT_EFAULT_HERE : status);
 	op_free(op);
-	if (end)
-		end->over(end, status);
+	if (!end)
+		return;
+	end->here = here;
+	end->over(end, status);
 }
 
 /* Registers memory that the transport cannot use directly, until the operation ends. */

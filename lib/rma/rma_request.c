@@ -82,6 +82,7 @@ static void op_over(struct tt_win_end *end, int status)
 {
 	struct tt_win_req *req = tt_container(end, struct tt_win_req, end);
 
+	req->here = end->here;
 	req_over(req, req->rank, status);
 }
 

@@ -639,6 +639,8 @@ static int unmapped_ofi_body(struct mp_job *job)
 {
 	char *bad = mmap(NULL, UNMAPPED, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *at;
 	struct tutti_error_info info = {.size = sizeof(info)};
+	bool nonblocking = *(const bool *)job->arg;
+	struct tutti_request *req;
 	struct tutti_win *win;
 	int err;
 
@@ -646,8 +648,11 @@ static int unmapped_ofi_body(struct mp_job *job)
 	MP_OK(tutti_win_allocate(job->world, UNMAPPED, 0, (void **)&at, &win));
 	TT_EXPECT(bad != MAP_FAILED && !munmap(bad, UNMAPPED));
 	if (!job->rank) {
-		err = tutti_put(win, 1, bad, UNMAPPED, 0);
-		MP_ERR(err ? err : tutti_win_flush(win, 1), -EFAULT);
+		err = nonblocking ? tutti_iput(win, 1, bad, UNMAPPED, 0, &req)
+				  : tutti_put(win, 1, bad, UNMAPPED, 0);
+		if (!err)
+			err = nonblocking ? tutti_wait(&req) : tutti_win_flush(win, 1);
+		MP_ERR(err, -EFAULT);
 		MP_SAID("the local memory is not mapped");
 		TT_EXPECT(!tutti_last_error(&info) && info.rank == 0);
 	}
@@ -658,9 +663,14 @@ static int unmapped_ofi_body(struct mp_job *job)
 
 static void unmapped_ofi(void)
 {
+	static bool nonblocking[] = {false, true};
+	int i;
+
 	if (mp_no_ofi())
 		TT_SKIP("%s", mp_no_ofi());
-	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi", .fn = unmapped_ofi_body));
+	for (i = 0; i < 2; i++)
+		TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi", .fn = unmapped_ofi_body,
+				 .arg = &nonblocking[i]));
 }
 
 static void flood_verbs(void)
