@@ -372,6 +372,7 @@ static struct tt_win_op *op_alloc(struct tutti_win *win)
 
 	if (!op) {
 		tt_fail(-ENOMEM, "no memory for a one-sided operation");
+		tt_ctx_lacks(win->comm->ctx, -ENOMEM);
 		return NULL;
 	}
 	op->win = win;
@@ -439,8 +440,10 @@ int tt_win_refused(struct tutti_win *win, int rank, int err)
 
 	if (status == -TUTTI_EPEER && atomic_load(&win->comm->failed))
 		return tt_comm_check(win->comm);
-	if (status == err && err != -EFAULT)
+	if (status == err && err != -EFAULT) {
+		tt_ctx_lacks(win->comm->ctx, err);
 		return err;
+	}
 	snprintf(why, sizeof(why), "%s", tt_fail_text(err));
 	if (err == -EFAULT)
 		return tt_comm_blame_rank(win->comm, err, rank,

@@ -502,6 +502,35 @@ static void puts_again(void)
 				 .arg = &hows[i]));
 }
 
+/* Rank 1 has no memory for an allocation, each in turn, of its first put to rank 2. */
+static int names_itself_body(struct mp_job *job)
+{
+	static char data[100], memory[100];
+	struct tutti_win *win;
+	int from, err = -ENOMEM, failed = 0;
+
+	mp_log_level(job, TUTTI_LOG_NONE);
+	MP_OK(tutti_win_create(job->world, memory, sizeof(memory), 0, &win));
+	for (from = 1; from < MOST && err && job->rank == BAD; from++) {
+		arm(CALLER, from, ROW);
+		err = tutti_put(win, 2, data, sizeof(data), 0);
+		arm(NONE, 0, 0);
+		TT_EXPECT(!err || (err == -ENOMEM && names_bad()));
+		failed += err != 0;
+	}
+	TT_EXPECT(job->rank != BAD || (failed && !err));
+	mp_meet(job);
+	return tutti_win_free(win);
+}
+
+static void names_itself(void)
+{
+	if (mp_no_limit())
+		TT_SKIP("%s", mp_no_limit());
+	TT_CHECK(
+		!MP_RUN(.n = 6, .env = "TUTTI_IF=lo TUTTI_TRANSPORT=shm", .fn = names_itself_body));
+}
+
 /* A new job of the same ranks. Later allocations are of libraries that end the process. */
 static int grow_body(struct mp_job *job)
 {
@@ -648,17 +677,11 @@ static void used_up(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"caller", caller},
-					       {"control", control},
-					       {"row", row},
-					       {"used_up", used_up},
-					       {"first_use", first_use},
-					       {"connect", connect_again},
-					       {"puts", puts_again},
-					       {"to_itself", to_itself},
-					       {"grow", grow},
-					       {"newcomer", newcomer},
-					       {NULL, NULL}};
+	static const struct tt_test tests[] = {
+		{"caller", caller},   {"control", control},	{"row", row},
+		{"used_up", used_up}, {"first_use", first_use}, {"connect", connect_again},
+		{"puts", puts_again}, {"to_itself", to_itself}, {"names_itself", names_itself},
+		{"grow", grow},	      {"newcomer", newcomer},	{NULL, NULL}};
 
 	return tt_test_main("shortage", tests, argc, argv);
 }
