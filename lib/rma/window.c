@@ -37,6 +37,8 @@ int tt_win_take_status(struct tutti_win *win, int rank, int *at)
 
 int tt_win_failure(struct tutti_win *win, int rank, const char *call, int status)
 {
+	struct tt_wire *wire = win->comm->ctx->wire;
+	int blamed = rank;
 	const char *why = NULL;
 	char text[96];
 
@@ -50,12 +52,15 @@ int tt_win_failure(struct tutti_win *win, int rank, const char *call, int status
 					  "address and length",
 					  text);
 	if (status == -TUTTI_ETRANSPORT || tt_is_shortage(status))
-		why = tt_wire_why(win->comm->ctx->wire, win->comm->world[rank]);
+		why = tt_wire_why(wire, win->comm->world[rank]);
+	if (tt_is_shortage(status) &&
+	    tt_wire_short_rank(wire, win->comm->world[rank]) != win->comm->world[rank])
+		blamed = win->comm->rank;
 	if (status == -TUTTI_EPEER && atomic_load(&win->comm->failed) == status)
 		return tt_comm_check(win->comm);
 	if (status == -TUTTI_EPEER && win->comm->ndead && tt_comm_dead(win->comm, rank) >= 0)
 		return tt_comm_needs_dead(win->comm, rank, text);
-	return tt_comm_blame_rank(win->comm, status, rank, "%s failed: %s", text,
+	return tt_comm_blame_rank(win->comm, status, blamed, "%s failed: %s", text,
 				  why ? why : tutti_strerror(status));
 }
 

@@ -431,18 +431,23 @@ static void to_itself(void)
 
 /* How two ranks reach each other, over a connection that one of them may lack memory for. */
 struct reach {
-	bool atomic; /* by tutti_fetch_add, not tutti_put */
-	int late;    /* rank that hears late what its peer's failures say; 0: both fail in turn */
-	bool last;   /* the last failure is a message's */
+	enum { PUT, ATOMIC, REQUEST } by;
+	int late;  /* rank that hears late what its peer's failures say; 0: both fail in turn */
+	bool last; /* the last failure is a message's */
 };
 
 static int reach(const struct reach *how, struct tutti_win *win, int rank, size_t len)
 {
 	static char data[LONG];
+	struct tutti_request *req;
 	uint64_t old;
+	int err;
 
-	return how->atomic ? tutti_fetch_add(win, rank, 1, 0, &old)
-			   : tutti_put(win, rank, data, len, 0);
+	if (how->by != REQUEST)
+		return how->by == ATOMIC ? tutti_fetch_add(win, rank, 1, 0, &old)
+					 : tutti_put(win, rank, data, len, 0);
+	err = tutti_iput(win, rank, data, len, 0, &req);
+	return err ? err : tutti_wait(&req);
 }
 
 /* The rank that makes the i-th operation; at first rank 1 has no memory. */
@@ -490,9 +495,9 @@ static int reach_body(struct mp_job *job)
 
 static void puts_again(void)
 {
-	static struct reach hows[] = {{false, 0, false}, {true, 0, false}, {true, 0, true},
-				      {false, 1, false}, {true, 1, false}, {false, 2, false},
-				      {true, 2, false}};
+	static struct reach hows[] = {{PUT, 0, false},	  {ATOMIC, 0, false},  {ATOMIC, 0, true},
+				      {PUT, 1, false},	  {ATOMIC, 1, false},  {PUT, 2, false},
+				      {ATOMIC, 2, false}, {REQUEST, 0, false}, {REQUEST, 2, false}};
 	size_t i;
 
 	if (mp_no_limit())
