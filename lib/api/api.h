@@ -47,6 +47,26 @@ int tt_call_checked(struct tutti_comm *comm, struct tt_call *call, bool persiste
 /* Without checks, also on a communicator that has been freed. Not in a group. */
 int tt_call_unchecked(struct tutti_comm *comm, const struct tt_call *call);
 /*
+ * Defines the three forms of a collective: tutti_NAME, tutti_iNAME and tutti_NAME_init. parameters
+ * are those before the communicator, in parentheses; the rest are the members of struct tt_call.
+ */
+#define TT_COLLECTIVE(name, parameters, ...)                                                       \
+	int tutti_##name(TT_PARAMETERS parameters, struct tutti_comm *comm)                        \
+	{                                                                                          \
+		return tt_coll_run(comm, (struct tt_call){__VA_ARGS__});                           \
+	}                                                                                          \
+	int tutti_i##name(TT_PARAMETERS parameters, struct tutti_comm *comm,                       \
+			  struct tutti_request **request)                                          \
+	{                                                                                          \
+		return tt_coll_start(comm, (struct tt_call){__VA_ARGS__}, request);                \
+	}                                                                                          \
+	int tutti_##name##_init(TT_PARAMETERS parameters, struct tutti_comm *comm,                 \
+				struct tutti_request **request)                                    \
+	{                                                                                          \
+		return tt_coll_init(comm, (struct tt_call){__VA_ARGS__}, request);                 \
+	}
+#define TT_PARAMETERS(...) __VA_ARGS__
+/*
  * The end of a call that made req under the wire lock, or failed with err: starts req if it should,
  * leaves the lock, and gives req to the caller.
  */

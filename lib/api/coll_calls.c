@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * From a call to a request. One function per collective builds a tt_call from the arguments
- * (reduce_calls.c, gather_calls.c); the three forms of the collective differ only here.
+ * From a call to a request. TT_COLLECTIVE makes a tt_call of the arguments (reduce_calls.c,
+ * gather_calls.c); the three forms of a collective differ only here.
  */
 #include <errno.h>
 #include <stdlib.h>

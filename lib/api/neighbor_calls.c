@@ -145,99 +145,32 @@ static int start(struct tutti_comm *comm, struct neighbor_call n, bool persisten
 	return err ? err : tt_call_checked(comm, &call, persistent, request);
 }
 
+#define PARAMETERS                                                                                 \
+	const void *sendbuf, void *recvbuf, size_t count, enum tutti_datatype datatype,            \
+		const struct tutti_graph *graph, uint64_t step, struct tutti_comm *comm
+
 #define CALL(coll)                                                                                 \
 	(struct neighbor_call)                                                                     \
 	{                                                                                          \
 		__func__, TT_COLL_NEIGHBOR_##coll, sendbuf, recvbuf, count, datatype, graph, step  \
 	}
 
-int tutti_neighbor_allreduce(const void *sendbuf, void *recvbuf, size_t count,
-			     enum tutti_datatype datatype, const struct tutti_graph *graph,
-			     uint64_t step, struct tutti_comm *comm)
-{
-	return run(comm, CALL(ALLREDUCE));
-}
+/* The three forms of a collective. */
+#define COLLECTIVE(name, coll)                                                                     \
+	int tutti_##name(PARAMETERS)                                                               \
+	{                                                                                          \
+		return run(comm, CALL(coll));                                                      \
+	}                                                                                          \
+	int tutti_i##name(PARAMETERS, struct tutti_request **request)                              \
+	{                                                                                          \
+		return start(comm, CALL(coll), false, request);                                    \
+	}                                                                                          \
+	int tutti_##name##_init(PARAMETERS, struct tutti_request **request)                        \
+	{                                                                                          \
+		return start(comm, CALL(coll), true, request);                                     \
+	}
 
-int tutti_ineighbor_allreduce(const void *sendbuf, void *recvbuf, size_t count,
-			      enum tutti_datatype datatype, const struct tutti_graph *graph,
-			      uint64_t step, struct tutti_comm *comm,
-			      struct tutti_request **request)
-{
-	return start(comm, CALL(ALLREDUCE), false, request);
-}
-
-int tutti_neighbor_allreduce_init(const void *sendbuf, void *recvbuf, size_t count,
-				  enum tutti_datatype datatype, const struct tutti_graph *graph,
-				  uint64_t step, struct tutti_comm *comm,
-				  struct tutti_request **request)
-{
-	return start(comm, CALL(ALLREDUCE), true, request);
-}
-
-int tutti_neighbor_hier_allreduce(const void *sendbuf, void *recvbuf, size_t count,
-				  enum tutti_datatype datatype, const struct tutti_graph *graph,
-				  uint64_t step, struct tutti_comm *comm)
-{
-	return run(comm, CALL(HIER_ALLREDUCE));
-}
-
-int tutti_ineighbor_hier_allreduce(const void *sendbuf, void *recvbuf, size_t count,
-				   enum tutti_datatype datatype, const struct tutti_graph *graph,
-				   uint64_t step, struct tutti_comm *comm,
-				   struct tutti_request **request)
-{
-	return start(comm, CALL(HIER_ALLREDUCE), false, request);
-}
-
-int tutti_neighbor_hier_allreduce_init(const void *sendbuf, void *recvbuf, size_t count,
-				       enum tutti_datatype datatype,
-				       const struct tutti_graph *graph, uint64_t step,
-				       struct tutti_comm *comm, struct tutti_request **request)
-{
-	return start(comm, CALL(HIER_ALLREDUCE), true, request);
-}
-
-int tutti_neighbor_allgather(const void *sendbuf, void *recvbuf, size_t count,
-			     enum tutti_datatype datatype, const struct tutti_graph *graph,
-			     uint64_t step, struct tutti_comm *comm)
-{
-	return run(comm, CALL(ALLGATHER));
-}
-
-int tutti_ineighbor_allgather(const void *sendbuf, void *recvbuf, size_t count,
-			      enum tutti_datatype datatype, const struct tutti_graph *graph,
-			      uint64_t step, struct tutti_comm *comm,
-			      struct tutti_request **request)
-{
-	return start(comm, CALL(ALLGATHER), false, request);
-}
-
-int tutti_neighbor_allgather_init(const void *sendbuf, void *recvbuf, size_t count,
-				  enum tutti_datatype datatype, const struct tutti_graph *graph,
-				  uint64_t step, struct tutti_comm *comm,
-				  struct tutti_request **request)
-{
-	return start(comm, CALL(ALLGATHER), true, request);
-}
-
-int tutti_neighbor_alltoall(const void *sendbuf, void *recvbuf, size_t count,
-			    enum tutti_datatype datatype, const struct tutti_graph *graph,
-			    uint64_t step, struct tutti_comm *comm)
-{
-	return run(comm, CALL(ALLTOALL));
-}
-
-int tutti_ineighbor_alltoall(const void *sendbuf, void *recvbuf, size_t count,
-			     enum tutti_datatype datatype, const struct tutti_graph *graph,
-			     uint64_t step, struct tutti_comm *comm, struct tutti_request **request)
-{
-	return start(comm, CALL(ALLTOALL), false, request);
-}
-
-int tutti_neighbor_alltoall_init(const void *sendbuf, void *recvbuf, size_t count,
-				 enum tutti_datatype datatype, const struct tutti_graph *graph,
-				 uint64_t step, struct tutti_comm *comm,
-				 struct tutti_request **request)
-{
-	return start(comm, CALL(ALLTOALL), true, request);
-}
+COLLECTIVE(neighbor_allreduce, ALLREDUCE)
+COLLECTIVE(neighbor_hier_allreduce, HIER_ALLREDUCE)
+COLLECTIVE(neighbor_allgather, ALLGATHER)
+COLLECTIVE(neighbor_alltoall, ALLTOALL)
