@@ -3,7 +3,6 @@
 #include <errno.h>
 
 #include "lib/api/api.h"
-#include "lib/reduce/reduce.h"
 #include "lib/rma/rma.h"
 
 static int check_op(const char *call, const struct tt_win_acc *acc, bool fetch)

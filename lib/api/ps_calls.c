@@ -3,7 +3,6 @@
 #include "lib/ps/ps.h"
 
 #include <errno.h>
-#include <string.h>
 
 #include "lib/api/api.h"
 #include "lib/ps/ps_open.h"

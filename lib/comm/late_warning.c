@@ -5,7 +5,6 @@
  * twice as long as at the last one. Such a rank may have called meanwhile: no news says so.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "lib/base/clock.h"
 #include "lib/comm/comm.h"

@@ -15,9 +15,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-
-#include "lib/engine/node/node_ops.h"
 
 #define PIECE ((size_t)1 << 20)
 #define PIECES 8	    /* of a side under way, */

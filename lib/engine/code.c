@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Ops that encode and decode parts of a vector, with the codec of the call. */
 #include <errno.h>
-#include <string.h>
 
 #include "lib/base/hash.h"
 #include "lib/engine/engine.h"

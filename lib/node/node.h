@@ -19,8 +19,6 @@
 #ifndef TT_NODE_H
 #define TT_NODE_H
 
-#include <stdatomic.h>
-
 #include "lib/reduce/reduce.h"
 #include "lib/wire/transport.h"
 

@@ -6,7 +6,6 @@
  */
 #include <string.h>
 
-#include "lib/base/clock.h"
 #include "lib/partial/partial.h"
 
 /* ---- results ---- */

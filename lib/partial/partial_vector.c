@@ -2,7 +2,6 @@
 /* The vectors of a partial all-reduce: counted references, and spare ones for the next rounds. */
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "lib/partial/partial.h"
 

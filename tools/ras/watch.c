@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti_ras --watch: looks at a job again and again. */
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "tools/ras/watch.h"

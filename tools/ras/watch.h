@@ -11,8 +11,6 @@
 #ifndef TUTTI_RAS_WATCH_H
 #define TUTTI_RAS_WATCH_H
 
-#include <stdio.h>
-
 #include "tools/ras/ras.h"
 
 /* The worst first: lines that do not fit are the last ones. */

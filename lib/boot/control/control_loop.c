@@ -41,7 +41,6 @@
 #include "lib/boot/control/control.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <unistd.h>

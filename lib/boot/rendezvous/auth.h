@@ -4,7 +4,6 @@
 #define TT_AUTH_H
 
 #include <sodium.h>
-#include <stdbool.h>
 #include <stdint.h>
 
 #define TT_BOOT_PROTO 1

@@ -20,7 +20,6 @@
 #include "lib/boot/rendezvous/link.h"
 
 #include <errno.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>

@@ -8,7 +8,6 @@
  * progress step retries them.
  */
 #include <errno.h>
-#include <string.h>
 
 #include "lib/base/copy.h"
 #include "lib/base/hash.h"

@@ -12,7 +12,6 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "lib/ps/checkpoint/safetensors.h"
 #include "lib/ps/worker/accumulate.h"

@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/base/clock.h"
 #include "lib/ps/worker/accumulate.h"
 #include "lib/topo/topo.h"
 
