@@ -64,7 +64,7 @@ int tutti_codec_create_user(const struct tutti_codec_user *user, struct tutti_co
 	if (!user || !codec)
 		return tt_fail(-EINVAL, "tutti_codec_create_user: %s is NULL",
 			       user ? "codec" : "user");
-	user = tt_sized_read(&sized, "tutti_codec_create_user", user, &own);
+	user = tt_sized_read(&sized, __func__, user, &own);
 	if (!user)
 		return -EINVAL;
 	err = check_user(user);
@@ -73,7 +73,7 @@ int tutti_codec_create_user(const struct tutti_codec_user *user, struct tutti_co
 
 int tutti_codec_free(struct tutti_codec *codec)
 {
-	int err = tt_codec_check("tutti_codec_free", codec);
+	int err = tt_codec_check(__func__, codec);
 
 	if (codec && !err)
 		tt_codec_give_up(codec);
@@ -82,18 +82,17 @@ int tutti_codec_free(struct tutti_codec *codec)
 
 const char *tutti_codec_name(const struct tutti_codec *codec)
 {
-	return codec && !tt_codec_check("tutti_codec_name", codec) ? tt_codec_name(codec) : "";
+	return codec && !tt_codec_check(__func__, codec) ? tt_codec_name(codec) : "";
 }
 
 size_t tutti_codec_bound(const struct tutti_codec *codec, size_t count)
 {
-	return codec && !tt_codec_check("tutti_codec_bound", codec) ? tt_codec_bound(codec, count)
-								    : 0;
+	return codec && !tt_codec_check(__func__, codec) ? tt_codec_bound(codec, count) : 0;
 }
 
 int tutti_codec_states(const struct tutti_codec *codec)
 {
-	return codec && !tt_codec_check("tutti_codec_states", codec) ? tt_codec_states(codec) : 0;
+	return codec && !tt_codec_check(__func__, codec) ? tt_codec_states(codec) : 0;
 }
 
 /* The arguments that all three have. vector: its name in the call. */
@@ -119,7 +118,7 @@ int tutti_codec_encode(const struct tutti_codec *codec, const void *in, size_t c
 		       size_t *len)
 {
 	float *states[TT_CODEC_STATES] = {state, state ? state + count : NULL};
-	int err = check("tutti_codec_encode", codec, "in", in, count, datatype);
+	int err = check(__func__, codec, "in", in, count, datatype);
 
 	if (err)
 		return err;
@@ -131,7 +130,7 @@ int tutti_codec_encode(const struct tutti_codec *codec, const void *in, size_t c
 int tutti_codec_decode(const struct tutti_codec *codec, const void *in, size_t len, void *out,
 		       size_t count, enum tutti_datatype datatype)
 {
-	int err = check("tutti_codec_decode", codec, "out", out, count, datatype);
+	int err = check(__func__, codec, "out", out, count, datatype);
 
 	if (!err && len && !in)
 		err = tt_fail(-EINVAL, "tutti_codec_decode: in is NULL");
@@ -141,7 +140,7 @@ int tutti_codec_decode(const struct tutti_codec *codec, const void *in, size_t l
 int tutti_codec_decode_add(const struct tutti_codec *codec, const void *in, size_t len, void *out,
 			   size_t count, enum tutti_datatype datatype)
 {
-	int err = check("tutti_codec_decode_add", codec, "out", out, count, datatype);
+	int err = check(__func__, codec, "out", out, count, datatype);
 
 	if (!err && len && !in)
 		err = tt_fail(-EINVAL, "tutti_codec_decode_add: in is NULL");

@@ -62,14 +62,13 @@ int tutti_comm_world_rank(const struct tutti_comm *comm, int rank)
 	int err = tt_check_comm(comm);
 
 	if (!err)
-		err = check_rank("tutti_comm_world_rank", comm, rank);
+		err = check_rank(__func__, comm, rank);
 	return err ? err : comm->world[rank];
 }
 
 int tutti_comm_translate_ranks(const struct tutti_comm *comm, int n, const int *ranks,
 			       const struct tutti_comm *other, int *theirs)
 {
-	static const char name[] = "tutti_comm_translate_ranks";
 	int i, err = tt_check_comm(comm);
 
 	if (!err)
@@ -77,14 +76,15 @@ int tutti_comm_translate_ranks(const struct tutti_comm *comm, int n, const int *
 	if (err)
 		return err;
 	if (n < 0 || (n && (!ranks || !theirs)))
-		return tt_fail(-EINVAL, "%s: %s", name,
+		return tt_fail(-EINVAL, "%s: %s", __func__,
 			       n < 0   ? "n is negative"
 			       : ranks ? "theirs is NULL"
 				       : "ranks is NULL");
 	if (comm->ctx != other->ctx)
-		return tt_fail(-EINVAL, "%s: the communicators belong to different contexts", name);
+		return tt_fail(-EINVAL, "%s: the communicators belong to different contexts",
+			       __func__);
 	for (i = 0; i < n && !err; i++)
-		err = check_rank(name, comm, ranks[i]);
+		err = check_rank(__func__, comm, ranks[i]);
 	for (i = 0; i < n && !err; i++)
 		theirs[i] = tt_comm_rank_of(other, comm->world[ranks[i]]);
 	return err;
@@ -135,7 +135,7 @@ int tutti_comm_set_name(struct tutti_comm *comm, const char *name)
 	int err = tt_check_comm(comm);
 
 	if (!err)
-		err = name ? check_name("tutti_comm_set_name", name)
+		err = name ? check_name(__func__, name)
 			   : tt_fail(-EINVAL, "tutti_comm_set_name: name is NULL");
 	if (!err)
 		set_name(comm, name);
@@ -242,8 +242,7 @@ int tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_c
 	int err = tt_check_comm(comm);
 
 	return err ? err
-		   : split("tutti_comm_split", comm, part_of(comm, TT_INNER_SPLIT, color, key),
-			   newcomm);
+		   : split(__func__, comm, part_of(comm, TT_INNER_SPLIT, color, key), newcomm);
 }
 
 int tutti_comm_isplit(struct tutti_comm *comm, int color, int key, struct tutti_comm **newcomm,
@@ -252,8 +251,8 @@ int tutti_comm_isplit(struct tutti_comm *comm, int color, int key, struct tutti_
 	int err = tt_check_comm(comm);
 
 	return err ? err
-		   : isplit("tutti_comm_isplit", comm, part_of(comm, TT_INNER_SPLIT, color, key),
-			    newcomm, request);
+		   : isplit(__func__, comm, part_of(comm, TT_INNER_SPLIT, color, key), newcomm,
+			    request);
 }
 
 static int read_config(const char *call, const struct tutti_comm_config *config,
@@ -304,13 +303,13 @@ int tutti_comm_create(struct tutti_comm *comm, const struct tutti_comm_config *c
 
 	if (err)
 		return err;
-	err = read_config("tutti_comm_create", config, &c);
+	err = read_config(__func__, config, &c);
 	if (!err)
 		err = check_no_group(&c);
 	if (err)
 		tt_comm_refused(comm, TT_REFUSED + TT_INNER_CREATE, TT_FORM_CALL, err);
 	else
-		err = split("tutti_comm_create", comm,
+		err = split(__func__, comm,
 			    (struct tt_comm_part){.color = c.color,
 						  .key = c.key,
 						  .flags = c.flags,
@@ -327,20 +326,19 @@ int tutti_comm_create(struct tutti_comm *comm, const struct tutti_comm_config *c
 int tutti_comm_create_group(struct tutti_comm *comm, const struct tutti_comm_config *config,
 			    struct tutti_comm **newcomm)
 {
-	static const char call[] = "tutti_comm_create_group";
 	struct tutti_comm_config c;
 	struct tutti_comm *made;
 	int err = tt_check_comm(comm);
 
 	if (err)
 		return err;
-	err = tt_group_refuse(call);
+	err = tt_group_refuse(__func__);
 	if (!err)
-		err = read_config(call, config, &c);
+		err = read_config(__func__, config, &c);
 	if (!err && !newcomm)
-		err = tt_fail(-EINVAL, "%s: newcomm is NULL", call);
+		err = tt_fail(-EINVAL, "%s: newcomm is NULL", __func__);
 	if (!err && (c.nranks < 1 || c.nranks > comm->size || c.tag < 0))
-		err = tt_fail(-EINVAL, "%s: %s is %d; it must be %s", call,
+		err = tt_fail(-EINVAL, "%s: %s is %d; it must be %s", __func__,
 			      c.tag < 0 ? "tag" : "nranks", c.tag < 0 ? c.tag : c.nranks,
 			      c.tag < 0 ? "0 or more" : "from 1 to the size of comm");
 	if (err) {
@@ -368,8 +366,7 @@ int tutti_comm_dup(struct tutti_comm *comm, struct tutti_comm **newcomm)
 	int err = tt_check_comm(comm);
 
 	return err ? err
-		   : split("tutti_comm_dup", comm, part_of(comm, TT_INNER_DUP, 0, comm->rank),
-			   newcomm);
+		   : split(__func__, comm, part_of(comm, TT_INNER_DUP, 0, comm->rank), newcomm);
 }
 
 int tutti_comm_idup(struct tutti_comm *comm, struct tutti_comm **newcomm,
@@ -378,8 +375,8 @@ int tutti_comm_idup(struct tutti_comm *comm, struct tutti_comm **newcomm,
 	int err = tt_check_comm(comm);
 
 	return err ? err
-		   : isplit("tutti_comm_idup", comm, part_of(comm, TT_INNER_DUP, 0, comm->rank),
-			    newcomm, request);
+		   : isplit(__func__, comm, part_of(comm, TT_INNER_DUP, 0, comm->rank), newcomm,
+			    request);
 }
 
 int tutti_comm_split_host(struct tutti_comm *comm, int key, struct tutti_comm **newcomm)
@@ -395,7 +392,7 @@ int tutti_comm_split_host(struct tutti_comm *comm, int key, struct tutti_comm **
 	for (i = 0; i < comm->rank; i++)
 		if (tt_wire_host_key(comm->ctx->wire, comm->world[i]) == mine)
 			break;
-	return split("tutti_comm_split_host", comm,
+	return split(__func__, comm,
 		     part_of(comm, TT_INNER_SPLIT_HOST, key == TUTTI_UNDEFINED ? key : i, key),
 		     newcomm);
 }
@@ -409,7 +406,7 @@ int tutti_comm_free(struct tutti_comm *comm)
 	if (comm == comm->ctx->world || comm == comm->ctx->self)
 		return tt_fail(-EINVAL, "%s is freed by tutti_finalize",
 			       comm == comm->ctx->self ? "self" : "the world");
-	err = tt_comm_carries(comm, "tutti_comm_free");
+	err = tt_comm_carries(comm, __func__);
 	if (!err)
 		tt_comm_free(comm);
 	return err;
@@ -431,7 +428,7 @@ int tutti_comm_error(struct tutti_comm *comm, struct tutti_error_info *info)
 	if (!atomic_load(&comm->coll_failed) && info && tt_sized_fits(&tt_error_info_sized, info))
 		return tutti_last_error(info);
 	tt_wire_lock(comm->ctx->wire);
-	err = tt_sized_write(&tt_error_info_sized, "tutti_comm_error", info, &comm->failure);
+	err = tt_sized_write(&tt_error_info_sized, __func__, info, &comm->failure);
 	tt_wire_unlock(comm->ctx->wire);
 	return err;
 }
@@ -467,7 +464,7 @@ int tutti_stats_get(struct tutti_context *ctx, struct tutti_stats *stats)
 	now.cache_evictions = mem.cache_evictions;
 	now.cache_stale = mem.cache_stale;
 	now.cache_bytes = mem.cache_bytes;
-	return tt_sized_write(&sized, "tutti_stats_get", stats, &now);
+	return tt_sized_write(&sized, __func__, stats, &now);
 }
 
 int tutti_comm_failed(struct tutti_comm *comm, struct tutti_failed *list, int max, int *n)
@@ -506,7 +503,7 @@ int tutti_comm_state(struct tutti_comm *comm, struct tutti_comm_state *state)
 	if (err)
 		return err;
 	tt_comm_state(comm, &now);
-	return tt_sized_write(&sized, "tutti_comm_state", state, &now);
+	return tt_sized_write(&sized, __func__, state, &now);
 }
 
 int tutti_comm_revoke(struct tutti_comm *comm)
@@ -533,7 +530,7 @@ static int check_waits(struct tutti_comm *comm, const char *call)
 
 int tutti_comm_agree(struct tutti_comm *comm, enum tutti_op op, uint64_t *value)
 {
-	int err = check_waits(comm, "tutti_comm_agree");
+	int err = check_waits(comm, __func__);
 
 	if (err)
 		return err;
@@ -542,12 +539,12 @@ int tutti_comm_agree(struct tutti_comm *comm, enum tutti_op op, uint64_t *value)
 		return tt_fail(-EINVAL, "tutti_comm_agree: %s",
 			       value ? "op must be TUTTI_BAND or TUTTI_BOR" : "value is NULL");
 	}
-	return tt_comm_agree(comm, "tutti_comm_agree", op, value);
+	return tt_comm_agree(comm, __func__, op, value);
 }
 
 int tutti_comm_shrink(struct tutti_comm *comm, struct tutti_comm **newcomm)
 {
-	int err = check_waits(comm, "tutti_comm_shrink");
+	int err = check_waits(comm, __func__);
 
 	if (err)
 		return err;

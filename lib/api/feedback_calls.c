@@ -16,7 +16,7 @@ int tutti_feedback_create(struct tutti_comm *comm, struct tutti_codec *codec, si
 	if (!codec || !feedback)
 		return tt_fail(-EINVAL, "tutti_feedback_create: %s is NULL",
 			       codec ? "feedback" : "codec");
-	err = tt_codec_check("tutti_feedback_create", codec);
+	err = tt_codec_check(__func__, codec);
 	return err ? err : tt_feedback_new(comm, codec, count, feedback);
 }
 
@@ -31,7 +31,7 @@ static int check(const struct tutti_feedback *feedback, const char *call)
 
 int tutti_feedback_free(struct tutti_feedback *feedback)
 {
-	int err = feedback ? check(feedback, "tutti_feedback_free") : 0;
+	int err = feedback ? check(feedback, __func__) : 0;
 
 	if (feedback && !err)
 		tt_feedback_put(feedback);
@@ -45,11 +45,10 @@ static size_t elements(const struct tutti_feedback *feedback)
 
 int tutti_feedback_reset(struct tutti_feedback *feedback)
 {
-	const char *call = "tutti_feedback_reset";
-	int err = check(feedback, call);
+	int err = check(feedback, __func__);
 
 	if (!err)
-		err = tt_feedback_begin(feedback, call);
+		err = tt_feedback_begin(feedback, __func__);
 	if (err)
 		return err;
 	memset(feedback->state, 0, elements(feedback) * sizeof(float));
@@ -77,7 +76,7 @@ static int begin(struct tutti_feedback *feedback, const char *call, const float 
 
 int tutti_feedback_save(struct tutti_feedback *feedback, float *state, size_t count)
 {
-	int err = begin(feedback, "tutti_feedback_save", state, count);
+	int err = begin(feedback, __func__, state, count);
 
 	if (err)
 		return err;
@@ -89,7 +88,7 @@ int tutti_feedback_save(struct tutti_feedback *feedback, float *state, size_t co
 
 int tutti_feedback_restore(struct tutti_feedback *feedback, const float *state, size_t count)
 {
-	int err = begin(feedback, "tutti_feedback_restore", state, count);
+	int err = begin(feedback, __func__, state, count);
 	size_t i;
 
 	if (err)

@@ -93,21 +93,20 @@ int tutti_gossip_create(struct tutti_comm *comm, const struct tutti_gossip_confi
 			struct tutti_gossip **gossip)
 {
 	static const struct tt_sized sized = TT_SIZED("config", tutti_gossip_config, weights);
-	static const char call[] = "tutti_gossip_create";
 	struct tutti_gossip_config own;
 	int err = tt_check_comm(comm);
 
 	if (!err)
-		err = tt_group_refuse(call);
+		err = tt_group_refuse(__func__);
 	if (err)
 		return err;
-	config = tt_sized_read(&sized, call, config, &own);
+	config = tt_sized_read(&sized, __func__, config, &own);
 	if (!config)
 		err = -EINVAL;
 	else if (!gossip)
-		err = tt_fail(-EINVAL, "%s: gossip is NULL", call);
+		err = tt_fail(-EINVAL, "%s: gossip is NULL", __func__);
 	else
-		err = check_config(comm, call, config);
+		err = check_config(comm, __func__, config);
 	return tt_gossip_new(comm, config, err, gossip);
 }
 
@@ -127,32 +126,31 @@ static int check_gossip(const char *call, const struct tutti_gossip *g, const vo
 
 int tutti_gossip_post(struct tutti_gossip *gossip, const void *x)
 {
-	int err = check_gossip("tutti_gossip_post", gossip, x);
+	int err = check_gossip(__func__, gossip, x);
 
 	return err ? err : tt_gossip_post(gossip, x);
 }
 
 int tutti_gossip_mix(struct tutti_gossip *gossip, void *x)
 {
-	int err = check_gossip("tutti_gossip_mix", gossip, x);
+	int err = check_gossip(__func__, gossip, x);
 
 	return err ? err : tt_gossip_mix(gossip, x);
 }
 
 int tutti_gossip_flush(struct tutti_gossip *gossip)
 {
-	int err = check_gossip("tutti_gossip_flush", gossip, "");
+	int err = check_gossip(__func__, gossip, "");
 
 	return err ? err : tt_gossip_flush(gossip);
 }
 
 int tutti_gossip_versions(struct tutti_gossip *gossip, uint64_t *versions)
 {
-	static const char call[] = "tutti_gossip_versions";
-	int i, err = check_gossip(call, gossip, "");
+	int i, err = check_gossip(__func__, gossip, "");
 
 	if (!err && !versions)
-		err = tt_fail(-EINVAL, "%s: versions is NULL", call);
+		err = tt_fail(-EINVAL, "%s: versions is NULL", __func__);
 	if (err)
 		return err;
 	pthread_mutex_lock(&gossip->lock);
@@ -165,9 +163,8 @@ int tutti_gossip_versions(struct tutti_gossip *gossip, uint64_t *versions)
 int tutti_gossip_state(struct tutti_gossip *gossip, struct tutti_gossip_state *state)
 {
 	static const struct tt_sized sized = TT_SIZED("state", tutti_gossip_state, dead_out);
-	static const char call[] = "tutti_gossip_state";
 	struct tutti_gossip_state now;
-	int i, err = check_gossip(call, gossip, "");
+	int i, err = check_gossip(__func__, gossip, "");
 
 	if (err)
 		return err;
@@ -178,12 +175,12 @@ int tutti_gossip_state(struct tutti_gossip *gossip, struct tutti_gossip_state *s
 	for (i = 0; i < gossip->nout; i++)
 		now.dead_out += tt_gossip_dead(&gossip->base, gossip->out[i].rank);
 	pthread_mutex_unlock(&gossip->lock);
-	return tt_sized_write(&sized, call, state, &now);
+	return tt_sized_write(&sized, __func__, state, &now);
 }
 
 int tutti_gossip_free(struct tutti_gossip *gossip)
 {
-	int err = gossip ? check_gossip("tutti_gossip_free", gossip, "") : 0;
+	int err = gossip ? check_gossip(__func__, gossip, "") : 0;
 
 	return err || !gossip ? err : tt_gossip_free(gossip);
 }
@@ -193,21 +190,20 @@ int tutti_gossip_free(struct tutti_gossip *gossip)
 int tutti_pair_create(struct tutti_comm *comm, size_t count, enum tutti_datatype datatype, void **x,
 		      struct tutti_pair **pair)
 {
-	static const char call[] = "tutti_pair_create";
 	int err = tt_check_comm(comm);
 
 	if (!err)
-		err = tt_group_refuse(call);
+		err = tt_group_refuse(__func__);
 	if (err)
 		return err;
 	if (!is_float((int)datatype) && datatype != TUTTI_INT32 && datatype != TUTTI_INT64)
 		err = tt_fail(-EINVAL,
 			      "%s: datatype is %s; it must be int32, int64, float32 or float64",
-			      call, tt_datatype_name(datatype));
+			      __func__, tt_datatype_name(datatype));
 	else if (!x || !pair)
-		err = tt_fail(-EINVAL, "%s: %s is NULL", call, x ? "pair" : "x");
+		err = tt_fail(-EINVAL, "%s: %s is NULL", __func__, x ? "pair" : "x");
 	else if (too_long(count, datatype, 2))
-		err = tt_fail(-EINVAL, "%s: %zu elements do not fit in memory", call, count);
+		err = tt_fail(-EINVAL, "%s: %zu elements do not fit in memory", __func__, count);
 	err = tt_pair_new(comm, count, datatype, err, pair);
 	if (!err)
 		*x = (*pair)->base.mem + TT_GOSSIP_LINE;
@@ -235,51 +231,47 @@ static int check_rank(const char *call, const struct tutti_pair *pair, int rank,
 
 int tutti_pair_average(struct tutti_pair *pair, int rank, int *partner)
 {
-	static const char call[] = "tutti_pair_average";
-	int err = check_pair(call, pair);
+	int err = check_pair(__func__, pair);
 
 	if (!err && rank != TUTTI_PAIR_ANY)
-		err = check_rank(call, pair, rank, false);
+		err = check_rank(__func__, pair, rank, false);
 	if (!err && tt_pair_holds(pair))
 		err = tt_fail(-EDEADLK,
 			      "%s: this thread has the lock of rank %d's vector; call "
 			      "tutti_pair_unlock first",
-			      call, pair->held);
+			      __func__, pair->held);
 	return err ? err : tt_pair_average(pair, rank, partner);
 }
 
 int tutti_pair_lock(struct tutti_pair *pair, int rank)
 {
-	static const char call[] = "tutti_pair_lock";
-	int err = check_pair(call, pair);
+	int err = check_pair(__func__, pair);
 
 	if (!err)
-		err = check_rank(call, pair, rank, true);
+		err = check_rank(__func__, pair, rank, true);
 	if (!err && tt_pair_holds(pair))
 		err = tt_fail(-EDEADLK,
 			      "%s: this thread has the lock of rank %d's vector already; call "
 			      "tutti_pair_unlock first",
-			      call, pair->held);
+			      __func__, pair->held);
 	return err ? err : tt_pair_hold(pair, rank);
 }
 
 int tutti_pair_unlock(struct tutti_pair *pair)
 {
-	static const char call[] = "tutti_pair_unlock";
-	int err = check_pair(call, pair);
+	int err = check_pair(__func__, pair);
 
 	if (!err && !tt_pair_holds(pair))
 		err = tt_fail(-EPERM, "%s: this thread has no lock; call tutti_pair_lock first",
-			      call);
+			      __func__);
 	return err ? err : tt_pair_release(pair);
 }
 
 int tutti_pair_state(struct tutti_pair *pair, struct tutti_pair_state *state)
 {
 	static const struct tt_sized sized = TT_SIZED("state", tutti_pair_state, bytes);
-	static const char call[] = "tutti_pair_state";
 	struct tutti_pair_state now;
-	int err = check_pair(call, pair);
+	int err = check_pair(__func__, pair);
 
 	if (err)
 		return err;
@@ -289,20 +281,19 @@ int tutti_pair_state(struct tutti_pair *pair, struct tutti_pair_state *state)
 					.broken = atomic_load(&pair->broken),
 					.bytes = 2 * pair->len * pair->averages};
 	pthread_mutex_unlock(&pair->lock);
-	return tt_sized_write(&sized, call, state, &now);
+	return tt_sized_write(&sized, __func__, state, &now);
 }
 
 int tutti_pair_free(struct tutti_pair *pair)
 {
-	static const char call[] = "tutti_pair_free";
-	int err = pair ? check_pair(call, pair) : 0, held;
+	int err = pair ? check_pair(__func__, pair) : 0, held;
 
 	held = pair && !err ? tt_pair_held(pair) : -1;
 	if (held >= 0)
 		err = tt_fail(-EBUSY,
 			      "%s: %s thread has the lock of rank %d's vector; call "
 			      "tutti_pair_unlock there first",
-			      call, tt_pair_holds(pair) ? "this" : "another", held);
+			      __func__, tt_pair_holds(pair) ? "this" : "another", held);
 	return err || !pair ? err : tt_pair_free(pair);
 }
 
@@ -318,32 +309,32 @@ static bool meet(const void *a, const void *b, size_t bytes)
 int tutti_elastic_average(void *x, void *center, void *work, size_t count,
 			  enum tutti_datatype datatype, double alpha, struct tutti_comm *comm)
 {
-	static const char call[] = "tutti_elastic_average";
 	int err = tt_check_comm(comm);
 	size_t bytes;
 
 	if (!err)
-		err = tt_group_refuse(call);
+		err = tt_group_refuse(__func__);
 	if (err)
 		return err;
 	if (!is_float((int)datatype))
-		return tt_fail(-EINVAL, "%s: datatype is %s; it must be float32 or float64", call,
-			       tt_datatype_name(datatype));
+		return tt_fail(-EINVAL, "%s: datatype is %s; it must be float32 or float64",
+			       __func__, tt_datatype_name(datatype));
 	if (count && (!x || !center || !work))
-		return tt_fail(-EINVAL, "%s: %s is NULL", call,
+		return tt_fail(-EINVAL, "%s: %s is NULL", __func__,
 			       !x	 ? "x"
 			       : !center ? "center"
 					 : "work");
 	if (x == TUTTI_IN_PLACE || center == TUTTI_IN_PLACE || work == TUTTI_IN_PLACE)
 		return tt_fail(-EINVAL,
 			       "%s: a vector is TUTTI_IN_PLACE, which this call does not take",
-			       call);
+			       __func__);
 	if (!(alpha >= 0 && alpha <= 1))
-		return tt_fail(-EINVAL, "%s: alpha is %g; it must be 0 to 1", call, alpha);
+		return tt_fail(-EINVAL, "%s: alpha is %g; it must be 0 to 1", __func__, alpha);
 	if (too_long(count, datatype, 1))
-		return tt_fail(-EINVAL, "%s: a count of %zu does not fit in memory", call, count);
+		return tt_fail(-EINVAL, "%s: a count of %zu does not fit in memory", __func__,
+			       count);
 	bytes = count * tutti_datatype_size(datatype);
 	if (meet(x, center, bytes) || meet(x, work, bytes) || meet(center, work, bytes))
-		return tt_fail(-EINVAL, "%s: x, center and work overlap", call);
+		return tt_fail(-EINVAL, "%s: x, center and work overlap", __func__);
 	return tt_elastic_run(x, center, work, count, datatype, alpha, comm);
 }

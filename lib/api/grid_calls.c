@@ -135,17 +135,16 @@ static int read_grid(const struct tutti_comm *comm, int ndims, const int *dims,
 int tutti_grid_create(struct tutti_comm *comm, int ndims, const int *dims, const char *const *names,
 		      struct tutti_grid **out)
 {
-	static const char call[] = "tutti_grid_create";
 	struct tutti_grid *grid = NULL;
 	int err = tt_check_comm(comm), mine;
 
 	if (!err)
-		err = tt_group_refuse(call);
+		err = tt_group_refuse(__func__);
 	if (err)
 		return err;
 	mine = out ? read_grid(comm, ndims, dims, names, &grid)
-		   : tt_fail(-EINVAL, "%s: grid is NULL", call);
-	err = tt_agree(comm, call, mine);
+		   : tt_fail(-EINVAL, "%s: grid is NULL", __func__);
+	err = tt_agree(comm, __func__, mine);
 	if (!err)
 		err = tt_grid_make(comm, grid);
 	if (!err)
@@ -157,7 +156,7 @@ int tutti_grid_create(struct tutti_comm *comm, int ndims, const int *dims, const
 
 int tutti_grid_free(struct tutti_grid *grid)
 {
-	int err = grid ? check_grid("tutti_grid_free", grid) : 0;
+	int err = grid ? check_grid(__func__, grid) : 0;
 
 	if (grid && !err)
 		tt_grid_free(grid);
@@ -166,41 +165,39 @@ int tutti_grid_free(struct tutti_grid *grid)
 
 int tutti_grid_axis(const struct tutti_grid *grid, const char *name)
 {
-	static const char call[] = "tutti_grid_axis";
-	int i, err = check_grid(call, grid);
+	int i, err = check_grid(__func__, grid);
 
 	if (err)
 		return err;
 	if (!name)
-		return tt_fail(-EINVAL, "%s: name is NULL", call);
+		return tt_fail(-EINVAL, "%s: name is NULL", __func__);
 	for (i = 0; i < grid->ndims; i++)
 		if (!strcmp(grid->names[i], name))
 			return i;
-	return tt_fail(-ENOENT, "%s: the grid has no axis %s", call, name);
+	return tt_fail(-ENOENT, "%s: the grid has no axis %s", __func__, name);
 }
 
 int tutti_grid_size(const struct tutti_grid *grid, int axis)
 {
-	int err = check_grid("tutti_grid_size", grid);
+	int err = check_grid(__func__, grid);
 
 	if (!err)
-		err = check_axis("tutti_grid_size", grid, axis);
+		err = check_axis(__func__, grid, axis);
 	return err ? err : grid->dims[axis];
 }
 
 int tutti_grid_comm(struct tutti_grid *grid, unsigned axes, struct tutti_comm **comm)
 {
-	static const char call[] = "tutti_grid_comm";
-	int err = check_grid(call, grid);
+	int err = check_grid(__func__, grid);
 
 	if (!err)
-		err = tt_group_refuse(call);
+		err = tt_group_refuse(__func__);
 	if (err)
 		return err;
 	if (!comm)
-		return tt_fail(-EINVAL, "%s: comm is NULL", call);
+		return tt_fail(-EINVAL, "%s: comm is NULL", __func__);
 	if (axes & ~tt_grid_all(grid))
-		return tt_fail(-EINVAL, "%s: axes is 0x%x; the grid has %d axes", call, axes,
+		return tt_fail(-EINVAL, "%s: axes is 0x%x; the grid has %d axes", __func__, axes,
 			       grid->ndims);
 	if (!grid->comms[axes])
 		err = tt_grid_split(grid, axes);
@@ -211,20 +208,19 @@ int tutti_grid_comm(struct tutti_grid *grid, unsigned axes, struct tutti_comm **
 
 int tutti_grid_coords(const struct tutti_grid *grid, int rank, int *coords)
 {
-	static const char call[] = "tutti_grid_coords";
-	int i, n = 1, err = check_grid(call, grid);
+	int i, n = 1, err = check_grid(__func__, grid);
 
 	if (err)
 		return err;
 	if (!coords)
-		return tt_fail(-EINVAL, "%s: coords is NULL", call);
+		return tt_fail(-EINVAL, "%s: coords is NULL", __func__);
 	for (i = 0; i < grid->ndims; i++)
 		n *= grid->dims[i];
 	if (rank == TUTTI_UNDEFINED)
 		rank = grid->rank;
 	if (rank < 0 || rank >= n)
-		return tt_fail(-EINVAL, "%s: %d is not a rank of the grid (0 to %d)", call, rank,
-			       n - 1);
+		return tt_fail(-EINVAL, "%s: %d is not a rank of the grid (0 to %d)", __func__,
+			       rank, n - 1);
 	for (i = grid->ndims - 1; i >= 0; i--) {
 		coords[i] = rank % grid->dims[i];
 		rank /= grid->dims[i];
@@ -234,17 +230,16 @@ int tutti_grid_coords(const struct tutti_grid *grid, int rank, int *coords)
 
 int tutti_grid_rank(const struct tutti_grid *grid, const int *coords)
 {
-	static const char call[] = "tutti_grid_rank";
-	int i, rank = 0, err = check_grid(call, grid);
+	int i, rank = 0, err = check_grid(__func__, grid);
 
 	if (err)
 		return err;
 	if (!coords)
-		return tt_fail(-EINVAL, "%s: coords is NULL", call);
+		return tt_fail(-EINVAL, "%s: coords is NULL", __func__);
 	for (i = 0; i < grid->ndims; i++) {
 		if (coords[i] < 0 || coords[i] >= grid->dims[i])
-			return tt_fail(-EINVAL, "%s: coordinate %d of axis %s is not 0 to %d", call,
-				       coords[i], grid->names[i], grid->dims[i] - 1);
+			return tt_fail(-EINVAL, "%s: coordinate %d of axis %s is not 0 to %d",
+				       __func__, coords[i], grid->names[i], grid->dims[i] - 1);
 		rank = rank * grid->dims[i] + coords[i];
 	}
 	return rank;

@@ -17,7 +17,7 @@ int tt_check_ctx(const struct tutti_context *ctx)
 
 int tutti_init(const struct tutti_config *user, struct tutti_context **out)
 {
-	int err = tt_group_refuse("tutti_init");
+	int err = tt_group_refuse(__func__);
 
 	if (!err)
 		err = tt_init(user, NULL, out);
@@ -33,7 +33,7 @@ int tutti_finalize(struct tutti_context *ctx)
 	int err = tt_check_ctx(ctx);
 
 	if (!err)
-		err = tt_group_refuse("tutti_finalize");
+		err = tt_group_refuse(__func__);
 	return err ? err : tt_finalize(ctx);
 }
 

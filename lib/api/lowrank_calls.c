@@ -107,7 +107,7 @@ int tutti_allreduce_factors(const float *u, const float *v, float *result, size_
 	int err = tt_check_comm(comm);
 
 	if (!err)
-		err = tt_group_refuse("tutti_allreduce_factors");
+		err = tt_group_refuse(__func__);
 	if (!err)
 		err = check_factors(comm, &factors);
 	if (!err)
@@ -161,22 +161,21 @@ int tutti_power_sgd_create(struct tutti_comm *comm, const struct tutti_power_sgd
 			   struct tutti_power_sgd **state)
 {
 	static const struct tt_sized sized = TT_SIZED("config", tutti_power_sgd_config, seed);
-	static const char call[] = "tutti_power_sgd_create";
 	struct tutti_power_sgd_config own, whole;
 	int err = tt_check_comm(comm);
 
 	if (err)
 		return err;
-	config = tt_sized_read(&sized, call, config, &own);
+	config = tt_sized_read(&sized, __func__, config, &own);
 	if (!config)
 		return -EINVAL;
 	whole = *config;
 	whole.rank = whole.rank ? whole.rank : POWER_SGD_RANK;
 	err = check_config(&whole);
 	if (!err && !state)
-		err = tt_fail(-EINVAL, "%s: state is NULL", call);
+		err = tt_fail(-EINVAL, "%s: state is NULL", __func__);
 	if (!err)
-		err = tt_group_refuse(call);
+		err = tt_group_refuse(__func__);
 	return err ? err : tt_power_sgd_new(comm, &whole, state);
 }
 
@@ -223,12 +222,11 @@ static int check_use(const char *call, const struct tutti_power_sgd *state,
 
 int tutti_power_sgd_free(struct tutti_power_sgd *state)
 {
-	static const char call[] = "tutti_power_sgd_free";
-	int err = state ? check_state(call, state) : 0;
+	int err = state ? check_state(__func__, state) : 0;
 
 	if (!state || err)
 		return err;
-	err = hold(call, state);
+	err = hold(__func__, state);
 	if (!err)
 		tt_power_sgd_free(state);
 	return err;
@@ -250,15 +248,14 @@ static int check_matrices(const struct tutti_power_sgd *state, float *const *mat
 int tutti_power_sgd_allreduce(struct tutti_power_sgd *state, float *const *matrices,
 			      enum tutti_op op, struct tutti_comm *comm)
 {
-	static const char call[] = "tutti_power_sgd_allreduce";
-	int err = check_use(call, state, comm);
+	int err = check_use(__func__, state, comm);
 
 	if (!err)
-		err = check_op(call, op);
+		err = check_op(__func__, op);
 	if (!err)
 		err = check_matrices(state, matrices);
 	if (!err)
-		err = hold(call, state);
+		err = hold(__func__, state);
 	if (err)
 		return err;
 	err = tt_power_sgd_run(state, matrices, op, comm);
@@ -268,8 +265,7 @@ int tutti_power_sgd_allreduce(struct tutti_power_sgd *state, float *const *matri
 
 size_t tutti_power_sgd_elements(const struct tutti_power_sgd *state)
 {
-	return state && !check_state("tutti_power_sgd_elements", state) ? state->cells + state->qlen
-									: 0;
+	return state && !check_state(__func__, state) ? state->cells + state->qlen : 0;
 }
 
 static int check_count(const char *call, const struct tutti_power_sgd *state, size_t count)
@@ -282,15 +278,14 @@ static int check_count(const char *call, const struct tutti_power_sgd *state, si
 
 int tutti_power_sgd_save(struct tutti_power_sgd *state, float *to, size_t count)
 {
-	static const char call[] = "tutti_power_sgd_save";
-	int err = check_state(call, state);
+	int err = check_state(__func__, state);
 
 	if (!err)
-		err = check_count(call, state, count);
+		err = check_count(__func__, state, count);
 	if (!err && count && !to)
-		err = tt_fail(-EINVAL, "%s: to is NULL", call);
+		err = tt_fail(-EINVAL, "%s: to is NULL", __func__);
 	if (!err)
-		err = hold(call, state);
+		err = hold(__func__, state);
 	if (err)
 		return err;
 	if (count)
@@ -302,13 +297,12 @@ int tutti_power_sgd_save(struct tutti_power_sgd *state, float *to, size_t count)
 int tutti_power_sgd_restore(struct tutti_power_sgd *state, const float *from, size_t count,
 			    struct tutti_comm *comm)
 {
-	static const char call[] = "tutti_power_sgd_restore";
-	int err = check_use(call, state, comm);
+	int err = check_use(__func__, state, comm);
 
 	if (!err && from)
-		err = check_count(call, state, count);
+		err = check_count(__func__, state, count);
 	if (!err)
-		err = hold(call, state);
+		err = hold(__func__, state);
 	if (err)
 		return err;
 	err = tt_power_sgd_restore(state, from, comm);

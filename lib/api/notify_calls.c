@@ -21,7 +21,7 @@ int tutti_wait_notify(struct tutti_win *win, int rank, uint64_t count)
 {
 	int index;
 
-	return by_rank("tutti_wait_notify", win, rank, count, false, &index);
+	return by_rank(__func__, win, rank, count, false, &index);
 }
 
 /* From the place that was found to whether one was. */
@@ -34,7 +34,7 @@ static int report(int err, int *done)
 
 int tutti_test_notify(struct tutti_win *win, int rank, uint64_t count, int *done)
 {
-	return report(by_rank("tutti_test_notify", win, rank, count, true, done), done);
+	return report(by_rank(__func__, win, rank, count, true, done), done);
 }
 
 /* want has all but the window's own number of the first id. */
@@ -64,28 +64,28 @@ int tutti_wait_notify_id(struct tutti_win *win, int id, uint64_t count)
 	struct tt_win_bells want = {.n = 1, .bell = &id, .count = count, .all = true};
 	int index;
 
-	return by_ids("tutti_wait_notify_id", win, &want, "", &index);
+	return by_ids(__func__, win, &want, "", &index);
 }
 
 int tutti_test_notify_id(struct tutti_win *win, int id, uint64_t count, int *done)
 {
 	struct tt_win_bells want = {.n = 1, .bell = &id, .count = count, .all = true, .test = true};
 
-	return report(by_ids("tutti_test_notify_id", win, &want, "done", done), done);
+	return report(by_ids(__func__, win, &want, "done", done), done);
 }
 
 int tutti_wait_notify_any(struct tutti_win *win, int n, const int *ids, int *index)
 {
 	struct tt_win_bells want = {.n = n, .bell = ids, .count = 1};
 
-	return by_ids("tutti_wait_notify_any", win, &want, "index", index);
+	return by_ids(__func__, win, &want, "index", index);
 }
 
 int tutti_test_notify_any(struct tutti_win *win, int n, const int *ids, int *index)
 {
 	struct tt_win_bells want = {.n = n, .bell = ids, .count = 1, .test = true};
 
-	return by_ids("tutti_test_notify_any", win, &want, "index", index);
+	return by_ids(__func__, win, &want, "index", index);
 }
 
 int tutti_wait_notify_all(struct tutti_win *win, int n, const int *ids)
@@ -93,12 +93,12 @@ int tutti_wait_notify_all(struct tutti_win *win, int n, const int *ids)
 	struct tt_win_bells want = {.n = n, .bell = ids, .count = 1, .all = true};
 	int index;
 
-	return by_ids("tutti_wait_notify_all", win, &want, "", &index);
+	return by_ids(__func__, win, &want, "", &index);
 }
 
 int tutti_test_notify_all(struct tutti_win *win, int n, const int *ids, int *done)
 {
 	struct tt_win_bells want = {.n = n, .bell = ids, .count = 1, .all = true, .test = true};
 
-	return report(by_ids("tutti_test_notify_all", win, &want, "done", done), done);
+	return report(by_ids(__func__, win, &want, "done", done), done);
 }

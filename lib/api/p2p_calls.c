@@ -276,7 +276,7 @@ static struct tt_p2p_call probe_call(int source, int tag, struct tutti_message *
 int tutti_probe(int source, int tag, struct tutti_comm *comm, struct tutti_status *status)
 {
 	struct tt_p2p_call call = probe_call(source, tag, NULL, status);
-	int err = tt_group_refuse("tutti_probe");
+	int err = tt_group_refuse(__func__);
 
 	return err ? err : run(comm, &call);
 }
@@ -285,7 +285,7 @@ int tutti_mprobe(int source, int tag, struct tutti_comm *comm, struct tutti_mess
 		 struct tutti_status *status)
 {
 	struct tt_p2p_call call = probe_call(source, tag, message, status);
-	int err = tt_group_refuse("tutti_mprobe");
+	int err = tt_group_refuse(__func__);
 
 	if (!err && !message)
 		err = tt_fail(-EINVAL, "mprobe: message is NULL");

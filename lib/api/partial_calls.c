@@ -55,13 +55,12 @@ int tutti_partial_create(struct tutti_comm *comm, size_t count, enum tutti_datat
 			 struct tutti_partial **partial)
 {
 	static const struct tt_sized sized = TT_SIZED("config", tutti_partial_config, divide);
-	static const char call[] = "tutti_partial_create";
 	struct tutti_partial like;
 	struct tutti_partial_config own;
 	int err = tt_check_comm(comm);
 
 	if (!err)
-		err = tt_group_refuse(call);
+		err = tt_group_refuse(__func__);
 	if (err)
 		return err;
 	memset(&like, 0, sizeof(like));
@@ -69,7 +68,7 @@ int tutti_partial_create(struct tutti_comm *comm, size_t count, enum tutti_datat
 	like.datatype = datatype;
 	like.op = op;
 	if (config) {
-		config = tt_sized_read(&sized, call, config, &own);
+		config = tt_sized_read(&sized, __func__, config, &own);
 		if (config)
 			like.config = *config;
 		else
@@ -80,7 +79,7 @@ int tutti_partial_create(struct tutti_comm *comm, size_t count, enum tutti_datat
 	if (!err)
 		err = check_vector(&like);
 	if (!err && !partial)
-		err = tt_fail(-EINVAL, "%s: partial is NULL", call);
+		err = tt_fail(-EINVAL, "%s: partial is NULL", __func__);
 	return tt_partial_new(comm, &like, err, partial);
 }
 
@@ -132,12 +131,11 @@ static int check_buffers(const char *call, const struct tutti_partial *p, const 
 int tutti_partial_allreduce(struct tutti_partial *partial, const void *sendbuf, void *recvbuf,
 			    unsigned char *bitmap, uint64_t *first, uint64_t *last)
 {
-	static const char call[] = "tutti_partial_allreduce";
-	int err = hold(call, partial);
+	int err = hold(__func__, partial);
 
 	if (err)
 		return err;
-	err = check_buffers(call, partial, sendbuf, recvbuf);
+	err = check_buffers(__func__, partial, sendbuf, recvbuf);
 	if (!err)
 		err = tt_partial_allreduce(partial, sendbuf == TUTTI_IN_PLACE ? recvbuf : sendbuf,
 					   recvbuf, bitmap, first, last);
@@ -148,12 +146,11 @@ int tutti_partial_allreduce(struct tutti_partial *partial, const void *sendbuf, 
 int tutti_partial_drain(struct tutti_partial *partial, void *recvbuf, unsigned char *bitmap,
 			uint64_t *first, uint64_t *last)
 {
-	static const char call[] = "tutti_partial_drain";
-	int err = hold(call, partial);
+	int err = hold(__func__, partial);
 
 	if (err)
 		return err;
-	err = check_buffers(call, partial, TUTTI_IN_PLACE, recvbuf);
+	err = check_buffers(__func__, partial, TUTTI_IN_PLACE, recvbuf);
 	if (!err)
 		err = tt_partial_drain(partial, recvbuf, bitmap, first, last);
 	release(partial);
@@ -163,12 +160,11 @@ int tutti_partial_drain(struct tutti_partial *partial, void *recvbuf, unsigned c
 int tutti_partial_result(struct tutti_partial *partial, uint64_t round, void *recvbuf,
 			 unsigned char *bitmap)
 {
-	static const char call[] = "tutti_partial_result";
-	int err = hold(call, partial);
+	int err = hold(__func__, partial);
 
 	if (err)
 		return err;
-	err = check_buffers(call, partial, TUTTI_IN_PLACE, recvbuf);
+	err = check_buffers(__func__, partial, TUTTI_IN_PLACE, recvbuf);
 	if (!err)
 		err = tt_partial_get_result(partial, round, recvbuf, bitmap);
 	release(partial);
@@ -177,13 +173,12 @@ int tutti_partial_result(struct tutti_partial *partial, uint64_t round, void *re
 
 int tutti_partial_resync(struct tutti_partial *partial, uint64_t *round)
 {
-	static const char call[] = "tutti_partial_resync";
-	int err = hold(call, partial);
+	int err = hold(__func__, partial);
 
 	if (err)
 		return err;
 	err = round ? tt_partial_resync(partial, round)
-		    : tt_fail(-EINVAL, "%s: round is NULL", call);
+		    : tt_fail(-EINVAL, "%s: round is NULL", __func__);
 	release(partial);
 	return err;
 }
@@ -191,24 +186,22 @@ int tutti_partial_resync(struct tutti_partial *partial, uint64_t *round)
 int tutti_partial_stats_get(struct tutti_partial *partial, struct tutti_partial_stats *stats)
 {
 	static const struct tt_sized sized = TT_SIZED("stats", tutti_partial_stats, living);
-	static const char call[] = "tutti_partial_stats_get";
 	struct tutti_partial_stats own;
-	int err = check_partial(call, partial);
+	int err = check_partial(__func__, partial);
 
 	if (err)
 		return err;
 	tt_partial_stats_get(partial, &own);
-	return tt_sized_write(&sized, call, stats, &own);
+	return tt_sized_write(&sized, __func__, stats, &own);
 }
 
 int tutti_partial_free(struct tutti_partial *partial)
 {
-	static const char call[] = "tutti_partial_free";
 	int err;
 
 	if (!partial)
 		return 0;
-	err = hold(call, partial);
+	err = hold(__func__, partial);
 	if (err)
 		return err;
 	err = tt_partial_free(partial);

@@ -14,7 +14,7 @@ int tutti_ps_open(struct tutti_comm *comm, const struct tutti_ps_config *config,
 	int err = tt_check_comm(comm);
 
 	if (!err)
-		err = tt_group_refuse("tutti_ps_open");
+		err = tt_group_refuse(__func__);
 	return err ? err : tt_ps_open(comm, config, out);
 }
 
@@ -27,7 +27,7 @@ static int check_ps(const char *call, const struct tutti_ps *ps)
 
 int tutti_ps_close(struct tutti_ps *ps)
 {
-	int err = check_ps("tutti_ps_close", ps);
+	int err = check_ps(__func__, ps);
 
 	return err ? err : tt_ps_close(ps);
 }
@@ -53,7 +53,7 @@ int tutti_ps_dense(struct tutti_ps *ps, const char *name, size_t count,
 		   struct tutti_ps_table **table)
 {
 	struct tutti_ps_table like = {.count = count, .width = 1, .datatype = datatype};
-	int err = check_ps("tutti_ps_dense", ps);
+	int err = check_ps(__func__, ps);
 
 	return err ? err : tt_ps_table(ps, name, &like, options, table);
 }
@@ -64,7 +64,7 @@ int tutti_ps_rows(struct tutti_ps *ps, const char *name, size_t width, uint64_t 
 {
 	struct tutti_ps_table like = {
 		.rows = true, .count = rows, .width = width, .datatype = datatype};
-	int err = check_ps("tutti_ps_rows", ps);
+	int err = check_ps(__func__, ps);
 
 	return err ? err : tt_ps_table(ps, name, &like, options, table);
 }
@@ -72,7 +72,7 @@ int tutti_ps_rows(struct tutti_ps *ps, const char *name, size_t width, uint64_t 
 int tutti_ps_find(struct tutti_ps *ps, const char *name, struct tutti_ps_table **table)
 {
 	struct tutti_ps_table *found;
-	int err = tt_ps_check("tutti_ps_find", ps);
+	int err = tt_ps_check(__func__, ps);
 
 	if (err)
 		return err;
@@ -87,7 +87,7 @@ int tutti_ps_find(struct tutti_ps *ps, const char *name, struct tutti_ps_table *
 
 int tutti_ps_server_bytes(struct tutti_ps *ps, int index, uint64_t *bytes)
 {
-	int err = tt_ps_check("tutti_ps_server_bytes", ps);
+	int err = tt_ps_check(__func__, ps);
 
 	if (err)
 		return err;
@@ -116,14 +116,14 @@ static int check_path(const char *call, struct tutti_ps *ps, const char *path)
 
 int tutti_ps_save(struct tutti_ps *ps, const char *path)
 {
-	int err = check_path("tutti_ps_save", ps, path);
+	int err = check_path(__func__, ps, path);
 
 	return err ? err : tt_ps_save(ps, path);
 }
 
 int tutti_ps_restore(struct tutti_ps *ps, const char *path)
 {
-	int err = check_path("tutti_ps_restore", ps, path);
+	int err = check_path(__func__, ps, path);
 
 	return err ? err : tt_ps_restore(ps, path);
 }

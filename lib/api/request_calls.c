@@ -27,11 +27,11 @@ int tutti_start(struct tutti_request *req)
 
 	if (!req)
 		return tt_fail(-EINVAL, "tutti_start: request is NULL");
-	err = tt_request_stale("tutti_start", req); /* its communicator may be gone */
+	err = tt_request_stale(__func__, req); /* its communicator may be gone */
 	if (err)
 		return err;
 	tt_wire_lock(req->comm->ctx->wire);
-	err = check_start("tutti_start", req);
+	err = check_start(__func__, req);
 	if (!err)
 		err = tt_request_launch(req);
 	tt_wire_unlock(req->comm->ctx->wire);
@@ -68,7 +68,7 @@ int tutti_startall(int n, struct tutti_request **requests)
 		return tt_fail(-EINVAL, "tutti_startall: %s",
 			       n < 0 ? "n is negative" : "requests is NULL");
 	for (i = 0; i < n; i++) {
-		err = requests[i] ? check_start("tutti_startall", requests[i]) : 0;
+		err = requests[i] ? check_start(__func__, requests[i]) : 0;
 		if (err)
 			return err;
 	}
@@ -86,9 +86,9 @@ int tutti_test(struct tutti_request **request, int *done)
 
 	if (!request || !done)
 		return tt_fail(-EINVAL, "tutti_test: %s is NULL", request ? "done" : "request");
-	err = *request ? tt_group_refuse("tutti_test") : 0;
+	err = *request ? tt_group_refuse(__func__) : 0;
 	if (!err && *request)
-		err = tt_request_stale("tutti_test", *request);
+		err = tt_request_stale(__func__, *request);
 	if (err)
 		return err;
 	*done = 1;
@@ -109,9 +109,9 @@ int tutti_request_get_status(struct tutti_request *request, int *done)
 
 	if (!done)
 		return tt_fail(-EINVAL, "tutti_request_get_status: done is NULL");
-	err = request ? tt_group_refuse("tutti_request_get_status") : 0;
+	err = request ? tt_group_refuse(__func__) : 0;
 	if (!err && request)
-		err = tt_request_stale("tutti_request_get_status", request);
+		err = tt_request_stale(__func__, request);
 	if (err)
 		return err;
 	*done = 1;
@@ -131,15 +131,15 @@ int tutti_wait(struct tutti_request **request)
 		return tt_fail(-EINVAL, "tutti_wait: request is NULL");
 	if (!*request)
 		return 0;
-	err = tt_group_refuse("tutti_wait");
+	err = tt_group_refuse(__func__);
 	if (err)
 		return err;
 	if (!tt_request_finished(*request)) {
-		err = tt_request_stale("tutti_wait", *request);
+		err = tt_request_stale(__func__, *request);
 		if (err)
 			return err;
 		tt_wait_set(1, request, false);
-		err = tt_request_stale("tutti_wait", *request);
+		err = tt_request_stale(__func__, *request);
 		if (err)
 			return err;
 		if (!tt_request_finished(*request))
@@ -154,9 +154,9 @@ int tutti_cancel(struct tutti_request *request)
 
 	if (!request)
 		return tt_fail(-EINVAL, "tutti_cancel: request is NULL");
-	err = tt_group_refuse("tutti_cancel");
+	err = tt_group_refuse(__func__);
 	if (!err)
-		err = tt_request_stale("tutti_cancel", request);
+		err = tt_request_stale(__func__, request);
 	if (err)
 		return err;
 	tt_wire_lock(request->comm->ctx->wire);
@@ -176,7 +176,7 @@ int tutti_request_set_timeout(struct tutti_request *request, int ms)
 				  "or TUTTI_NEVER"
 				: "tutti_request_set_timeout: request is NULL",
 			ms);
-	err = tt_request_stale("tutti_request_set_timeout", request);
+	err = tt_request_stale(__func__, request);
 	if (err)
 		return err;
 	tt_wire_lock(request->comm->ctx->wire);
@@ -192,7 +192,7 @@ int tutti_request_free(struct tutti_request *request)
 
 	if (!request)
 		return 0;
-	err = tt_request_stale("tutti_request_free", request);
+	err = tt_request_stale(__func__, request);
 	if (err)
 		return err;
 	ctx = request->comm->ctx;

@@ -128,17 +128,17 @@ static void forget_overdue(int n, struct tutti_request **requests)
 
 int tutti_waitall(int n, struct tutti_request **requests)
 {
-	int err = check_set("tutti_waitall", n, requests, NULL);
+	int err = check_set(__func__, n, requests, NULL);
 
 	if (err)
 		return err;
 	tt_wait_set(n, requests, false);
-	return collect_all("tutti_waitall", n, requests);
+	return collect_all(__func__, n, requests);
 }
 
 int tutti_testall(int n, struct tutti_request **requests, int *done)
 {
-	int i, err = check_set("tutti_testall", n, requests, done ? NULL : "done");
+	int i, err = check_set(__func__, n, requests, done ? NULL : "done");
 
 	if (err)
 		return err;
@@ -148,7 +148,7 @@ int tutti_testall(int n, struct tutti_request **requests, int *done)
 		if (requests[i] && !tt_request_finished(requests[i]))
 			return 0;
 	*done = 1;
-	return collect_all("tutti_testall", n, requests);
+	return collect_all(__func__, n, requests);
 }
 
 static int any_over(const char *name, int n, struct tutti_request **requests, int *index,
@@ -161,24 +161,24 @@ static int any_over(const char *name, int n, struct tutti_request **requests, in
 
 int tutti_waitany(int n, struct tutti_request **requests, int *index)
 {
-	int active, err = check_set("tutti_waitany", n, requests, index ? NULL : "index");
+	int active, err = check_set(__func__, n, requests, index ? NULL : "index");
 
 	if (err)
 		return err;
 	tt_wait_set(n, requests, true);
-	return any_over("tutti_waitany", n, requests, index, &active);
+	return any_over(__func__, n, requests, index, &active);
 }
 
 int tutti_testany(int n, struct tutti_request **requests, int *index, int *done)
 {
 	const char *missing = !index ? "index" : done ? NULL : "done";
-	int active, err = check_set("tutti_testany", n, requests, missing);
+	int active, err = check_set(__func__, n, requests, missing);
 
 	if (err)
 		return err;
 	forget_overdue(n, requests);
 	tt_test_set(n, requests);
-	err = any_over("tutti_testany", n, requests, index, &active);
+	err = any_over(__func__, n, requests, index, &active);
 	*done = *index >= 0 || !active;
 	return err;
 }
@@ -204,22 +204,22 @@ static int some_over(const char *name, int n, struct tutti_request **requests, i
 int tutti_waitsome(int n, struct tutti_request **requests, int *count, int *indices, int *results)
 {
 	const char *missing = !count ? "count" : n > 0 && !indices ? "indices" : NULL;
-	int err = check_set("tutti_waitsome", n, requests, missing);
+	int err = check_set(__func__, n, requests, missing);
 
 	if (err)
 		return err;
 	tt_wait_set(n, requests, true);
-	return some_over("tutti_waitsome", n, requests, count, indices, results);
+	return some_over(__func__, n, requests, count, indices, results);
 }
 
 int tutti_testsome(int n, struct tutti_request **requests, int *count, int *indices, int *results)
 {
 	const char *missing = !count ? "count" : n > 0 && !indices ? "indices" : NULL;
-	int err = check_set("tutti_testsome", n, requests, missing);
+	int err = check_set(__func__, n, requests, missing);
 
 	if (err)
 		return err;
 	forget_overdue(n, requests);
 	tt_test_set(n, requests);
-	return some_over("tutti_testsome", n, requests, count, indices, results);
+	return some_over(__func__, n, requests, count, indices, results);
 }

@@ -44,7 +44,6 @@ int tutti_rule_apply(const struct tutti_rule *rule, enum tutti_datatype datatype
 		     const void *u, void *state1, void *state2, size_t count, uint64_t step)
 {
 	static const struct tt_sized sized = TT_SIZED("rule", tutti_rule, weight_decay);
-	static const char call[] = "tutti_rule_apply";
 	struct tutti_ps_options opt = {.size = sizeof(opt)};
 	struct tt_rule_job job = {.opt = &opt,
 				  .datatype = datatype,
@@ -56,14 +55,14 @@ int tutti_rule_apply(const struct tutti_rule *rule, enum tutti_datatype datatype
 	struct tutti_rule own;
 	int err;
 
-	rule = tt_sized_read(&sized, call, rule, &own);
+	rule = tt_sized_read(&sized, __func__, rule, &own);
 	if (!rule)
 		return -EINVAL;
 	err = tutti_rule_states(rule->rule);
 	if (err < 0)
 		return err;
 	if (rule->pad)
-		return tt_fail(-EINVAL, "%s: pad is %d; it must be 0", call, rule->pad);
+		return tt_fail(-EINVAL, "%s: pad is %d; it must be 0", __func__, rule->pad);
 	opt.rule = rule->rule;
 	opt.rate = rule->rate;
 	opt.momentum = rule->momentum;
@@ -71,11 +70,11 @@ int tutti_rule_apply(const struct tutti_rule *rule, enum tutti_datatype datatype
 	opt.beta2 = rule->beta2;
 	opt.epsilon = rule->epsilon;
 	opt.weight_decay = rule->weight_decay;
-	err = check_vectors(call, &job);
+	err = check_vectors(__func__, &job);
 	if (!err)
-		err = tt_rule_check(call, &opt, datatype);
+		err = tt_rule_check(__func__, &opt, datatype);
 	if (!err && !step)
-		err = tt_fail(-EINVAL, "%s: step is 0; the first one is 1", call);
+		err = tt_fail(-EINVAL, "%s: step is 0; the first one is 1", __func__);
 	if (err)
 		return err;
 	tt_rule_defaults(&opt);

@@ -179,7 +179,7 @@ int tutti_codec_chosen(struct tutti_comm *comm, struct tutti_codec *codec, size_
 		return err;
 	if (!codec || !name)
 		return tt_fail(-EINVAL, "tutti_codec_chosen: %s is NULL", codec ? "name" : "codec");
-	err = tt_codec_check("tutti_codec_chosen", codec);
+	err = tt_codec_check(__func__, codec);
 	if (err)
 		return err;
 	if (count > (size_t)PTRDIFF_MAX / sizeof(float))
@@ -216,7 +216,7 @@ int tutti_call(struct tutti_comm *comm, const struct tutti_call *c, struct tutti
 	struct tt_call call;
 	int err;
 
-	c = tt_sized_read(&sized, "tutti_call", c, &own);
+	c = tt_sized_read(&sized, __func__, c, &own);
 	if (!c)
 		return refuse(comm, NULL, request, -EINVAL);
 	err = check_struct(c, (const struct tutti_request *const *)request);
