@@ -66,7 +66,7 @@ int tutti_accumulate(struct tutti_win *win, int rank, const void *local, size_t 
 				       .datatype = datatype,
 				       .op = op,
 				       .offset = offset};
-	int err = check("tutti_accumulate", win, &acc, false);
+	int err = check(__func__, win, &acc, false);
 
 	return err ? err : tt_win_run(win, tt_win_acc_start, &acc);
 }
@@ -82,7 +82,7 @@ int tutti_get_accumulate(struct tutti_win *win, int rank, const void *local, voi
 				       .datatype = datatype,
 				       .op = op,
 				       .offset = offset};
-	int err = check("tutti_get_accumulate", win, &acc, true);
+	int err = check(__func__, win, &acc, true);
 
 	return err ? err : tt_win_run(win, tt_win_acc_start, &acc);
 }
@@ -92,11 +92,7 @@ static int start(const char *call, struct tutti_win *win, const struct tt_win_ac
 {
 	int err = check(call, win, acc, fetch);
 
-	if (!err && !request)
-		err = tt_fail(-EINVAL, "%s: request is NULL", call);
-	return err ? err
-		   : tt_win_irun(win, acc->rank, call + strlen("tutti_"), tt_win_acc_start, acc,
-				 request);
+	return err ? err : tt_win_request(call, win, acc->rank, tt_win_acc_start, acc, request);
 }
 
 int tutti_iaccumulate(struct tutti_win *win, int rank, const void *local, size_t count,
@@ -110,7 +106,7 @@ int tutti_iaccumulate(struct tutti_win *win, int rank, const void *local, size_t
 				       .op = op,
 				       .offset = offset};
 
-	return start("tutti_iaccumulate", win, &acc, false, request);
+	return start(__func__, win, &acc, false, request);
 }
 
 int tutti_iget_accumulate(struct tutti_win *win, int rank, const void *local, void *result,
@@ -125,5 +121,5 @@ int tutti_iget_accumulate(struct tutti_win *win, int rank, const void *local, vo
 				       .op = op,
 				       .offset = offset};
 
-	return start("tutti_iget_accumulate", win, &acc, true, request);
+	return start(__func__, win, &acc, true, request);
 }

@@ -122,10 +122,17 @@ struct tutti_graph;
 int tt_check_graph(const char *call, const struct tutti_graph *graph); /* graph_calls.c */
 
 struct tutti_win;
+struct tt_win_end;
 int tt_check_win(const char *call, const struct tutti_win *win);
 /* The same, and len bytes from offset on are in rank's window; local may be NULL if len is 0. */
 int tt_check_access(const char *call, struct tutti_win *win, int rank, const void *local,
 		    size_t len, uint64_t offset);
+/* A request that may not be NULL. */
+int tt_check_request(const char *call, struct tutti_request **request);
+/* Starts an access that has been checked (lib/rma/rma.h), as a request of the call. */
+int tt_win_request(const char *call, struct tutti_win *win, int rank,
+		   int (*start)(struct tutti_win *, const void *, struct tt_win_end *),
+		   const void *what, struct tutti_request **request);
 struct tt_win_strides;
 /* strided_calls.c: whether all blocks of s->there are inside the window. */
 bool tt_check_there(const struct tutti_win *win, const struct tt_win_strides *s);

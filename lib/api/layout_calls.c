@@ -48,22 +48,12 @@ static int launch(const char *name, struct tutti_comm *comm, struct tt_p2p_call 
 	return err;
 }
 
-static int start_send(const char *name, const void *buf, const struct tutti_layout *layout,
-		      int dest, int tag, struct tutti_comm *comm, bool persistent,
-		      struct tutti_request **request)
+static int start_send(const char *name, bool sync, const void *buf,
+		      const struct tutti_layout *layout, int dest, int tag, struct tutti_comm *comm,
+		      bool persistent, struct tutti_request **request)
 {
 	struct tt_p2p_call call = {
-		.kind = TT_P2P_SEND, .buf = (void *)buf, .rank = dest, .tag = tag};
-
-	return launch(name, comm, &call, layout, persistent, request);
-}
-
-static int start_ssend(const char *name, const void *buf, const struct tutti_layout *layout,
-		       int dest, int tag, struct tutti_comm *comm, bool persistent,
-		       struct tutti_request **request)
-{
-	struct tt_p2p_call call = {
-		.kind = TT_P2P_SEND, .buf = (void *)buf, .rank = dest, .tag = tag, .sync = true};
+		.kind = TT_P2P_SEND, .buf = (void *)buf, .rank = dest, .tag = tag, .sync = sync};
 
 	return launch(name, comm, &call, layout, persistent, request);
 }
@@ -97,7 +87,7 @@ int tutti_send_layout(const void *buf, const struct tutti_layout *layout, int de
 		      struct tutti_comm *comm)
 {
 	struct tutti_request *req = NULL;
-	int err = start_send("tutti_send_layout", buf, layout, dest, tag, comm, false, &req);
+	int err = start_send(__func__, false, buf, layout, dest, tag, comm, false, &req);
 
 	return err ? err : tt_request_finish(&req);
 }
@@ -105,20 +95,20 @@ int tutti_send_layout(const void *buf, const struct tutti_layout *layout, int de
 int tutti_isend_layout(const void *buf, const struct tutti_layout *layout, int dest, int tag,
 		       struct tutti_comm *comm, struct tutti_request **request)
 {
-	return start_send("tutti_isend_layout", buf, layout, dest, tag, comm, false, request);
+	return start_send(__func__, false, buf, layout, dest, tag, comm, false, request);
 }
 
 int tutti_send_layout_init(const void *buf, const struct tutti_layout *layout, int dest, int tag,
 			   struct tutti_comm *comm, struct tutti_request **request)
 {
-	return start_send("tutti_send_layout_init", buf, layout, dest, tag, comm, true, request);
+	return start_send(__func__, false, buf, layout, dest, tag, comm, true, request);
 }
 
 int tutti_ssend_layout(const void *buf, const struct tutti_layout *layout, int dest, int tag,
 		       struct tutti_comm *comm)
 {
 	struct tutti_request *req = NULL;
-	int err = start_ssend("tutti_ssend_layout", buf, layout, dest, tag, comm, false, &req);
+	int err = start_send(__func__, true, buf, layout, dest, tag, comm, false, &req);
 
 	return err ? err : tt_request_finish(&req);
 }
@@ -126,21 +116,20 @@ int tutti_ssend_layout(const void *buf, const struct tutti_layout *layout, int d
 int tutti_issend_layout(const void *buf, const struct tutti_layout *layout, int dest, int tag,
 			struct tutti_comm *comm, struct tutti_request **request)
 {
-	return start_ssend("tutti_issend_layout", buf, layout, dest, tag, comm, false, request);
+	return start_send(__func__, true, buf, layout, dest, tag, comm, false, request);
 }
 
 int tutti_ssend_layout_init(const void *buf, const struct tutti_layout *layout, int dest, int tag,
 			    struct tutti_comm *comm, struct tutti_request **request)
 {
-	return start_ssend("tutti_ssend_layout_init", buf, layout, dest, tag, comm, true, request);
+	return start_send(__func__, true, buf, layout, dest, tag, comm, true, request);
 }
 
 int tutti_recv_layout(void *buf, const struct tutti_layout *layout, int source, int tag,
 		      struct tutti_comm *comm, struct tutti_status *status)
 {
 	struct tutti_request *req = NULL;
-	int err = start_recv("tutti_recv_layout", buf, layout, source, tag, comm, status, false,
-			     &req);
+	int err = start_recv(__func__, buf, layout, source, tag, comm, status, false, &req);
 
 	return err ? err : tt_request_finish(&req);
 }
@@ -149,23 +138,21 @@ int tutti_irecv_layout(void *buf, const struct tutti_layout *layout, int source,
 		       struct tutti_comm *comm, struct tutti_status *status,
 		       struct tutti_request **request)
 {
-	return start_recv("tutti_irecv_layout", buf, layout, source, tag, comm, status, false,
-			  request);
+	return start_recv(__func__, buf, layout, source, tag, comm, status, false, request);
 }
 
 int tutti_recv_layout_init(void *buf, const struct tutti_layout *layout, int source, int tag,
 			   struct tutti_comm *comm, struct tutti_status *status,
 			   struct tutti_request **request)
 {
-	return start_recv("tutti_recv_layout_init", buf, layout, source, tag, comm, status, true,
-			  request);
+	return start_recv(__func__, buf, layout, source, tag, comm, status, true, request);
 }
 
 int tutti_mrecv_layout(void *buf, const struct tutti_layout *layout, struct tutti_message **message,
 		       struct tutti_status *status)
 {
 	struct tutti_request *req = NULL;
-	int err = start_mrecv("tutti_mrecv_layout", buf, layout, message, status, &req);
+	int err = start_mrecv(__func__, buf, layout, message, status, &req);
 
 	return err ? err : tt_request_finish(&req);
 }
@@ -174,7 +161,7 @@ int tutti_imrecv_layout(void *buf, const struct tutti_layout *layout,
 			struct tutti_message **message, struct tutti_status *status,
 			struct tutti_request **request)
 {
-	return start_mrecv("tutti_imrecv_layout", buf, layout, message, status, request);
+	return start_mrecv(__func__, buf, layout, message, status, request);
 }
 
 /* ---- puts and gets ---- */
@@ -249,7 +236,7 @@ int tutti_put_layout(struct tutti_win *win, int rank, const void *local,
 {
 	struct tt_win_strides s = {.rank = rank, .local = (void *)local, .offset = offset};
 	struct both both = {local_layout, layout};
-	int err = check("tutti_put_layout", win, &both, &s);
+	int err = check(__func__, win, &both, &s);
 
 	return err ? err : tt_win_run(win, tt_win_strides_start, &s);
 }
@@ -261,10 +248,10 @@ int tutti_put_layout_notify(struct tutti_win *win, int rank, const void *local,
 	struct tt_win_strides s = {
 		.rank = rank, .local = (void *)local, .offset = offset, .note = true};
 	struct both both = {local_layout, layout};
-	int err = check("tutti_put_layout_notify", win, &both, &s);
+	int err = check(__func__, win, &both, &s);
 
 	if (!err)
-		err = tt_check_notify("tutti_put_layout_notify", win, rank, id, &s.token);
+		err = tt_check_notify(__func__, win, rank, id, &s.token);
 	return err ? err : tt_win_run(win, tt_win_strides_start, &s);
 }
 
@@ -274,21 +261,9 @@ int tutti_get_layout(struct tutti_win *win, int rank, void *local,
 {
 	struct tt_win_strides s = {.rank = rank, .local = local, .offset = offset, .get = true};
 	struct both both = {local_layout, layout};
-	int err = check("tutti_get_layout", win, &both, &s);
+	int err = check(__func__, win, &both, &s);
 
 	return err ? err : tt_win_run(win, tt_win_strides_start, &s);
-}
-
-static int run(const char *call, struct tutti_win *win, const struct both *both,
-	       struct tt_win_strides *s, struct tutti_request **request)
-{
-	int err = check(call, win, both, s);
-
-	if (!err && !request)
-		err = tt_fail(-EINVAL, "%s: request is NULL", call);
-	return err ? err
-		   : tt_win_irun(win, s->rank, call + sizeof("tutti_") - 1, tt_win_strides_start, s,
-				 request);
 }
 
 int tutti_iput_layout(struct tutti_win *win, int rank, const void *local,
@@ -297,8 +272,9 @@ int tutti_iput_layout(struct tutti_win *win, int rank, const void *local,
 {
 	struct tt_win_strides s = {.rank = rank, .local = (void *)local, .offset = offset};
 	struct both both = {local_layout, layout};
+	int err = check(__func__, win, &both, &s);
 
-	return run("tutti_iput_layout", win, &both, &s, request);
+	return err ? err : tt_win_request(__func__, win, rank, tt_win_strides_start, &s, request);
 }
 
 int tutti_iget_layout(struct tutti_win *win, int rank, void *local,
@@ -307,6 +283,7 @@ int tutti_iget_layout(struct tutti_win *win, int rank, void *local,
 {
 	struct tt_win_strides s = {.rank = rank, .local = local, .offset = offset, .get = true};
 	struct both both = {local_layout, layout};
+	int err = check(__func__, win, &both, &s);
 
-	return run("tutti_iget_layout", win, &both, &s, request);
+	return err ? err : tt_win_request(__func__, win, rank, tt_win_strides_start, &s, request);
 }

@@ -46,11 +46,6 @@ static int check_type(const char *call, const struct tutti_ps_table *t, enum tut
 		       tt_datatype_name(t->datatype), tt_datatype_name(type));
 }
 
-static int check_request(const char *call, struct tutti_request **request)
-{
-	return request ? 0 : tt_fail(-EINVAL, "%s: request is NULL", call);
-}
-
 /* A buffer of count elements. */
 static int check_buffer(const char *call, const char *which, const void *buf, size_t count)
 {
@@ -77,27 +72,27 @@ static int check_range(const char *call, const struct tutti_ps_table *t, const v
 int tutti_ps_ipull(struct tutti_ps_table *table, void *buf, size_t offset, size_t count,
 		   enum tutti_datatype datatype, struct tutti_request **request)
 {
-	int err = check_range("tutti_ps_ipull", table, buf, offset, count, datatype);
+	int err = check_range(__func__, table, buf, offset, count, datatype);
 
 	if (!err)
-		err = check_request("tutti_ps_ipull", request);
+		err = tt_check_request(__func__, request);
 	return err ? err : tt_ps_pull(table, buf, offset, count, "ps_ipull", request);
 }
 
 int tutti_ps_ipush(struct tutti_ps_table *table, const void *buf, size_t offset, size_t count,
 		   enum tutti_datatype datatype, struct tutti_request **request)
 {
-	int err = check_range("tutti_ps_ipush", table, buf, offset, count, datatype);
+	int err = check_range(__func__, table, buf, offset, count, datatype);
 
 	if (!err)
-		err = check_request("tutti_ps_ipush", request);
+		err = tt_check_request(__func__, request);
 	return err ? err : tt_ps_push(table, buf, offset, count, "ps_ipush", request);
 }
 
 int tutti_ps_pull(struct tutti_ps_table *table, void *buf, size_t offset, size_t count,
 		  enum tutti_datatype datatype)
 {
-	int err = check_range("tutti_ps_pull", table, buf, offset, count, datatype);
+	int err = check_range(__func__, table, buf, offset, count, datatype);
 
 	return err ? err : tt_ps_pull(table, buf, offset, count, "ps_pull", NULL);
 }
@@ -105,7 +100,7 @@ int tutti_ps_pull(struct tutti_ps_table *table, void *buf, size_t offset, size_t
 int tutti_ps_push(struct tutti_ps_table *table, const void *buf, size_t offset, size_t count,
 		  enum tutti_datatype datatype)
 {
-	int err = check_range("tutti_ps_push", table, buf, offset, count, datatype);
+	int err = check_range(__func__, table, buf, offset, count, datatype);
 
 	return err ? err : tt_ps_push(table, buf, offset, count, "ps_push", NULL);
 }
@@ -113,10 +108,10 @@ int tutti_ps_push(struct tutti_ps_table *table, const void *buf, size_t offset, 
 int tutti_ps_push_pull(struct tutti_ps_table *table, const void *update, void *values,
 		       size_t offset, size_t count, enum tutti_datatype datatype)
 {
-	int err = check_range("tutti_ps_push_pull", table, update, offset, count, datatype);
+	int err = check_range(__func__, table, update, offset, count, datatype);
 
 	if (!err)
-		err = check_buffer("tutti_ps_push_pull", "values", values, count);
+		err = check_buffer(__func__, "values", values, count);
 	return err ? err : tt_ps_push_pull(table, update, values, offset, count, "ps_push_pull");
 }
 
@@ -133,8 +128,7 @@ static bool plain_sums(const struct tutti_ps_table *t)
 int tutti_ps_elastic(struct tutti_ps_table *table, void *x, size_t offset, size_t count,
 		     enum tutti_datatype datatype, double alpha)
 {
-	static const char call[] = "tutti_ps_elastic";
-	int err = check_range(call, table, x, offset, count, datatype);
+	int err = check_range(__func__, table, x, offset, count, datatype);
 
 	if (err)
 		return err;
@@ -143,15 +137,15 @@ int tutti_ps_elastic(struct tutti_ps_table *table, void *x, size_t offset, size_
 		return tt_fail(-EINVAL,
 			       "%s: table '%s' is of %s; it must be int32, int64, float32 or "
 			       "float64",
-			       call, table->name, tt_datatype_name(datatype));
+			       __func__, table->name, tt_datatype_name(datatype));
 	if (!plain_sums(table))
 		return tt_fail(-EINVAL,
 			       "%s: table '%s' must have rule TUTTI_PS_SUM, a staleness other than "
 			       "0, and no other option that changes pushes or pulls",
-			       call, table->name);
+			       __func__, table->name);
 	if (!(alpha >= 0 && alpha <= 1))
-		return tt_fail(-EINVAL, "%s: alpha is %g; it must be 0 to 1", call, alpha);
-	return tt_ps_elastic(table, x, offset, count, alpha, call + 6);
+		return tt_fail(-EINVAL, "%s: alpha is %g; it must be 0 to 1", __func__, alpha);
+	return tt_ps_elastic(table, x, offset, count, alpha, __func__ + 6);
 }
 
 static int check_version(const char *call, const struct tutti_ps_table *t, const void *values,
@@ -172,7 +166,7 @@ static int check_version(const char *call, const struct tutti_ps_table *t, const
 int tutti_ps_push_version(struct tutti_ps_table *table, const void *values, size_t count,
 			  enum tutti_datatype datatype, uint64_t *version)
 {
-	int err = check_version("tutti_ps_push_version", table, values, count, datatype);
+	int err = check_version(__func__, table, values, count, datatype);
 
 	return err ? err : tt_ps_push_version(table, values, version);
 }
@@ -180,7 +174,7 @@ int tutti_ps_push_version(struct tutti_ps_table *table, const void *values, size
 int tutti_ps_pull_version(struct tutti_ps_table *table, void *values, size_t count,
 			  enum tutti_datatype datatype, uint64_t *version)
 {
-	int err = check_version("tutti_ps_pull_version", table, values, count, datatype);
+	int err = check_version(__func__, table, values, count, datatype);
 
 	if (!err && !version)
 		err = tt_fail(-EINVAL, "tutti_ps_pull_version: version is NULL");
@@ -190,7 +184,7 @@ int tutti_ps_pull_version(struct tutti_ps_table *table, void *values, size_t cou
 int tutti_ps_set(struct tutti_ps_table *table, const void *values, size_t count,
 		 enum tutti_datatype datatype)
 {
-	int err = check_range("tutti_ps_set", table, values, 0, count, datatype);
+	int err = check_range(__func__, table, values, 0, count, datatype);
 
 	if (!err && count != table->count)
 		err = tt_fail(-EINVAL, "tutti_ps_set: table '%s' has %llu elements, not %zu",
@@ -218,10 +212,10 @@ static int check_rows(const char *call, const struct tutti_ps_table *t, const ui
 int tutti_ps_ipull_rows(struct tutti_ps_table *table, const uint64_t *keys, size_t n, void *buf,
 			enum tutti_datatype datatype, struct tutti_request **request)
 {
-	int err = check_rows("tutti_ps_ipull_rows", table, keys, n, buf, datatype);
+	int err = check_rows(__func__, table, keys, n, buf, datatype);
 
 	if (!err)
-		err = check_request("tutti_ps_ipull_rows", request);
+		err = tt_check_request(__func__, request);
 	return err ? err : tt_ps_pull_rows(table, keys, n, buf, "ps_ipull_rows", request);
 }
 
@@ -229,17 +223,17 @@ int tutti_ps_ipush_rows(struct tutti_ps_table *table, const uint64_t *keys, size
 			const void *buf, enum tutti_datatype datatype,
 			struct tutti_request **request)
 {
-	int err = check_rows("tutti_ps_ipush_rows", table, keys, n, buf, datatype);
+	int err = check_rows(__func__, table, keys, n, buf, datatype);
 
 	if (!err)
-		err = check_request("tutti_ps_ipush_rows", request);
+		err = tt_check_request(__func__, request);
 	return err ? err : tt_ps_push_rows(table, keys, n, buf, "ps_ipush_rows", request);
 }
 
 int tutti_ps_pull_rows(struct tutti_ps_table *table, const uint64_t *keys, size_t n, void *buf,
 		       enum tutti_datatype datatype)
 {
-	int err = check_rows("tutti_ps_pull_rows", table, keys, n, buf, datatype);
+	int err = check_rows(__func__, table, keys, n, buf, datatype);
 
 	return err ? err : tt_ps_pull_rows(table, keys, n, buf, "ps_pull_rows", NULL);
 }
@@ -247,7 +241,7 @@ int tutti_ps_pull_rows(struct tutti_ps_table *table, const uint64_t *keys, size_
 int tutti_ps_push_rows(struct tutti_ps_table *table, const uint64_t *keys, size_t n,
 		       const void *buf, enum tutti_datatype datatype)
 {
-	int err = check_rows("tutti_ps_push_rows", table, keys, n, buf, datatype);
+	int err = check_rows(__func__, table, keys, n, buf, datatype);
 
 	return err ? err : tt_ps_push_rows(table, keys, n, buf, "ps_push_rows", NULL);
 }
@@ -256,23 +250,23 @@ int tutti_ps_push_rows(struct tutti_ps_table *table, const uint64_t *keys, size_
 
 int tutti_ps_iclock(struct tutti_ps *ps, struct tutti_request **request)
 {
-	int err = check_clock("tutti_ps_iclock", ps);
+	int err = check_clock(__func__, ps);
 
 	if (!err)
-		err = check_request("tutti_ps_iclock", request);
+		err = tt_check_request(__func__, request);
 	return err ? err : tt_ps_clock(ps, tt_ps_next_clock(ps), "ps_iclock", request);
 }
 
 int tutti_ps_clock(struct tutti_ps *ps)
 {
-	int err = check_clock("tutti_ps_clock", ps);
+	int err = check_clock(__func__, ps);
 
 	return err ? err : tt_ps_clock(ps, tt_ps_next_clock(ps), "ps_clock", NULL);
 }
 
 int tutti_ps_clock_to(struct tutti_ps *ps, uint64_t clock)
 {
-	int err = check_clock("tutti_ps_clock_to", ps);
+	int err = check_clock(__func__, ps);
 
 	if (!err && (clock < ps->clock || clock > (uint64_t)INT64_MAX))
 		err = tt_fail(-EINVAL,
@@ -285,10 +279,10 @@ int tutti_ps_last_read(struct tutti_ps_table *table, struct tutti_ps_read *read)
 {
 	static const struct tt_sized sized = TT_SIZED("read", tutti_ps_read, clock);
 	struct tutti_ps_read last;
-	int k, err = tt_ps_check_table("tutti_ps_last_read", table);
+	int k, err = tt_ps_check_table(__func__, table);
 
 	if (!err)
-		err = tt_ps_await_drops(table->ps, "tutti_ps_last_read");
+		err = tt_ps_await_drops(table->ps, __func__);
 	if (err)
 		return err;
 	tt_wire_lock(table->ps->comm->ctx->wire);
@@ -298,12 +292,12 @@ int tutti_ps_last_read(struct tutti_ps_table *table, struct tutti_ps_read *read)
 		last.dropped += table->ps->link[k].dropped;
 	last.tau = table->answered ? (double)table->taus / (double)table->answered : 0;
 	tt_wire_unlock(table->ps->comm->ctx->wire);
-	return tt_sized_write(&sized, "tutti_ps_last_read", read, &last);
+	return tt_sized_write(&sized, __func__, read, &last);
 }
 
 int tutti_ps_exact(struct tutti_ps_table *table, int on)
 {
-	int err = tt_ps_check_table("tutti_ps_exact", table);
+	int err = tt_ps_check_table(__func__, table);
 
 	if (err)
 		return err;
@@ -319,22 +313,22 @@ int tutti_ps_held(struct tutti_ps_table *table, struct tutti_ps_held *held)
 {
 	static const struct tt_sized sized = TT_SIZED("held", tutti_ps_held, sent_bytes);
 	struct tutti_ps_held now = {0};
-	int err = tt_ps_check_table("tutti_ps_held", table);
+	int err = tt_ps_check_table(__func__, table);
 
 	if (err)
 		return err;
 	if (!held || !tt_sized_fits(&sized, held))
-		return tt_sized_write(&sized, "tutti_ps_held", held, &now);
+		return tt_sized_write(&sized, __func__, held, &now);
 	tt_ps_held(table, &now);
-	return tt_sized_write(&sized, "tutti_ps_held", held, &now);
+	return tt_sized_write(&sized, __func__, held, &now);
 }
 
 int tutti_ps_flush(struct tutti_ps_table *table)
 {
-	int err = tt_ps_check_table("tutti_ps_flush", table);
+	int err = tt_ps_check_table(__func__, table);
 
 	if (err)
 		return err;
-	err = tt_ps_check_worker("tutti_ps_flush", table->ps);
+	err = tt_ps_check_worker(__func__, table->ps);
 	return err ? err : tt_ps_flush(table, "ps_flush");
 }

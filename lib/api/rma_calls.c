@@ -13,7 +13,7 @@ int tutti_win_create(struct tutti_comm *comm, void *base, size_t size, unsigned 
 	int err = tt_check_comm(comm);
 
 	if (!err)
-		err = tt_group_refuse("tutti_win_create");
+		err = tt_group_refuse(__func__);
 	if (flags & TT_WIN_IDS)
 		flags |= TT_WIN_UNKNOWN;
 	return err ? err : tt_win_make(comm, comm, base, size, flags | TT_WIN_IDS, out);
@@ -34,13 +34,13 @@ static int allocate(const char *call, struct tutti_comm *comm, size_t size, unsi
 int tutti_win_allocate(struct tutti_comm *comm, size_t size, unsigned flags, void **base,
 		       struct tutti_win **out)
 {
-	return allocate("tutti_win_allocate", comm, size, flags, false, base, out);
+	return allocate(__func__, comm, size, flags, false, base, out);
 }
 
 int tutti_win_allocate_shared(struct tutti_comm *comm, size_t size, unsigned flags, void **base,
 			      struct tutti_win **out)
 {
-	return allocate("tutti_win_allocate_shared", comm, size, flags, true, base, out);
+	return allocate(__func__, comm, size, flags, true, base, out);
 }
 
 int tutti_win_free(struct tutti_win *win)
@@ -52,7 +52,7 @@ int tutti_win_free(struct tutti_win *win)
 		return tt_fail(-EINVAL, "tutti_win_free: win is NULL");
 	if (win->closed)
 		return tt_fail(-EINVAL, "tutti_win_free: the window has been freed already");
-	err = tt_group_refuse("tutti_win_free");
+	err = tt_group_refuse(__func__);
 	if (err)
 		return err;
 	comm = win->comm;
@@ -67,7 +67,7 @@ int tutti_win_free(struct tutti_win *win)
 		err = comm->freed
 			      ? tt_call_unchecked(comm, &(struct tt_call){.coll = TT_COLL_BARRIER})
 			      : tutti_barrier(comm);
-		tt_tell_unable(comm, "tutti_win_free", err);
+		tt_tell_unable(comm, __func__, err);
 	}
 	tt_accs_finish(win);
 	if (err)
@@ -113,16 +113,15 @@ int tt_check_access(const char *call, struct tutti_win *win, int rank, const voi
 
 int tutti_win_shared_query(struct tutti_win *win, int rank, void **base, size_t *size)
 {
-	const char *call = "tutti_win_shared_query";
-	int err = tt_check_access(call, win, rank, NULL, 0, 0);
+	int err = tt_check_access(__func__, win, rank, NULL, 0, 0);
 
 	if (err)
 		return err;
 	if (!base || !size)
-		return tt_fail(-EINVAL, "%s: %s is NULL", call, base ? "size" : "base");
+		return tt_fail(-EINVAL, "%s: %s is NULL", __func__, base ? "size" : "base");
 	if (!win->shared)
 		return tt_fail(-EINVAL, "%s: the window was not made by tutti_win_allocate_shared",
-			       call);
+			       __func__);
 	*base = win->maps[rank].part.ptr;
 	*size = win->part[rank].size;
 	return 0;
@@ -153,7 +152,7 @@ int tutti_put(struct tutti_win *win, int rank, const void *local, size_t len, ui
 {
 	struct tt_win_access a = {
 		.rank = rank, .local = (void *)local, .len = len, .offset = offset};
-	int err = check_write("tutti_put", win, rank, local, len, offset);
+	int err = check_write(__func__, win, rank, local, len, offset);
 
 	return err ? err : tt_win_op(win, &a);
 }
@@ -163,7 +162,7 @@ int tutti_put_notify(struct tutti_win *win, int rank, const void *local, size_t 
 {
 	struct tt_win_access a = {
 		.rank = rank, .local = (void *)local, .len = len, .offset = offset, .note = true};
-	int err = check_write("tutti_put_notify", win, rank, local, len, offset);
+	int err = check_write(__func__, win, rank, local, len, offset);
 
 	return err ? err : tt_win_op(win, &a);
 }
@@ -199,7 +198,7 @@ int tutti_put_notify_id(struct tutti_win *win, int rank, const void *local, size
 {
 	uint32_t token;
 	struct tt_win_access a;
-	int err = put_id("tutti_put_notify_id", win, rank, local, len, offset, id, &a, &token);
+	int err = put_id(__func__, win, rank, local, len, offset, id, &a, &token);
 
 	return err ? err : tt_win_op(win, &a);
 }
@@ -208,7 +207,7 @@ int tutti_get(struct tutti_win *win, int rank, void *local, size_t len, uint64_t
 {
 	struct tt_win_access a = {
 		.rank = rank, .local = local, .len = len, .offset = offset, .get = true};
-	int err = check("tutti_get", win, rank, local, len, offset);
+	int err = check(__func__, win, rank, local, len, offset);
 
 	return err ? err : tt_win_op(win, &a);
 }
@@ -239,7 +238,7 @@ static int check_atomic(const char *call, struct tutti_win *win, int rank, uint6
 
 int tutti_fetch_add(struct tutti_win *win, int rank, uint64_t value, uint64_t offset, uint64_t *old)
 {
-	int err = check_atomic("tutti_fetch_add", win, rank, offset, old);
+	int err = check_atomic(__func__, win, rank, offset, old);
 
 	return err ? err : tt_win_atomic(win, rank, TT_AMO_ADD, value, 0, offset, old);
 }
@@ -247,16 +246,39 @@ int tutti_fetch_add(struct tutti_win *win, int rank, uint64_t value, uint64_t of
 int tutti_compare_swap(struct tutti_win *win, int rank, uint64_t compare, uint64_t value,
 		       uint64_t offset, uint64_t *old)
 {
-	int err = check_atomic("tutti_compare_swap", win, rank, offset, old);
+	int err = check_atomic(__func__, win, rank, offset, old);
 
 	return err ? err : tt_win_atomic(win, rank, TT_AMO_CAS, value, compare, offset, old);
 }
 
 /* ---- the same as requests ---- */
 
-static int check_request(const char *call, struct tutti_request **request)
+int tt_check_request(const char *call, struct tutti_request **request)
 {
 	return request ? 0 : tt_fail(-EINVAL, "%s: request is NULL", call);
+}
+
+/* The call's name without "tutti_", for messages about its request. */
+static const char *short_name(const char *call)
+{
+	return call + sizeof("tutti_") - 1;
+}
+
+int tt_win_request(const char *call, struct tutti_win *win, int rank, tt_win_start_fn *start,
+		   const void *what, struct tutti_request **request)
+{
+	int err = tt_check_request(call, request);
+
+	return err ? err : tt_win_irun(win, rank, short_name(call), start, what, request);
+}
+
+/* err: what the call's checks found. */
+static int start(const char *call, struct tutti_win *win, const struct tt_win_access *a, int err,
+		 struct tutti_request **request)
+{
+	if (!err)
+		err = tt_check_request(call, request);
+	return err ? err : tt_win_iop(win, a, short_name(call), request);
 }
 
 int tutti_iput(struct tutti_win *win, int rank, const void *local, size_t len, uint64_t offset,
@@ -264,11 +286,9 @@ int tutti_iput(struct tutti_win *win, int rank, const void *local, size_t len, u
 {
 	struct tt_win_access a = {
 		.rank = rank, .local = (void *)local, .len = len, .offset = offset};
-	int err = check_write("tutti_iput", win, rank, local, len, offset);
 
-	if (!err)
-		err = check_request("tutti_iput", request);
-	return err ? err : tt_win_iop(win, &a, "iput", request);
+	return start(__func__, win, &a, check_write(__func__, win, rank, local, len, offset),
+		     request);
 }
 
 int tutti_iput_notify(struct tutti_win *win, int rank, const void *local, size_t len,
@@ -276,11 +296,9 @@ int tutti_iput_notify(struct tutti_win *win, int rank, const void *local, size_t
 {
 	struct tt_win_access a = {
 		.rank = rank, .local = (void *)local, .len = len, .offset = offset, .note = true};
-	int err = check_write("tutti_iput_notify", win, rank, local, len, offset);
 
-	if (!err)
-		err = check_request("tutti_iput_notify", request);
-	return err ? err : tt_win_iop(win, &a, "iput_notify", request);
+	return start(__func__, win, &a, check_write(__func__, win, rank, local, len, offset),
+		     request);
 }
 
 int tutti_iput_notify_id(struct tutti_win *win, int rank, const void *local, size_t len,
@@ -288,11 +306,9 @@ int tutti_iput_notify_id(struct tutti_win *win, int rank, const void *local, siz
 {
 	uint32_t token;
 	struct tt_win_access a;
-	int err = put_id("tutti_iput_notify_id", win, rank, local, len, offset, id, &a, &token);
+	int err = put_id(__func__, win, rank, local, len, offset, id, &a, &token);
 
-	if (!err)
-		err = check_request("tutti_iput_notify_id", request);
-	return err ? err : tt_win_iop(win, &a, "iput_notify_id", request);
+	return start(__func__, win, &a, err, request);
 }
 
 int tutti_iget(struct tutti_win *win, int rank, void *local, size_t len, uint64_t offset,
@@ -300,72 +316,70 @@ int tutti_iget(struct tutti_win *win, int rank, void *local, size_t len, uint64_
 {
 	struct tt_win_access a = {
 		.rank = rank, .local = local, .len = len, .offset = offset, .get = true};
-	int err = check("tutti_iget", win, rank, local, len, offset);
+
+	return start(__func__, win, &a, check(__func__, win, rank, local, len, offset), request);
+}
+
+static int start_atomic(const char *call, struct tutti_win *win, int rank, enum tt_amo_op op,
+			uint64_t value, uint64_t compare, uint64_t offset, uint64_t *old,
+			struct tutti_request **request)
+{
+	int err = check_atomic(call, win, rank, offset, old);
 
 	if (!err)
-		err = check_request("tutti_iget", request);
-	return err ? err : tt_win_iop(win, &a, "iget", request);
+		err = tt_check_request(call, request);
+	return err ? err
+		   : tt_win_iatomic(win, rank, op, value, compare, offset, old, short_name(call),
+				    request);
 }
 
 int tutti_ifetch_add(struct tutti_win *win, int rank, uint64_t value, uint64_t offset,
 		     uint64_t *old, struct tutti_request **request)
 {
-	int err = check_atomic("tutti_ifetch_add", win, rank, offset, old);
-
-	if (!err)
-		err = check_request("tutti_ifetch_add", request);
-	return err ? err
-		   : tt_win_iatomic(win, rank, TT_AMO_ADD, value, 0, offset, old, "ifetch_add",
-				    request);
+	return start_atomic(__func__, win, rank, TT_AMO_ADD, value, 0, offset, old, request);
 }
 
 int tutti_icompare_swap(struct tutti_win *win, int rank, uint64_t compare, uint64_t value,
 			uint64_t offset, uint64_t *old, struct tutti_request **request)
 {
-	int err = check_atomic("tutti_icompare_swap", win, rank, offset, old);
-
-	if (!err)
-		err = check_request("tutti_icompare_swap", request);
-	return err ? err
-		   : tt_win_iatomic(win, rank, TT_AMO_CAS, value, compare, offset, old,
-				    "icompare_swap", request);
+	return start_atomic(__func__, win, rank, TT_AMO_CAS, value, compare, offset, old, request);
 }
 
 int tutti_win_flush(struct tutti_win *win, int rank)
 {
-	int err = check("tutti_win_flush", win, rank, NULL, 0, 0);
+	int err = check(__func__, win, rank, NULL, 0, 0);
 
 	return err ? err : tt_win_wait(win, rank);
 }
 
 int tutti_win_flush_all(struct tutti_win *win)
 {
-	int err = check("tutti_win_flush_all", win, 0, NULL, 0, 0);
+	int err = check(__func__, win, 0, NULL, 0, 0);
 
 	return err ? err : tt_win_wait(win, -1);
 }
 
 int tutti_win_iflush(struct tutti_win *win, int rank, struct tutti_request **request)
 {
-	int err = check("tutti_win_iflush", win, rank, NULL, 0, 0);
+	int err = check(__func__, win, rank, NULL, 0, 0);
 
 	if (!err)
-		err = check_request("tutti_win_iflush", request);
-	return err ? err : tt_win_iflush(win, rank, "win_iflush", request);
+		err = tt_check_request(__func__, request);
+	return err ? err : tt_win_iflush(win, rank, short_name(__func__), request);
 }
 
 int tutti_win_iflush_all(struct tutti_win *win, struct tutti_request **request)
 {
-	int err = check("tutti_win_iflush_all", win, 0, NULL, 0, 0);
+	int err = check(__func__, win, 0, NULL, 0, 0);
 
 	if (!err)
-		err = check_request("tutti_win_iflush_all", request);
-	return err ? err : tt_win_iflush(win, -1, "win_iflush_all", request);
+		err = tt_check_request(__func__, request);
+	return err ? err : tt_win_iflush(win, -1, short_name(__func__), request);
 }
 
 int tutti_win_set_priority(struct tutti_win *win, int priority)
 {
-	int err = tt_check_win("tutti_win_set_priority", win);
+	int err = tt_check_win(__func__, win);
 
 	return err ? err : tt_win_set_priority(win, priority);
 }

@@ -89,7 +89,7 @@ int tutti_put_strided(struct tutti_win *win, int rank, const void *local, uint64
 		      const struct tutti_strides *strides)
 {
 	struct tt_win_strides s = {.rank = rank, .local = (void *)local, .offset = offset};
-	int err = check("tutti_put_strided", win, strides, &s);
+	int err = check(__func__, win, strides, &s);
 
 	return err ? err : tt_win_run(win, tt_win_strides_start, &s);
 }
@@ -99,10 +99,10 @@ int tutti_put_strided_notify(struct tutti_win *win, int rank, const void *local,
 {
 	struct tt_win_strides s = {
 		.rank = rank, .local = (void *)local, .offset = offset, .note = true};
-	int err = check("tutti_put_strided_notify", win, strides, &s);
+	int err = check(__func__, win, strides, &s);
 
 	if (!err)
-		err = tt_check_notify("tutti_put_strided_notify", win, rank, id, &s.token);
+		err = tt_check_notify(__func__, win, rank, id, &s.token);
 	return err ? err : tt_win_run(win, tt_win_strides_start, &s);
 }
 
@@ -110,34 +110,25 @@ int tutti_get_strided(struct tutti_win *win, int rank, void *local, uint64_t off
 		      const struct tutti_strides *strides)
 {
 	struct tt_win_strides s = {.rank = rank, .local = local, .offset = offset, .get = true};
-	int err = check("tutti_get_strided", win, strides, &s);
+	int err = check(__func__, win, strides, &s);
 
 	return err ? err : tt_win_run(win, tt_win_strides_start, &s);
-}
-
-static int run(const char *call, struct tutti_win *win, const struct tt_win_strides *s,
-	       struct tutti_request **request)
-{
-	if (!request)
-		return tt_fail(-EINVAL, "%s: request is NULL", call);
-	return tt_win_irun(win, s->rank, call + sizeof("tutti_") - 1, tt_win_strides_start, s,
-			   request);
 }
 
 int tutti_iput_strided(struct tutti_win *win, int rank, const void *local, uint64_t offset,
 		       const struct tutti_strides *strides, struct tutti_request **request)
 {
 	struct tt_win_strides s = {.rank = rank, .local = (void *)local, .offset = offset};
-	int err = check("tutti_iput_strided", win, strides, &s);
+	int err = check(__func__, win, strides, &s);
 
-	return err ? err : run("tutti_iput_strided", win, &s, request);
+	return err ? err : tt_win_request(__func__, win, rank, tt_win_strides_start, &s, request);
 }
 
 int tutti_iget_strided(struct tutti_win *win, int rank, void *local, uint64_t offset,
 		       const struct tutti_strides *strides, struct tutti_request **request)
 {
 	struct tt_win_strides s = {.rank = rank, .local = local, .offset = offset, .get = true};
-	int err = check("tutti_iget_strided", win, strides, &s);
+	int err = check(__func__, win, strides, &s);
 
-	return err ? err : run("tutti_iget_strided", win, &s, request);
+	return err ? err : tt_win_request(__func__, win, rank, tt_win_strides_start, &s, request);
 }
