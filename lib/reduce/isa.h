@@ -184,6 +184,17 @@ INLINE void fence(void)
 
 #endif
 
+/*
+ * At the end of a function that has called another one: the compiler believes that the other one
+ * has done this, but not if it uses no vectors. Instructions of the base level would be slow.
+ */
+INLINE void leave_vectors(void)
+{
+#if TT_VEC > 16
+	_mm256_zeroupper();
+#endif
+}
+
 INLINE half load_half(const void *p)
 {
 	half h;

@@ -98,6 +98,13 @@ INLINE void run_word(const struct tt_reduce_job *job, op_fn *op, end_fn *end, si
 		memcpy((char *)job->dst[k] + at, &word, sizeof(word));
 }
 
+/* Fewer bytes than a vector has. Not inlined, as the compiler makes long code of such a copy. */
+static NOINLINE void copy_rest(void *to, const void *from, size_t len)
+{
+	if (len < TT_VEC)
+		memcpy(to, from, len);
+}
+
 /* The last bytes, less than a vector. */
 INLINE void run_rest(const struct tt_reduce_job *job, const struct form *form, op_fn *op,
 		     end_fn *end, size_t at)
@@ -107,11 +114,11 @@ INLINE void run_rest(const struct tt_reduce_job *job, const struct form *form, o
 	vec x[BLOCK];
 	int i, k;
 
-	memcpy(room, (const char *)job->src[0] + at, len);
+	copy_rest(room, (const char *)job->src[0] + at, len);
 	for (i = 0; i < form->parts; i++)
 		x[i] = form->load(room, i);
 	for (k = 1; k < job->nsrc; k++) {
-		memcpy(room, (const char *)job->src[k] + at, len);
+		copy_rest(room, (const char *)job->src[k] + at, len);
 		for (i = 0; i < form->parts; i++)
 			x[i] = op(x[i], form->load(room, i));
 	}
@@ -119,7 +126,8 @@ INLINE void run_rest(const struct tt_reduce_job *job, const struct form *form, o
 		x[i] = end(x[i], job->divide_by);
 	form->store(room, x);
 	for (k = 0; k < job->ndst; k++)
-		memcpy((char *)job->dst[k] + at, room, len);
+		copy_rest((char *)job->dst[k] + at, room, len);
+	leave_vectors();
 }
 
 INLINE void run(const struct tt_reduce_job *args, const struct form *form, op_fn *op, end_fn *end)
