@@ -83,8 +83,8 @@ static struct tt_pipe pipe_of(const struct tt_sliced *s)
 }
 
 /* A lane's slice number nth is in its step round - nth; the oldest one comes first. */
-int tt_pipe_round(const struct tt_plan_args *a, const struct tt_sliced *s, const struct tt_step *at,
-		  struct tt_op *ops, tt_pipe_fn *step)
+static int pipe_round(const struct tt_plan_args *a, const struct tt_sliced *s,
+		      const struct tt_step *at, struct tt_op *ops)
 {
 	struct tt_pipe p = pipe_of(s);
 	int nth = at->step < p.steps ? 0 : at->step - p.steps + 1, i, n = 0;
@@ -95,7 +95,7 @@ int tt_pipe_round(const struct tt_plan_args *a, const struct tt_sliced *s, const
 		if (slice >= p.slices)
 			break;
 		i = n;
-		n += step(a, &p, slice, at->step - nth, ops + n);
+		n += s->pipe(a, &p, slice, at->step - nth, ops + n);
 		for (; i < n; i++)
 			ops[i].index = (uint32_t)nth;
 	}
@@ -111,11 +111,11 @@ struct tt_ref tt_pipe_slot(const struct tt_pipe *p, size_t slice, size_t which)
 	return TT_SCRATCH(p->base + i * p->slot);
 }
 
-void tt_pipe(struct tt_builder *b, tt_slice_fn *fn, const struct tt_pipe *p, int max_ops, bool full,
+void tt_pipe(struct tt_builder *b, tt_pipe_fn *fn, const struct tt_pipe *p, int max_ops, bool full,
 	     size_t slots)
 {
 	size_t lanes = (size_t)p->lanes, steps = (size_t)p->steps, per_lane;
-	struct tt_sliced s = {.fn = fn, .slices = lanes, .full = full};
+	struct tt_sliced s = {.fn = pipe_round, .pipe = fn, .slices = lanes, .full = full};
 
 	if (!p->slices)
 		return;

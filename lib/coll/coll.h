@@ -94,26 +94,22 @@ int tt_radix_core(int n);
 
 /*
  * A pipeline: step k of a slice shares a round with step k - 1 of the lane's next slice. Emitted
- * as a sliced algorithm whose "slices" are the lanes, each with its own pipeline. Its fn calls
- * tt_pipe_round with the function that emits a step of a slice (indexes are set if a slice has at
- * most one message to and one from a peer). tt_pipe_slot returns the scratch of a slice under way.
+ * as a sliced algorithm whose "slices" are the lanes, each with its own pipeline. Its fn emits a
+ * step of a slice (indexes are set if a slice has at most one message to and one from a peer).
+ * tt_pipe_slot returns the scratch of a slice under way.
  */
 struct tt_pipe {
 	size_t slices; /* in all */
 	int steps, lanes;
 	size_t base, slot; /* of scratch, by tt_pipe: where it begins, bytes of a slot */
 };
-typedef int tt_pipe_fn(const struct tt_plan_args *a, const struct tt_pipe *p, size_t slice,
-		       int step, struct tt_op *ops);
 
 /*
  * max_ops: of a step. full: no slice is empty, and all slices of a lane have the same neighbours.
  * slots: of scratch, for each slice under way.
  */
-void tt_pipe(struct tt_builder *b, tt_slice_fn *fn, const struct tt_pipe *p, int max_ops, bool full,
+void tt_pipe(struct tt_builder *b, tt_pipe_fn *fn, const struct tt_pipe *p, int max_ops, bool full,
 	     size_t slots);
-int tt_pipe_round(const struct tt_plan_args *a, const struct tt_sliced *s, const struct tt_step *at,
-		  struct tt_op *ops, tt_pipe_fn *step);
 struct tt_ref tt_pipe_slot(const struct tt_pipe *p, size_t slice, size_t which);
 
 #endif

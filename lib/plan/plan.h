@@ -333,8 +333,13 @@ struct tt_step {
 struct tt_sliced;
 typedef int tt_slice_fn(const struct tt_plan_args *args, const struct tt_sliced *s,
 			const struct tt_step *at, struct tt_op *ops);
+/* lib/coll/coll.h: a step of a slice in a pipeline */
+struct tt_pipe;
+typedef int tt_pipe_fn(const struct tt_plan_args *args, const struct tt_pipe *p, size_t slice,
+		       int step, struct tt_op *ops);
 struct tt_sliced {
 	tt_slice_fn *fn;
+	tt_pipe_fn *pipe; /* of a pipeline, for its fn */
 	size_t slices;
 	int steps;	  /* of a slice */
 	int max_ops;	  /* of a step */

@@ -31,12 +31,6 @@ static int slice(const struct tt_plan_args *a, const struct tt_pipe *p, size_t i
 	return 1;
 }
 
-static int round_ops(const struct tt_plan_args *a, const struct tt_sliced *s,
-		     const struct tt_step *at, struct tt_op *ops)
-{
-	return tt_pipe_round(a, s, at, ops, slice);
-}
-
 void tt_bcast_chain(struct tt_builder *b)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
@@ -46,5 +40,5 @@ void tt_bcast_chain(struct tt_builder *b)
 
 	p.steps = (a->rank != a->root) + !last;
 	if (a->nranks > 1)
-		tt_pipe(b, round_ops, &p, 1, true, 0);
+		tt_pipe(b, slice, &p, 1, true, 0);
 }

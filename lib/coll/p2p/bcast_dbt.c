@@ -43,12 +43,6 @@ static int slice(const struct tt_plan_args *a, const struct tt_pipe *p, size_t i
 	return n;
 }
 
-static int round_ops(const struct tt_plan_args *a, const struct tt_sliced *s,
-		     const struct tt_step *at, struct tt_op *ops)
-{
-	return tt_pipe_round(a, s, at, ops, slice);
-}
-
 void tt_bcast_dbt(struct tt_builder *b)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
@@ -57,5 +51,5 @@ void tt_bcast_dbt(struct tt_builder *b)
 			    .lanes = tt_tree_lanes(a, slices),
 			    .steps = a->rank == a->root ? 1 : 2};
 
-	tt_pipe(b, round_ops, &p, 2, tt_tree_full(a, slices), 0);
+	tt_pipe(b, slice, &p, 2, tt_tree_full(a, slices), 0);
 }

@@ -50,12 +50,6 @@ static int slice(const struct tt_plan_args *a, const struct tt_pipe *p, size_t i
 	return 1;
 }
 
-static int round_ops(const struct tt_plan_args *a, const struct tt_sliced *s,
-		     const struct tt_step *at, struct tt_op *ops)
-{
-	return tt_pipe_round(a, s, at, ops, slice);
-}
-
 void tt_reduce_dbt(struct tt_builder *b)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
@@ -64,5 +58,5 @@ void tt_reduce_dbt(struct tt_builder *b)
 	struct tt_pipe p = {
 		.slices = slices, .lanes = tt_tree_lanes(a, slices), .steps = root ? 1 : 3};
 
-	tt_pipe(b, round_ops, &p, 1, tt_tree_full(a, slices), !root);
+	tt_pipe(b, slice, &p, 1, tt_tree_full(a, slices), !root);
 }

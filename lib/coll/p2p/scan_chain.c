@@ -34,12 +34,6 @@ static int scan_slice(const struct tt_plan_args *a, const struct tt_pipe *p, siz
 	return n;
 }
 
-static int scan_round(const struct tt_plan_args *a, const struct tt_sliced *s,
-		      const struct tt_step *at, struct tt_op *ops)
-{
-	return tt_pipe_round(a, s, at, ops, scan_slice);
-}
-
 /* An inner rank; scratch: the sums and, in place, the received sums. */
 static int middle_slice(const struct tt_plan_args *a, const struct tt_pipe *p, size_t slice,
 			int step, struct tt_op *ops)
@@ -72,12 +66,6 @@ static int exscan_slice(const struct tt_plan_args *a, const struct tt_pipe *p, s
 	return 1;
 }
 
-static int exscan_round(const struct tt_plan_args *a, const struct tt_sliced *s,
-			const struct tt_step *at, struct tt_op *ops)
-{
-	return tt_pipe_round(a, s, at, ops, exscan_slice);
-}
-
 void tt_scan_chain(struct tt_builder *b)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
@@ -88,7 +76,7 @@ void tt_scan_chain(struct tt_builder *b)
 	if (middle)
 		p.steps = scan ? 2 : 3;
 	if (scan)
-		tt_pipe(b, scan_round, &p, 2, true, 0);
+		tt_pipe(b, scan_slice, &p, 2, true, 0);
 	else
-		tt_pipe(b, exscan_round, &p, 2, true, middle ? 1 + a->in_place : 0);
+		tt_pipe(b, exscan_slice, &p, 2, true, middle ? 1 + a->in_place : 0);
 }
