@@ -222,6 +222,12 @@ void tt_wait(struct tt_builder *b, int peer, unsigned step)
 	add_round(b, &(struct tt_op){.kind = TT_OP_WAIT, .peer = peer, .index = step});
 }
 
+void tt_meet(struct tt_builder *b, unsigned step, struct tt_ref reads, struct tt_ref writes)
+{
+	tt_signal(b, step, reads, writes);
+	tt_wait(b, TT_ALL_RANKS, step);
+}
+
 void tt_wait_release(struct tt_builder *b, int peer, unsigned step)
 {
 	add_round(b, &(struct tt_op){.kind = TT_OP_WAIT,

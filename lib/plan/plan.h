@@ -430,6 +430,8 @@ void tt_copy(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, size_t le
  */
 void tt_signal(struct tt_builder *b, unsigned step, struct tt_ref reads, struct tt_ref writes);
 void tt_wait(struct tt_builder *b, int peer, unsigned step);
+/* A signal, and a wait for those of all ranks. */
+void tt_meet(struct tt_builder *b, unsigned step, struct tt_ref reads, struct tt_ref writes);
 /* TT_OPF_RELEASE. This rank publishes no result, and needs nothing of peers any more. */
 void tt_wait_release(struct tt_builder *b, int peer, unsigned step);
 void tt_pull_copy(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len);

@@ -105,8 +105,7 @@ static void lead(struct tt_builder *b)
 	size_t len = a->count * a->elem, own = tt_scratch(b, len);
 	struct tt_across where = {.send = TT_SCRATCH(own), .recv = TT_RECVBUF(0)};
 
-	tt_signal(b, 1, TT_NONE, TT_NONE);
-	tt_wait(b, TT_ALL_RANKS, 1);
+	tt_meet(b, 1, TT_NONE, TT_NONE);
 	tt_hier_combine(b, TT_SCRATCH(own), TT_SLOT(0), len);
 	/* a fold would be two steps more */
 	tt_hier_once(b,

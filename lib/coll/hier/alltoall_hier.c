@@ -128,8 +128,7 @@ void tt_alltoall_hier(struct tt_builder *b)
 
 	if (!w.len)
 		return;
-	tt_signal(b, 1, TT_SENDBUF(0), TT_NONE);
-	tt_wait(b, TT_ALL_RANKS, 1);
+	tt_meet(b, 1, TT_SENDBUF(0), TT_NONE);
 	w.in = tt_scratch(b, (size_t)a->nranks * w.len * (a->hosts->in_order ? 1 : (size_t)hosts));
 	w.out = out = tt_scratch(b, 0);
 	collect_near(&w);

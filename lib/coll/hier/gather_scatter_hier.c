@@ -124,8 +124,7 @@ void tt_gather_hier_leader(struct tt_builder *b)
 		tt_signal(b, 1, TT_NONE, TT_NONE);
 		return;
 	}
-	tt_signal(b, 1, TT_NONE, TT_NONE);
-	tt_wait(b, TT_ALL_RANKS, 1);
+	tt_meet(b, 1, TT_NONE, TT_NONE);
 	to = a->rank == a->root ? 0 : tt_scratch(b, len);
 	collect(&w, to);
 	if (a->rank == a->root)

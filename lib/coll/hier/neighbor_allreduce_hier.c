@@ -47,8 +47,7 @@ static void average_slots(struct tt_builder *b)
 	size_t len = a->count * a->elem;
 
 	tt_copy(b, TT_SLOT(0), tt_input(a), len);
-	tt_signal(b, 1, TT_NONE, TT_NONE);
-	tt_wait(b, TT_ALL_RANKS, 1);
+	tt_meet(b, 1, TT_NONE, TT_NONE);
 	tt_pull_reduce(b, a->rank, TT_RECVBUF(0), TT_SLOT(0), len, TT_OPF_HOST);
 	tt_round(b);
 	tt_add(b,

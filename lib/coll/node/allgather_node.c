@@ -58,8 +58,7 @@ void tt_allgather_node_slots(struct tt_builder *b)
 	if (is_empty(a))
 		return;
 	tt_copy(b, TT_SLOT(0), tt_input(a), tt_recv_block(a, a->rank).len);
-	tt_signal(b, 1, TT_NONE, TT_NONE);
-	tt_wait(b, TT_ALL_RANKS, 1);
+	tt_meet(b, 1, TT_NONE, TT_NONE);
 	pull_blocks(b, TT_SLOT(0));
 }
 
@@ -69,8 +68,7 @@ void tt_allgather_node_pull(struct tt_builder *b)
 
 	if (is_empty(a))
 		return;
-	tt_signal(b, 1, tt_input(a), TT_NONE);
-	tt_wait(b, TT_ALL_RANKS, 1);
+	tt_meet(b, 1, tt_input(a), TT_NONE);
 	pull_blocks(b, TT_SENDBUF(0));
 	tt_signal(b, 2, TT_NONE, TT_NONE);
 	tt_wait_release(b, TT_ALL_RANKS, 2);

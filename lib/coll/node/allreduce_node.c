@@ -34,8 +34,7 @@ void tt_allreduce_node_slots(struct tt_builder *b)
 	if (!len)
 		return;
 	tt_copy(b, TT_SLOT(0), tt_input(a), len);
-	tt_signal(b, 1, TT_NONE, TT_NONE);
-	tt_wait(b, TT_ALL_RANKS, 1);
+	tt_meet(b, 1, TT_NONE, TT_NONE);
 	tt_pull_reduce(b, a->rank, TT_RECVBUF(0), TT_SLOT(0), len, tt_node_flags(a));
 }
 
@@ -46,10 +45,8 @@ void tt_allreduce_node_pull(struct tt_builder *b)
 
 	if (!a->count)
 		return;
-	tt_signal(b, 1, tt_input(a), TT_RECVBUF(0));
-	tt_wait(b, TT_ALL_RANKS, 1);
+	tt_meet(b, 1, tt_input(a), TT_RECVBUF(0));
 	tt_pull_reduce(b, TT_ALL_RANKS, TT_RECVBUF(part.off), TT_SENDBUF(part.off), part.len,
 		       tt_node_flags(a));
-	tt_signal(b, 2, TT_NONE, TT_NONE);
-	tt_wait(b, TT_ALL_RANKS, 2);
+	tt_meet(b, 2, TT_NONE, TT_NONE);
 }

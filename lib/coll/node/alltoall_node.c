@@ -41,8 +41,7 @@ void tt_alltoall_node_slots(struct tt_builder *b)
 	if (!len)
 		return;
 	tt_copy(b, TT_SLOT(0), tt_input(a), (size_t)a->nranks * len);
-	tt_signal(b, 1, TT_NONE, TT_NONE);
-	tt_wait(b, TT_ALL_RANKS, 1);
+	tt_meet(b, 1, TT_NONE, TT_NONE);
 	if (!a->in_place)
 		tt_copy(b, TT_RECVBUF(own), TT_SENDBUF(own), len);
 	pull_blocks(b, TT_SLOT(own));
@@ -62,8 +61,7 @@ void tt_alltoall_node(struct tt_builder *b)
 	} else {
 		tt_copy(b, TT_RECVBUF(own), TT_SENDBUF(own), len);
 	}
-	tt_signal(b, 1, input, TT_NONE);
-	tt_wait(b, TT_ALL_RANKS, 1);
+	tt_meet(b, 1, input, TT_NONE);
 	pull_blocks(b, TT_SENDBUF(own));
 	tt_signal(b, 2, TT_NONE, TT_NONE);
 	tt_wait_release(b, TT_ALL_RANKS, 2);

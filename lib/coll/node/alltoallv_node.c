@@ -41,8 +41,7 @@ void tt_alltoallv_node_slots(struct tt_builder *b)
 	struct tt_shares s = tt_node_shares_of(a, a->nranks);
 	struct tt_span own = tt_recv_block(a, a->rank);
 
-	tt_signal(b, 1, tt_node_offer_all(b, &s), TT_NONE);
-	tt_wait(b, TT_ALL_RANKS, 1);
+	tt_meet(b, 1, tt_node_offer_all(b, &s), TT_NONE);
 	if (!a->in_place)
 		tt_copy(b, TT_RECVBUF(own.off), TT_SENDBUF(tt_send_block(a, a->rank).off), own.len);
 	if (take_blocks(b, &s))

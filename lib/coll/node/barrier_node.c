@@ -4,6 +4,5 @@
 
 void tt_barrier_node(struct tt_builder *b)
 {
-	tt_signal(b, 1, TT_NONE, TT_NONE);
-	tt_wait(b, TT_ALL_RANKS, 1);
+	tt_meet(b, 1, TT_NONE, TT_NONE);
 }

@@ -52,14 +52,12 @@ static void by_halves(struct tt_builder *b, int root, struct tt_ref vector)
 	struct tt_ref rest = {vector.buf, vector.off + second.off};
 	bool sends = a->rank == root;
 
-	tt_signal(b, 1, sends ? vector : TT_NONE, sends ? TT_NONE : TT_RECVBUF(0));
-	tt_wait(b, TT_ALL_RANKS, 1);
+	tt_meet(b, 1, sends ? vector : TT_NONE, sends ? TT_NONE : TT_RECVBUF(0));
 	if (sends)
 		tt_push(b, !root, TT_RECVBUF(second.off), rest, second.len);
 	else
 		tt_pull_copy(b, root, TT_RECVBUF(0), TT_SENDBUF(0), first.len);
-	tt_signal(b, 2, TT_NONE, TT_NONE);
-	tt_wait(b, TT_ALL_RANKS, 2);
+	tt_meet(b, 2, TT_NONE, TT_NONE);
 }
 
 void tt_node_bcast(struct tt_builder *b, int root, struct tt_ref vector)

@@ -56,8 +56,7 @@ void tt_gather_node_pull(struct tt_builder *b)
 		tt_wait_release(b, a->root, 2);
 		return;
 	}
-	tt_signal(b, 1, TT_NONE, TT_NONE);
-	tt_wait(b, TT_ALL_RANKS, 1);
+	tt_meet(b, 1, TT_NONE, TT_NONE);
 	pull_blocks(b, TT_SENDBUF(0));
 	tt_signal(b, 2, TT_NONE, TT_NONE);
 }

@@ -36,10 +36,8 @@ void tt_reduce_node_pull(struct tt_builder *b)
 
 	if (!a->count)
 		return;
-	tt_signal(b, 1, tt_input(a), a->rank == a->root ? TT_RECVBUF(0) : TT_NONE);
-	tt_wait(b, TT_ALL_RANKS, 1);
+	tt_meet(b, 1, tt_input(a), a->rank == a->root ? TT_RECVBUF(0) : TT_NONE);
 	tt_pull_reduce(b, a->root, TT_RECVBUF(part.off), TT_SENDBUF(part.off), part.len,
 		       tt_node_flags(a));
-	tt_signal(b, 2, TT_NONE, TT_NONE);
-	tt_wait(b, TT_ALL_RANKS, 2);
+	tt_meet(b, 2, TT_NONE, TT_NONE);
 }

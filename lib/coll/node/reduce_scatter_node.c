@@ -39,8 +39,7 @@ void tt_reduce_scatter_node_slots(struct tt_builder *b)
 	if (!len)
 		return;
 	tt_copy(b, TT_SLOT(0), tt_input(a), len);
-	tt_signal(b, 1, TT_NONE, TT_NONE);
-	tt_wait(b, TT_ALL_RANKS, 1);
+	tt_meet(b, 1, TT_NONE, TT_NONE);
 	tt_pull_reduce(b, a->rank, TT_RECVBUF(0), TT_SLOT(block.off), block.len, tt_node_flags(a));
 }
 
@@ -55,11 +54,9 @@ void tt_reduce_scatter_node(struct tt_builder *b)
 	if (a->in_place && block.off)
 		result = block.off >= block.len ? TT_RECVBUF(block.off)
 						: TT_SCRATCH(tt_scratch(b, block.len));
-	tt_signal(b, 1, tt_input(a), TT_NONE);
-	tt_wait(b, TT_ALL_RANKS, 1);
+	tt_meet(b, 1, tt_input(a), TT_NONE);
 	tt_pull_reduce(b, a->rank, result, TT_SENDBUF(block.off), block.len, tt_node_flags(a));
-	tt_signal(b, 2, TT_NONE, TT_NONE);
-	tt_wait(b, TT_ALL_RANKS, 2);
+	tt_meet(b, 2, TT_NONE, TT_NONE);
 	if (a->in_place && block.off)
 		tt_copy(b, TT_RECVBUF(0), result, block.len);
 }

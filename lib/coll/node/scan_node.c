@@ -74,6 +74,5 @@ void tt_scan_node_pull(struct tt_builder *b)
 		tt_pull_reduce_first(b, r + inclusive, r, TT_RECVBUF(part.off),
 				     TT_SENDBUF(part.off), part.len);
 	}
-	tt_signal(b, 2, TT_NONE, TT_NONE);
-	tt_wait(b, TT_ALL_RANKS, 2);
+	tt_meet(b, 2, TT_NONE, TT_NONE);
 }
