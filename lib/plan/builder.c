@@ -28,7 +28,7 @@ struct lane_builder {
 
 /* How many messages a lane has exchanged with a peer so far. */
 struct tt_builder {
-	struct tt_plan plan; /* args, algo, scratch, generator; copied into the result */
+	struct tt_plan plan; /* args, algo, scratch, sliced; copied into the result */
 	struct lane_builder *lanes;
 	int nlanes, cap_lanes, lane;
 	bool messages;
@@ -299,21 +299,7 @@ void tt_push(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a,
 	       &(struct tt_op){.kind = TT_OP_PUSH, .peer = peer, .dst = dst, .a = a, .len = len});
 }
 
-/*
- * Use a generator instead of stored ops: for plans of more than tt_plan_store_max ops. Its ops are
- * used unchanged: none may have length zero, and index must be as the builder would set it.
- */
-static void generate(struct tt_builder *b, tt_gen_fn *gen, int nlanes, int rounds, int max_ops,
-		     const size_t state[8])
-{
-	b->plan.gen = gen;
-	b->plan.gen_rounds = rounds;
-	b->plan.nlanes = nlanes;
-	b->plan.max_ops = max_ops;
-	memcpy(b->plan.gen_state, state, sizeof(b->plan.gen_state));
-}
-
-static int sliced_ops(const struct tt_plan *plan, int lane, int round, struct tt_op *ops)
+int tt_sliced_ops(const struct tt_plan *plan, int lane, int round, struct tt_op *ops)
 {
 	const struct tt_sliced *s = &plan->sliced;
 	struct tt_step at = {
@@ -353,10 +339,13 @@ void tt_sliced(struct tt_builder *b, const struct tt_sliced *sliced)
 		return;
 	s.lanes = s.slices < (size_t)b->plan.args.lanes ? (int)s.slices : b->plan.args.lanes;
 	turns = (s.slices + (size_t)s.lanes - 1) / (size_t)s.lanes;
+	/* Generated ops are used unchanged: none is empty, and each has its index. */
 	if (s.full && s.slices * s.slice_ops > tt_plan_store_max) {
+		b->plan.generated = true;
+		b->plan.gen_rounds = (int)(turns * (size_t)s.steps);
+		b->plan.nlanes = s.lanes;
+		b->plan.max_ops = s.max_ops;
 		b->plan.sliced = s;
-		generate(b, sliced_ops, s.lanes, (int)(turns * (size_t)s.steps), s.max_ops,
-			 s.state);
 		return;
 	}
 	ops = calloc((size_t)s.max_ops + 1, sizeof(*ops));
@@ -385,7 +374,7 @@ static struct tt_plan *pack(const struct tt_builder *b)
 	if (!plan)
 		return NULL;
 	*plan = b->plan;
-	if (plan->gen)
+	if (plan->generated)
 		return plan;
 	plan->nlanes = b->nlanes;
 	plan->lane = (struct tt_lane *)(plan + 1);
@@ -450,7 +439,7 @@ int tt_plan_finish(struct tt_builder *b, struct tt_plan **plan)
 		return err;
 	if (!p)
 		return tt_fail(-ENOMEM, "no memory for the plan of a collective");
-	if (!p->gen)
+	if (!p->generated)
 		p->max_ops = largest_round(p);
 	p->mixed = p->node && messages;
 	if (p->nways) {

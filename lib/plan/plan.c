@@ -85,7 +85,7 @@ int tt_plan_branch_rounds(const struct tt_plan *plan, enum tt_branch way, int la
 {
 	if (plan->nways)
 		return plan->fork + plan->first[way + 1] - plan->first[way];
-	return plan->gen ? plan->gen_rounds : plan->lane[lane].nrounds;
+	return plan->generated ? plan->gen_rounds : plan->lane[lane].nrounds;
 }
 
 int tt_plan_rounds(const struct tt_plan *plan, int lane)
@@ -98,9 +98,9 @@ int tt_plan_branch_ops(const struct tt_plan *plan, enum tt_branch way, int lane,
 {
 	const struct tt_lane *l;
 
-	if (plan->gen) {
+	if (plan->generated) {
 		*ops = tmp;
-		return plan->gen(plan, lane, round, tmp);
+		return tt_sliced_ops(plan, lane, round, tmp);
 	}
 	if (plan->nways && round >= plan->fork)
 		round += plan->first[way] - plan->fork;

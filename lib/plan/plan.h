@@ -352,11 +352,9 @@ struct tt_sliced {
 };
 
 /*
- * Ops of a round: either stored (the builder's) or made on demand by gen for plans too big to store
- * (then count_rounds is known and gen writes at most max_ops ops with their index set).
+ * Ops of a round: either stored (the builder's) or, for plans too big to store, made on demand by
+ * the sliced algorithm, which writes at most max_ops ops with their index set.
  */
-typedef int tt_gen_fn(const struct tt_plan *plan, int lane, int round, struct tt_op *ops);
-
 struct tt_plan {
 	struct tt_plan_args args;
 	const char *algo;
@@ -366,12 +364,11 @@ struct tt_plan {
 	/* stored form */
 	struct tt_lane *lane;
 	/* generated form */
-	tt_gen_fn *gen;
-	int gen_rounds;		 /* of every lane; some may have no ops */
-	size_t gen_state[8];	 /* what gen wants to remember */
-	struct tt_sliced sliced; /* of a sliced algorithm */
-	bool node;		 /* has node ops */
-	bool mixed;		 /* and messages, or weighted sums, of the same buffers */
+	bool generated;
+	int gen_rounds; /* of every lane; some may have no ops */
+	struct tt_sliced sliced;
+	bool node;  /* has node ops */
+	bool mixed; /* and messages, or weighted sums, of the same buffers */
 	/*
 	 * Of a plan that goes on by the lengths of lists: after that many rounds of lane 0, the
 	 * only one, the rounds of one of the ways; else nways is 0. first: a way's first round in

@@ -12,4 +12,7 @@ struct tt_lane {
 	int nrounds;
 };
 
+/* The ops of a round of a generated plan. */
+int tt_sliced_ops(const struct tt_plan *plan, int lane, int round, struct tt_op *ops);
+
 #endif

@@ -64,11 +64,11 @@ static inline int tt_same_forms(const struct tt_alg *alg, const struct tt_plan_a
 	tt_plan_store_max = 0;
 	same = same && !tt_plan_build(alg, a, &generated);
 	tt_plan_store_max = max;
-	same = same && !stored->gen && stored->nlanes == generated->nlanes &&
+	same = same && !stored->generated && stored->nlanes == generated->nlanes &&
 	       stored->scratch == generated->scratch && stored->max_ops <= generated->max_ops;
 	for (lane = 0; same && lane < stored->nlanes; lane++)
 		same = tt_same_lane(stored, generated, lane);
-	same = same ? 1 + (generated->gen != NULL) : 0;
+	same = same ? 1 + generated->generated : 0;
 	tt_plan_free(stored);
 	tt_plan_free(generated);
 	return same;

@@ -418,13 +418,13 @@ static void check_huge(const struct tt_alg *alg)
 
 	TT_REQUIRE(!tt_plan_build(alg, &a, &plan));
 	tt_plan_count(plan, &c);
-	TT_CHECK(plan->gen != NULL);
+	TT_CHECK(plan->generated);
 	TT_CHECK(c.bytes_sent == a.count && c.bytes_received == a.count);
 	tt_plan_free(plan);
 	a.nranks = 24576;
 	a.rank = 24574;
 	TT_REQUIRE(!tt_plan_build(alg, &a, &plan));
-	TT_CHECK(plan->gen != NULL);
+	TT_CHECK(plan->generated);
 	tt_plan_free(plan);
 	a.count = 8; /* and short vectors are no burden */
 	TT_REQUIRE(!tt_plan_build(alg, &a, &plan));

@@ -25,7 +25,7 @@ static bool runs(const struct tt_plan *plan)
 	const struct tt_op *op, *end;
 	bool waits = false;
 
-	if (!plan->node || plan->mixed || plan->gen || plan->nlanes != 1 || plan->scratch ||
+	if (!plan->node || plan->mixed || plan->generated || plan->nlanes != 1 || plan->scratch ||
 	    plan->args.hosts)
 		return false;
 	op = plan->lane[0].ops;
