@@ -7,7 +7,6 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "lib/reduce/half.h"
 #include "lib/reduce/kernels.h"
 
 #define SCALE_BLOCK 4096 /* bytes */
@@ -163,24 +162,4 @@ bool tt_reduce_valid(enum tutti_datatype datatype, enum tutti_op op)
 	else
 		has = datatype < TUTTI_INT32_INDEX ? sums : index;
 	return has >> op & 1;
-}
-
-float tt_f16_to_f32(uint16_t h)
-{
-	return tt_half_widen(h);
-}
-
-uint16_t tt_f32_to_f16(float f)
-{
-	return tt_half_narrow(f);
-}
-
-float tt_bf16_to_f32(uint16_t h)
-{
-	return tt_bfloat_widen(h);
-}
-
-uint16_t tt_f32_to_bf16(float f)
-{
-	return tt_bfloat_narrow(f);
 }

@@ -59,9 +59,4 @@ bool tt_reduce_use(enum tt_reduce_level level); /* from now on; false: not here 
 enum tt_reduce_level tt_reduce_best(void);
 enum tt_reduce_level tt_reduce_level(void); /* the level in use */
 
-float tt_f16_to_f32(uint16_t h);
-uint16_t tt_f32_to_f16(float f);
-float tt_bf16_to_f32(uint16_t h);
-uint16_t tt_f32_to_bf16(float f);
-
 #endif

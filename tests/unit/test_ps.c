@@ -11,6 +11,7 @@
 #include "lib/base/hash.h"
 #include "lib/ps/worker/accumulate.h"
 #include "lib/ps/ps.h"
+#include "lib/reduce/half.h"
 #include "tests/test.h"
 
 /* ---- placement ---- */
@@ -296,9 +297,9 @@ static double get(enum tutti_datatype type, const void *p, int i)
 {
 	switch (type) {
 	case TUTTI_FLOAT16:
-		return tt_f16_to_f32(((const uint16_t *)p)[i]);
+		return tt_half_widen(((const uint16_t *)p)[i]);
 	case TUTTI_BFLOAT16:
-		return tt_bf16_to_f32(((const uint16_t *)p)[i]);
+		return tt_bfloat_widen(((const uint16_t *)p)[i]);
 	case TUTTI_FLOAT32:
 		return ((const float *)p)[i];
 	default:
@@ -449,8 +450,8 @@ static void odd_values(struct levels *l, enum tutti_datatype type, int rule)
 			((float *)(void *)to)[at] = odd[i / 2];
 		else
 			((uint16_t *)(void *)to)[at] = type == TUTTI_FLOAT16
-							       ? tt_f32_to_f16(odd[i / 2])
-							       : tt_f32_to_bf16(odd[i / 2]);
+							       ? tt_half_narrow(odd[i / 2])
+							       : tt_bfloat_narrow(odd[i / 2]);
 	}
 }
 

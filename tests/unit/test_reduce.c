@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "lib/base/hash.h"
+#include "lib/reduce/half.h"
 #include "lib/reduce/reduce.h"
 #include "tests/test.h"
 
@@ -413,7 +414,7 @@ static void fill_special(int t, unsigned char *p, int k)
 	for (i = 0; i < n * n && (i + 1) * size <= ROOM; i++) {
 		d = special[k % 2 ? i / n : (i + k) % n];
 		f = (float)d;
-		h = t == TUTTI_FLOAT16 ? tt_f32_to_f16(f) : tt_f32_to_bf16(f);
+		h = t == TUTTI_FLOAT16 ? tt_half_narrow(f) : tt_bfloat_narrow(f);
 		memcpy(p + (size_t)i * size,
 		       size == 8   ? (void *)&d
 		       : size == 4 ? (void *)&f
@@ -533,12 +534,12 @@ static void test_half_conversions(void)
 	float f, b;
 
 	for (h = 0; h < 65536; h++) {
-		f = tt_f16_to_f32((uint16_t)h);
-		b = tt_bf16_to_f32((uint16_t)h);
+		f = tt_half_widen((uint16_t)h);
+		b = tt_bfloat_widen((uint16_t)h);
 		TT_CHECK(isnan(f) ? isnan(widen(5, (uint16_t)h)) : f == widen(5, (uint16_t)h));
 		TT_CHECK(isnan(b) ? isnan(widen(8, (uint16_t)h)) : b == widen(8, (uint16_t)h));
-		TT_CHECK(tt_f32_to_f16(f) == (isnan(f) ? h | 0x200 : h)); /* NaNs become quiet */
-		TT_CHECK(tt_f32_to_bf16(b) == (isnan(b) ? h | 0x40 : h));
+		TT_CHECK(tt_half_narrow(f) == (isnan(f) ? h | 0x200 : h)); /* NaNs become quiet */
+		TT_CHECK(tt_bfloat_narrow(b) == (isnan(b) ? h | 0x40 : h));
 	}
 }
 
@@ -555,8 +556,8 @@ static void test_half_rounding(void)
 			    2);
 		f = nextafterf(f, 0);
 		for (i = 0; i < 3; i++, f = nextafterf(f, INFINITY)) {
-			TT_CHECK(tt_f32_to_f16(f) == narrow(5, f));
-			TT_CHECK(tt_f32_to_f16(-f) == narrow(5, -f));
+			TT_CHECK(tt_half_narrow(f) == narrow(5, f));
+			TT_CHECK(tt_half_narrow(-f) == narrow(5, -f));
 		}
 	}
 	for (h = 0; h < 0x7f80; h++) {
@@ -564,11 +565,11 @@ static void test_half_rounding(void)
 
 		for (i = 0; i < 3; i++, u++) {
 			memcpy(&f, &u, 4);
-			TT_CHECK(tt_f32_to_bf16(f) == narrow(8, f));
+			TT_CHECK(tt_bfloat_narrow(f) == narrow(8, f));
 		}
 	}
-	TT_CHECK(tt_f32_to_f16(1e-30f) == 0 && tt_f32_to_f16(-1e-30f) == 0x8000);
-	TT_CHECK(tt_f32_to_f16(1e30f) == 0x7c00 && tt_f32_to_f16(65519.99f) == 0x7bff);
+	TT_CHECK(tt_half_narrow(1e-30f) == 0 && tt_half_narrow(-1e-30f) == 0x8000);
+	TT_CHECK(tt_half_narrow(1e30f) == 0x7c00 && tt_half_narrow(65519.99f) == 0x7bff);
 }
 
 /* Faster kernels convert with other instructions: max(x, x) shows what they make of every float16.

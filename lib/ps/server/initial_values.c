@@ -8,6 +8,7 @@
 
 #include "lib/base/hash.h"
 #include "lib/ps/ps.h"
+#include "lib/reduce/half.h"
 
 /* The tail of a normal distribution may be beyond what an integer holds. */
 static double clamp(double v, double low, double high)
@@ -37,10 +38,10 @@ static void store(enum tutti_datatype type, void *at, size_t i, double v)
 		((uint64_t *)at)[i] = (uint64_t)clamp(v, 0, 0x1.fffffffffffffp63);
 		break;
 	case TUTTI_FLOAT16:
-		((uint16_t *)at)[i] = tt_f32_to_f16((float)v);
+		((uint16_t *)at)[i] = tt_half_narrow((float)v);
 		break;
 	case TUTTI_BFLOAT16:
-		((uint16_t *)at)[i] = tt_f32_to_bf16((float)v);
+		((uint16_t *)at)[i] = tt_bfloat_narrow((float)v);
 		break;
 	case TUTTI_FLOAT32:
 		((float *)at)[i] = (float)v;

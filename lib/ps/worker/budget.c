@@ -20,6 +20,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/ps/worker/held_back.h"
+#include "lib/reduce/half.h"
 
 #define PIECE 2048  /* bytes of a dense table's unit, less than what travels behind its head */
 #define BATCH 65536 /* of rows that go together */
@@ -87,10 +88,10 @@ double tt_ps_magnitude(enum tutti_datatype datatype, const void *p, size_t n)
 		SUM_OF(uint64_t, v[i]);
 		break;
 	case TUTTI_FLOAT16:
-		SUM_OF(uint16_t, tt_f16_to_f32(v[i]));
+		SUM_OF(uint16_t, tt_half_widen(v[i]));
 		break;
 	case TUTTI_BFLOAT16:
-		SUM_OF(uint16_t, tt_bf16_to_f32(v[i]));
+		SUM_OF(uint16_t, tt_bfloat_widen(v[i]));
 		break;
 	case TUTTI_FLOAT64:
 		SUM_OF(double, v[i]);
