@@ -378,6 +378,7 @@ int perf_run_kernel(struct perf *perf)
 	struct kernel_job job = {.perf = perf, .bufs = bufs, .oracle = &oracle};
 	double *times;
 
+	tt_reduce_add_reference();
 	err = check_level(perf);
 	if (err)
 		return err;

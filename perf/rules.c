@@ -187,6 +187,8 @@ int perf_run_rules(struct perf *perf)
 	size_t size = perf->opt.minbytes;
 	int err;
 
+	tt_reduce_add_reference();
+	tt_rule_add_reference();
 	if (perf->opt.datatype < TUTTI_FLOAT16)
 		return refuse(perf, "update rules are for floats, one type at a time");
 	if (perf->opt.level >= 0 && !tt_reduce_use((enum tt_reduce_level)perf->opt.level))

@@ -10,7 +10,7 @@ if HAVE_CUNIT
 check_LTLIBRARIES += libtttest.la
 libtttest_la_SOURCES = tests/test.c tests/test.h
 libtttest_la_CFLAGS = $(AM_CFLAGS) $(CUNIT_CFLAGS)
-libtttest_la_LIBADD = libtt_verify.la libtt.la $(TT_LIBS) $(CUNIT_LIBS)
+libtttest_la_LIBADD = libtt_verify.la libtt_reference.la libtt.la $(TT_LIBS) $(CUNIT_LIBS)
 
 include tests/unit/local.mk
 include tests/plan/local.mk

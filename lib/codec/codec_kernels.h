@@ -85,13 +85,15 @@ struct tt_codec_kernels {
 		.finite = all_finite, .advance = advance, .gather = gather,                        \
 	}
 
-extern const struct tt_codec_kernels tt_codec_kernels_reference; /* codec_reference.c */
 extern const struct tt_codec_kernels tt_codec_kernels_base;
 extern const struct tt_codec_kernels tt_codec_kernels_avx2;   /* only with TT_HAVE_AVX2 */
 extern const struct tt_codec_kernels tt_codec_kernels_avx512; /* only with TT_HAVE_AVX512 */
 
 /* codec_levels.c: at the level that lib/reduce uses. */
 const struct tt_codec_kernels *tt_codec_kernels(void);
+/* lib/verify/codec_reference.c sets TT_REDUCE_TRUTH. */
+extern const struct tt_codec_kernels *tt_codec_truth;
+void tt_codec_add_reference(void);
 
 /*
  * The step between levels -levels ... levels that reach most: most / levels. A step below the

@@ -5,7 +5,6 @@
 #include "lib/reduce/reduce.h"
 
 static const struct tt_codec_kernels *const kernels[TT_REDUCE_LEVELS] = {
-	[TT_REDUCE_TRUTH] = &tt_codec_kernels_reference,
 	[TT_REDUCE_BASE] = &tt_codec_kernels_base,
 #ifdef TT_HAVE_AVX2
 	[TT_REDUCE_AVX2] = &tt_codec_kernels_avx2,
@@ -15,7 +14,11 @@ static const struct tt_codec_kernels *const kernels[TT_REDUCE_LEVELS] = {
 #endif
 };
 
+const struct tt_codec_kernels *tt_codec_truth;
+
 const struct tt_codec_kernels *tt_codec_kernels(void)
 {
-	return kernels[tt_reduce_level()];
+	enum tt_reduce_level level = tt_reduce_level();
+
+	return level == TT_REDUCE_TRUTH ? tt_codec_truth : kernels[level];
 }

@@ -8,7 +8,6 @@ libtt_la_SOURCES += lib/codec/codec.h lib/codec/codec_kind.h lib/codec/codecs.de
 	lib/codec/threshold.c lib/codec/randomk.c
 
 # The loops of the codecs, once for each level of instructions, as lib/reduce builds its kernels.
-# The serial ones are with those that any CPU has, for their flags.
 noinst_LTLIBRARIES += libtt_codec.la
 libtt_la_LIBADD += libtt_codec.la
 libtt_codec_la_SOURCES = lib/codec/codec_levels.c lib/codec/codec_kernels.h
@@ -19,7 +18,7 @@ tt_codec_sources = lib/codec/codec_vector.c lib/codec/cast_vector.h lib/codec/bl
 	lib/codec/codec_isa.h lib/codec/codec_kernels.h
 
 noinst_LTLIBRARIES += libtt_codec_base.la
-libtt_codec_base_la_SOURCES = $(tt_codec_sources) lib/codec/codec_reference.c
+libtt_codec_base_la_SOURCES = $(tt_codec_sources)
 libtt_codec_base_la_CPPFLAGS = $(libtt_reduce_base_la_CPPFLAGS)
 libtt_codec_base_la_CFLAGS = $(libtt_reduce_base_la_CFLAGS)
 

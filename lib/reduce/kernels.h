@@ -29,7 +29,8 @@ extern const struct tt_kernels tt_kernels_base;
 extern const struct tt_kernels tt_kernels_avx2;	  /* only with TT_HAVE_AVX2 */
 extern const struct tt_kernels tt_kernels_avx512; /* only with TT_HAVE_AVX512 */
 
-/* reference.c: for every datatype */
-void tt_reduce_truth(const struct tt_reduce_job *job, enum tutti_datatype datatype);
+/* TT_REDUCE_TRUTH, for every datatype; NULL without tt_reduce_add_reference. */
+typedef void tt_reduce_truth_fn(const struct tt_reduce_job *job, enum tutti_datatype datatype);
+extern tt_reduce_truth_fn *tt_reduce_truth;
 
 #endif

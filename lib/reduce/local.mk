@@ -2,8 +2,7 @@
 # The kernels are one source, built once for each level of instructions; flags go by library.
 noinst_LTLIBRARIES += libtt_reduce.la
 libtt_la_LIBADD += libtt_reduce.la
-libtt_reduce_la_SOURCES = lib/reduce/reduce.c lib/reduce/weigh.c \
-	lib/reduce/reduce.h lib/reduce/reference.c
+libtt_reduce_la_SOURCES = lib/reduce/reduce.c lib/reduce/weigh.c lib/reduce/reduce.h
 libtt_reduce_la_CFLAGS = $(AM_CFLAGS) $(TT_KERNEL_CFLAGS)
 libtt_reduce_la_LIBADD = libtt_reduce_base.la
 

@@ -21,12 +21,15 @@ static const struct tt_kernels *const kernels[TT_REDUCE_LEVELS] = {
 #endif
 };
 
+tt_reduce_truth_fn *tt_reduce_truth;
+
 static atomic_int chosen = -1; /* an enum tt_reduce_level */
 
 static bool cpu_has(enum tt_reduce_level level)
 {
 	switch (level) {
 	case TT_REDUCE_TRUTH:
+		return tt_reduce_truth != NULL;
 	case TT_REDUCE_BASE:
 		return true;
 #ifdef TT_HAVE_AVX2

@@ -4,8 +4,8 @@
  *
  * float16 and bfloat16 are widened to float32, combined, and rounded to nearest even at the end.
  * Integer sums and products wrap. min and max of floats: a NaN in any source gives NaN; of equal
- * values, the left one. The scalar kernel in reference.c is the reference; the faster ones (chosen
- * at run time) give the same bits.
+ * values, the left one. The scalar kernel in lib/verify/reduce_reference.c is the reference; the
+ * faster ones (chosen at run time) give the same bits.
  */
 #ifndef TT_REDUCE_H
 #define TT_REDUCE_H
@@ -58,5 +58,7 @@ enum tt_reduce_level {
 bool tt_reduce_use(enum tt_reduce_level level); /* from now on; false: not here */
 enum tt_reduce_level tt_reduce_best(void);
 enum tt_reduce_level tt_reduce_level(void); /* the level in use */
+/* lib/verify/reduce_reference.c: makes TT_REDUCE_TRUTH known. */
+void tt_reduce_add_reference(void);
 
 #endif

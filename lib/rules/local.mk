@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 libtt_la_SOURCES += lib/rules/rule.h lib/rules/rule_numbers.c lib/rules/rule_numbers.h
 
-# The update rules, once for each level of instructions, as lib/reduce builds its kernels. The
-# serial ones are with those that any CPU has, for their flags.
+# The update rules, once for each level of instructions, as lib/reduce builds its kernels.
 tt_rule_sources = lib/rules/rule_vector.c lib/rules/rule_steps.h lib/rules/rule.h
 
 noinst_LTLIBRARIES += libtt_rules.la
@@ -11,7 +10,7 @@ libtt_rules_la_SOURCES = lib/rules/rule_levels.c lib/rules/rule.h
 libtt_rules_la_LIBADD = libtt_rules_base.la
 
 noinst_LTLIBRARIES += libtt_rules_base.la
-libtt_rules_base_la_SOURCES = $(tt_rule_sources) lib/rules/rule_reference.c lib/rules/rule_loops.h
+libtt_rules_base_la_SOURCES = $(tt_rule_sources)
 libtt_rules_base_la_CPPFLAGS = $(libtt_reduce_base_la_CPPFLAGS)
 libtt_rules_base_la_CFLAGS = $(libtt_reduce_base_la_CFLAGS)
 

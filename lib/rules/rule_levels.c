@@ -4,7 +4,6 @@
 #include "lib/rules/rule.h"
 
 static tt_rule_fn *const rules[TT_REDUCE_LEVELS] = {
-	[TT_REDUCE_TRUTH] = tt_rule_reference,
 	[TT_REDUCE_BASE] = tt_rule_base,
 #ifdef TT_HAVE_AVX2
 	[TT_REDUCE_AVX2] = tt_rule_avx2,
@@ -14,9 +13,13 @@ static tt_rule_fn *const rules[TT_REDUCE_LEVELS] = {
 #endif
 };
 
+tt_rule_fn *tt_rule_truth;
+
 void tt_rule_apply(const struct tt_rule_job *job)
 {
-	rules[tt_reduce_level()](job);
+	enum tt_reduce_level level = tt_reduce_level();
+
+	(level == TT_REDUCE_TRUTH ? tt_rule_truth : rules[level])(job);
 }
 
 const char *tt_rule_name(int rule)

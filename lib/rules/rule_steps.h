@@ -2,7 +2,7 @@
 /*
  * The update rules in vectors VEC of REAL, with square root SQRT, the NaN NOT_A_NUMBER, and NAME to
  * make names. Included by rule_vector.c, for float and for double. The operations are those of
- * rule_loops.h, in the same order.
+ * lib/verify/rule_loops.h, in the same order.
  */
 struct NAME(factors) {
 	REAL r, decay, m, e, keep, add, b1, a1, b2, a2, c1, c2; /* a: 1 - b */

@@ -11,3 +11,9 @@ libtt_verify_la_SOURCES = \
 	lib/verify/check_value.c lib/verify/check_verdict.c lib/verify/count.c lib/verify/sim.c \
 	lib/verify/sim.h lib/verify/sim_int.h lib/verify/sim_net.c lib/verify/sim_node.c \
 	lib/verify/sim_queue.c
+
+# What the kernels of lib/reduce, lib/codec and lib/rules are compared with.
+noinst_LTLIBRARIES += libtt_reference.la
+libtt_reference_la_SOURCES = lib/verify/reduce_reference.c lib/verify/codec_reference.c \
+	lib/verify/rule_reference.c lib/verify/rule_loops.h
+libtt_reference_la_CFLAGS = $(AM_CFLAGS) $(TT_KERNEL_CFLAGS)

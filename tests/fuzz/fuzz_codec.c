@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "lib/codec/codec.h"
+#include "lib/codec/codec_kernels.h"
 #include "lib/reduce/reduce.h"
 #include "tests/fuzz/fuzz.h"
 
@@ -120,6 +121,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	void *in;
 	int err;
 
+	tt_reduce_add_reference();
+	tt_codec_add_reference();
 	err = tt_codec_new(only ? only : names[which % NAMES], &codec);
 	assert(!err);
 	first = fz_u(&z, 1) * tt_codec_align(codec);

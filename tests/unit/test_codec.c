@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/codec/codec_kernels.h"
 #include "lib/reduce/reduce.h"
 #include "tests/test.h"
 #include "tests/unit/codec_help.h"
@@ -557,5 +558,7 @@ int main(int argc, char **argv)
 					       {"wrong_lengths", wrong_lengths},
 					       {NULL, NULL}};
 
+	tt_reduce_add_reference();
+	tt_codec_add_reference();
 	return tt_test_main("codec", tests, argc, argv);
 }

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "lib/base/hash.h"
+#include "lib/codec/codec_kernels.h"
 #include "lib/reduce/reduce.h"
 #include "tests/test.h"
 #include "tests/unit/codec_help.h"
@@ -618,5 +619,7 @@ int main(int argc, char **argv)
 					       {"damaged_sums", damaged_sums},
 					       {NULL, NULL}};
 
+	tt_reduce_add_reference();
+	tt_codec_add_reference();
 	return tt_test_main("codec_sparse", tests, argc, argv);
 }

@@ -513,5 +513,7 @@ int main(int argc, char **argv)
 					       {"rules_levels", rules_levels},
 					       {NULL, NULL}};
 
+	tt_reduce_add_reference();
+	tt_rule_add_reference();
 	return tt_test_main("ps_parts", tests, argc, argv);
 }

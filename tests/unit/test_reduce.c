@@ -752,5 +752,6 @@ static const struct tt_test tests[] = {{"combinations", test_combinations},
 
 int main(int argc, char **argv)
 {
+	tt_reduce_add_reference();
 	return tt_test_main("reduce", tests, argc, argv);
 }

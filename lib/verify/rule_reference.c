@@ -7,14 +7,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "lib/rules/rule.h"
 #include "lib/reduce/half.h"
+#include "lib/rules/rule.h"
 
 #define REAL float
 #define SQRT sqrtf
 #define NOT_A_NUMBER __builtin_nanf("")
 #define NAME(what) what##_f32
-#include "lib/rules/rule_loops.h"
+#include "lib/verify/rule_loops.h"
 #undef REAL
 #undef SQRT
 #undef NOT_A_NUMBER
@@ -23,7 +23,7 @@
 #define SQRT sqrt
 #define NOT_A_NUMBER __builtin_nan("")
 #define NAME(what) what##_f64
-#include "lib/rules/rule_loops.h"
+#include "lib/verify/rule_loops.h"
 
 #define PIECE 256 /* 16-bit values widened at once */
 
@@ -47,7 +47,7 @@ static void apply_16(const struct tt_rule_job *job)
 	}
 }
 
-void tt_rule_reference(const struct tt_rule_job *job)
+static void apply(const struct tt_rule_job *job)
 {
 	if (job->datatype == TUTTI_FLOAT64)
 		apply_f64(job, job->x, job->u, job->s1, job->s2, job->count);
@@ -55,4 +55,9 @@ void tt_rule_reference(const struct tt_rule_job *job)
 		apply_f32(job, job->x, job->u, job->s1, job->s2, job->count);
 	else
 		apply_16(job);
+}
+
+void tt_rule_add_reference(void)
+{
+	tt_rule_truth = apply;
 }
