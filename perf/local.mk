@@ -13,7 +13,7 @@ tutti_perf_SOURCES = \
 	perf/kernel.c \
 	perf/checksum.c perf/rules.c perf/codec.c perf/lowrank.c perf/ps.c tools/cli.c tools/cli.h \
 	tools/plot.c tools/plot.h tools/graphs.c tools/graphs.h
-tutti_perf_LDADD = libtt_reference.la libtt_rules.la libtt_reduce.la libtutti.la $(JANSSON_LIBS)
+tutti_perf_LDADD = libtt_reference.la libtt_vector.la libtutti.la $(JANSSON_LIBS)
 
 # What perf/relay runs.
 noinst_PROGRAMS += perf/essp
