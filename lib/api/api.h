@@ -24,24 +24,28 @@ static inline const char *tt_displs_name(enum tt_coll coll, bool sends)
 	return coll != TT_COLL_ALLTOALLV ? "displs" : sends ? "sdispls" : "rdispls";
 }
 /*
- * coll_calls.c: checks a call, then runs it to its end, starts it, or makes a persistent request
- * of it.
+ * coll_calls.c: checks a call, then runs it to its end. tt_call_poll leaves what does not end at
+ * once to the caller: TUTTI_CALL_POLL.
  */
 int tt_call_run(struct tutti_comm *comm, struct tt_call *call);
-/* Inline, so that the struct is built in place and not copied. */
+int tt_call_poll(struct tutti_comm *comm, struct tt_call *call, struct tutti_request **request);
+/* Starts a call, or makes a persistent request of it; options: NULL, none. */
+int tt_call_launch(struct tutti_comm *comm, struct tt_call *call, bool persistent,
+		   const struct tt_call_options *options, struct tutti_request **request);
+/* Inline, so that the struct is built in place, and without string instructions. */
 static inline int tt_coll_run(struct tutti_comm *comm, struct tt_call call)
 {
 	return tt_call_run(comm, &call);
 }
-int tt_coll_start(struct tutti_comm *comm, struct tt_call call, struct tutti_request **request);
-int tt_coll_init(struct tutti_comm *comm, struct tt_call call, struct tutti_request **request);
-/* As the blocking form; what does not end at once is left to the caller: TUTTI_CALL_POLL. */
-int tt_coll_poll(struct tutti_comm *comm, struct tt_call call, struct tutti_request **request);
-/* All three forms; request NULL: blocking. */
-int tt_coll_with(struct tutti_comm *comm, struct tt_call call,
-		 const struct tt_call_options *options, bool persistent,
-		 struct tutti_request **request);
-/* The same of a call that has been checked. */
+static inline int tt_coll_launch(struct tutti_comm *comm, struct tt_call call, bool persistent,
+				 struct tutti_request **request)
+{
+	return tt_call_launch(comm, &call, persistent, NULL, request);
+}
+/* As tt_call_run, with options. */
+int tt_call_run_with(struct tutti_comm *comm, struct tt_call *call,
+		     const struct tt_call_options *options);
+/* All forms of a call that has been checked; request NULL: blocking. */
 int tt_call_checked(struct tutti_comm *comm, struct tt_call *call, bool persistent,
 		    struct tutti_request **request);
 /* Without checks, also on a communicator that has been freed. Not in a group. */
@@ -58,12 +62,12 @@ int tt_call_unchecked(struct tutti_comm *comm, const struct tt_call *call);
 	int tutti_i##name(TT_PARAMETERS parameters, struct tutti_comm *comm,                       \
 			  struct tutti_request **request)                                          \
 	{                                                                                          \
-		return tt_coll_start(comm, (struct tt_call){__VA_ARGS__}, request);                \
+		return tt_coll_launch(comm, (struct tt_call){__VA_ARGS__}, false, request);        \
 	}                                                                                          \
 	int tutti_##name##_init(TT_PARAMETERS parameters, struct tutti_comm *comm,                 \
 				struct tutti_request **request)                                    \
 	{                                                                                          \
-		return tt_coll_init(comm, (struct tt_call){__VA_ARGS__}, request);                 \
+		return tt_coll_launch(comm, (struct tt_call){__VA_ARGS__}, true, request);         \
 	}
 #define TT_PARAMETERS(...) __VA_ARGS__
 /*

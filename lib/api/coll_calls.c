@@ -52,8 +52,8 @@ static int launch_checked(struct tutti_comm *comm, const struct tt_call *call, b
 	return err;
 }
 
-static int launch(struct tutti_comm *comm, struct tt_call *call, bool persistent,
-		  const struct tt_call_options *options, struct tutti_request **out)
+int tt_call_launch(struct tutti_comm *comm, struct tt_call *call, bool persistent,
+		   const struct tt_call_options *options, struct tutti_request **out)
 {
 	size_t *displs = NULL;
 	int err = tt_check_call(comm, call);
@@ -74,14 +74,14 @@ static int launch(struct tutti_comm *comm, struct tt_call *call, bool persistent
 }
 
 /* A blocking call, or a part of a group. */
-static int run_request(struct tutti_comm *comm, struct tt_call *call,
-		       const struct tt_call_options *options)
+int tt_call_run_with(struct tutti_comm *comm, struct tt_call *call,
+		     const struct tt_call_options *options)
 {
 	struct tutti_request *req = NULL;
 	int err;
 
 	call->blocking = !tt_group_is_open();
-	err = launch(comm, call, false, options, &req);
+	err = tt_call_launch(comm, call, false, options, &req);
 	return err || !req ? err : tt_request_finish(&req);
 }
 
@@ -100,7 +100,7 @@ static int run_or_start(struct tutti_comm *comm, struct tt_call *call, struct tu
 	}
 	call->blocking = !tt_group_is_open();
 	if (err == TT_NEGATIVE)
-		err = launch(comm, call, false, NULL, &req);
+		err = tt_call_launch(comm, call, false, NULL, &req);
 	else if (call->blocking)
 		err = tt_short_run(comm, call, &req);
 	else
@@ -120,9 +120,9 @@ int tt_call_run(struct tutti_comm *comm, struct tt_call *call)
 	return err || !req ? err : tt_request_finish(&req);
 }
 
-int tt_coll_poll(struct tutti_comm *comm, struct tt_call call, struct tutti_request **request)
+int tt_call_poll(struct tutti_comm *comm, struct tt_call *call, struct tutti_request **request)
 {
-	return run_or_start(comm, &call, request);
+	return run_or_start(comm, call, request);
 }
 
 int tt_call_unchecked(struct tutti_comm *comm, const struct tt_call *call)
@@ -144,22 +144,4 @@ int tt_call_checked(struct tutti_comm *comm, struct tt_call *call, bool persiste
 	call->blocking = !tt_group_is_open();
 	err = launch_checked(comm, call, false, NULL, &req);
 	return err || !req ? err : tt_request_finish(&req);
-}
-
-int tt_coll_start(struct tutti_comm *comm, struct tt_call call, struct tutti_request **request)
-{
-	return launch(comm, &call, false, NULL, request);
-}
-
-int tt_coll_init(struct tutti_comm *comm, struct tt_call call, struct tutti_request **request)
-{
-	return launch(comm, &call, true, NULL, request);
-}
-
-int tt_coll_with(struct tutti_comm *comm, struct tt_call call,
-		 const struct tt_call_options *options, bool persistent,
-		 struct tutti_request **request)
-{
-	return request ? launch(comm, &call, persistent, options, request)
-		       : run_request(comm, &call, options);
 }

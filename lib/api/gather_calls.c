@@ -15,12 +15,12 @@ int tutti_barrier(struct tutti_comm *comm)
 
 int tutti_ibarrier(struct tutti_comm *comm, struct tutti_request **request)
 {
-	return tt_coll_start(comm, barrier, request);
+	return tt_coll_launch(comm, barrier, false, request);
 }
 
 int tutti_barrier_init(struct tutti_comm *comm, struct tutti_request **request)
 {
-	return tt_coll_init(comm, barrier, request);
+	return tt_coll_launch(comm, barrier, true, request);
 }
 
 TT_COLLECTIVE(allgather,

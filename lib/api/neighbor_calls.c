@@ -128,19 +128,19 @@ static int check(const struct neighbor_call *n, struct tutti_comm *comm, struct 
 	return err;
 }
 
-static int run(struct tutti_comm *comm, struct neighbor_call n)
+static int run(struct tutti_comm *comm, const struct neighbor_call *n)
 {
 	struct tt_call call;
-	int err = check(&n, comm, &call, false, true);
+	int err = check(n, comm, &call, false, true);
 
 	return err ? err : tt_call_checked(comm, &call, false, NULL);
 }
 
-static int start(struct tutti_comm *comm, struct neighbor_call n, bool persistent,
+static int start(struct tutti_comm *comm, const struct neighbor_call *n, bool persistent,
 		 struct tutti_request **request)
 {
 	struct tt_call call;
-	int err = check(&n, comm, &call, persistent, request != NULL);
+	int err = check(n, comm, &call, persistent, request != NULL);
 
 	return err ? err : tt_call_checked(comm, &call, persistent, request);
 }
@@ -150,7 +150,7 @@ static int start(struct tutti_comm *comm, struct neighbor_call n, bool persisten
 		const struct tutti_graph *graph, uint64_t step, struct tutti_comm *comm
 
 #define CALL(coll)                                                                                 \
-	(struct neighbor_call)                                                                     \
+	&(struct neighbor_call)                                                                    \
 	{                                                                                          \
 		__func__, TT_COLL_NEIGHBOR_##coll, sendbuf, recvbuf, count, datatype, graph, step  \
 	}

@@ -210,7 +210,8 @@ int tutti_call(struct tutti_comm *comm, const struct tutti_call *c, struct tutti
 {
 	static const struct tt_sized sized = TT_SIZED("call", tutti_call, root);
 	struct tutti_call own;
-	bool persistent;
+	struct tt_call_options options;
+	bool persistent, with;
 	struct tt_plan_codec planned;
 	struct tutti_codec *codec;
 	struct tt_call call;
@@ -250,14 +251,11 @@ int tutti_call(struct tutti_comm *comm, const struct tutti_call *c, struct tutti
 		call.feedback = c->feedback;
 	}
 	call.blocking = c->flags & TUTTI_CALL_POLL && !tt_group_is_open();
-	if (c->timeout_ms || c->priority || c->codec)
-		return tt_coll_with(comm, call,
-				    &(struct tt_call_options){.timeout_ms = c->timeout_ms,
-							      .priority = c->priority},
-				    persistent, request);
+	options = (struct tt_call_options){.timeout_ms = c->timeout_ms, .priority = c->priority};
+	with = c->timeout_ms || c->priority || c->codec;
 	if (!request)
-		return tt_coll_run(comm, call);
-	if (c->flags & TUTTI_CALL_POLL)
-		return tt_coll_poll(comm, call, request);
-	return persistent ? tt_coll_init(comm, call, request) : tt_coll_start(comm, call, request);
+		return with ? tt_call_run_with(comm, &call, &options) : tt_call_run(comm, &call);
+	if (c->flags & TUTTI_CALL_POLL && !with)
+		return tt_call_poll(comm, &call, request);
+	return tt_call_launch(comm, &call, persistent, with ? &options : NULL, request);
 }
