@@ -48,26 +48,6 @@ static int launch(const char *name, struct tutti_comm *comm, struct tt_p2p_call 
 	return err;
 }
 
-static int start_send(const char *name, bool sync, const void *buf,
-		      const struct tutti_layout *layout, int dest, int tag, struct tutti_comm *comm,
-		      bool persistent, struct tutti_request **request)
-{
-	struct tt_p2p_call call = {
-		.kind = TT_P2P_SEND, .buf = (void *)buf, .rank = dest, .tag = tag, .sync = sync};
-
-	return launch(name, comm, &call, layout, persistent, request);
-}
-
-static int start_recv(const char *name, void *buf, const struct tutti_layout *layout, int source,
-		      int tag, struct tutti_comm *comm, struct tutti_status *status,
-		      bool persistent, struct tutti_request **request)
-{
-	struct tt_p2p_call call = {
-		.kind = TT_P2P_RECV, .buf = buf, .rank = source, .tag = tag, .status = status};
-
-	return launch(name, comm, &call, layout, persistent, request);
-}
-
 static int start_mrecv(const char *name, void *buf, const struct tutti_layout *layout,
 		       struct tutti_message **message, struct tutti_status *status,
 		       struct tutti_request **request)
@@ -83,70 +63,43 @@ static int start_mrecv(const char *name, void *buf, const struct tutti_layout *l
 	return err;
 }
 
-int tutti_send_layout(const void *buf, const struct tutti_layout *layout, int dest, int tag,
-		      struct tutti_comm *comm)
-{
-	struct tutti_request *req = NULL;
-	int err = start_send(__func__, false, buf, layout, dest, tag, comm, false, &req);
+/* The three forms of a call: tutti_NAME, tutti_iNAME and tutti_NAME_init. */
+#define FORMS(name, parameters, ...)                                                               \
+	int tutti_##name(TT_PARAMETERS parameters)                                                 \
+	{                                                                                          \
+		struct tt_p2p_call call = {__VA_ARGS__};                                           \
+		struct tutti_request *req = NULL;                                                  \
+		int err = launch(__func__, comm, &call, layout, false, &req);                      \
+                                                                                                   \
+		return err ? err : tt_request_finish(&req);                                        \
+	}                                                                                          \
+	int tutti_i##name(TT_PARAMETERS parameters, struct tutti_request **request)                \
+	{                                                                                          \
+		struct tt_p2p_call call = {__VA_ARGS__};                                           \
+                                                                                                   \
+		return launch(__func__, comm, &call, layout, false, request);                      \
+	}                                                                                          \
+	int tutti_##name##_init(TT_PARAMETERS parameters, struct tutti_request **request)          \
+	{                                                                                          \
+		struct tt_p2p_call call = {__VA_ARGS__};                                           \
+                                                                                                   \
+		return launch(__func__, comm, &call, layout, true, request);                       \
+	}
 
-	return err ? err : tt_request_finish(&req);
-}
+FORMS(send_layout,
+      (const void *buf, const struct tutti_layout *layout, int dest, int tag,
+       struct tutti_comm *comm),
+      .kind = TT_P2P_SEND, .buf = (void *)buf, .rank = dest, .tag = tag)
 
-int tutti_isend_layout(const void *buf, const struct tutti_layout *layout, int dest, int tag,
-		       struct tutti_comm *comm, struct tutti_request **request)
-{
-	return start_send(__func__, false, buf, layout, dest, tag, comm, false, request);
-}
+FORMS(ssend_layout,
+      (const void *buf, const struct tutti_layout *layout, int dest, int tag,
+       struct tutti_comm *comm),
+      .kind = TT_P2P_SEND, .buf = (void *)buf, .rank = dest, .tag = tag, .sync = true)
 
-int tutti_send_layout_init(const void *buf, const struct tutti_layout *layout, int dest, int tag,
-			   struct tutti_comm *comm, struct tutti_request **request)
-{
-	return start_send(__func__, false, buf, layout, dest, tag, comm, true, request);
-}
-
-int tutti_ssend_layout(const void *buf, const struct tutti_layout *layout, int dest, int tag,
-		       struct tutti_comm *comm)
-{
-	struct tutti_request *req = NULL;
-	int err = start_send(__func__, true, buf, layout, dest, tag, comm, false, &req);
-
-	return err ? err : tt_request_finish(&req);
-}
-
-int tutti_issend_layout(const void *buf, const struct tutti_layout *layout, int dest, int tag,
-			struct tutti_comm *comm, struct tutti_request **request)
-{
-	return start_send(__func__, true, buf, layout, dest, tag, comm, false, request);
-}
-
-int tutti_ssend_layout_init(const void *buf, const struct tutti_layout *layout, int dest, int tag,
-			    struct tutti_comm *comm, struct tutti_request **request)
-{
-	return start_send(__func__, true, buf, layout, dest, tag, comm, true, request);
-}
-
-int tutti_recv_layout(void *buf, const struct tutti_layout *layout, int source, int tag,
-		      struct tutti_comm *comm, struct tutti_status *status)
-{
-	struct tutti_request *req = NULL;
-	int err = start_recv(__func__, buf, layout, source, tag, comm, status, false, &req);
-
-	return err ? err : tt_request_finish(&req);
-}
-
-int tutti_irecv_layout(void *buf, const struct tutti_layout *layout, int source, int tag,
-		       struct tutti_comm *comm, struct tutti_status *status,
-		       struct tutti_request **request)
-{
-	return start_recv(__func__, buf, layout, source, tag, comm, status, false, request);
-}
-
-int tutti_recv_layout_init(void *buf, const struct tutti_layout *layout, int source, int tag,
-			   struct tutti_comm *comm, struct tutti_status *status,
-			   struct tutti_request **request)
-{
-	return start_recv(__func__, buf, layout, source, tag, comm, status, true, request);
-}
+FORMS(recv_layout,
+      (void *buf, const struct tutti_layout *layout, int source, int tag, struct tutti_comm *comm,
+       struct tutti_status *status),
+      .kind = TT_P2P_RECV, .buf = buf, .rank = source, .tag = tag, .status = status)
 
 int tutti_mrecv_layout(void *buf, const struct tutti_layout *layout, struct tutti_message **message,
 		       struct tutti_status *status)

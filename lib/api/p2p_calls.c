@@ -132,23 +132,15 @@ static int launch_both(struct tutti_comm *comm, const struct tt_p2p_call *recv,
 }
 
 static struct tt_p2p_call send_call(const void *buf, size_t count, enum tutti_datatype datatype,
-				    int dest, int tag)
+				    int dest, int tag, bool sync)
 {
 	return (struct tt_p2p_call){.kind = TT_P2P_SEND,
 				    .buf = (void *)buf,
 				    .count = count,
 				    .datatype = datatype,
 				    .rank = dest,
-				    .tag = tag};
-}
-
-static struct tt_p2p_call ssend_call(const void *buf, size_t count, enum tutti_datatype datatype,
-				     int dest, int tag)
-{
-	struct tt_p2p_call call = send_call(buf, count, datatype, dest, tag);
-
-	call.sync = true;
-	return call;
+				    .tag = tag,
+				    .sync = sync};
 }
 
 static struct tt_p2p_call recv_call(void *buf, size_t count, enum tutti_datatype datatype,
@@ -163,86 +155,48 @@ static struct tt_p2p_call recv_call(void *buf, size_t count, enum tutti_datatype
 				    .status = status};
 }
 
-int tutti_send(const void *buf, size_t count, enum tutti_datatype datatype, int dest, int tag,
-	       struct tutti_comm *comm)
-{
-	struct tt_p2p_call call = send_call(buf, count, datatype, dest, tag);
+/* The three forms of a call: tutti_NAME, tutti_iNAME and tutti_NAME_init. */
+#define FORMS(name, parameters, message)                                                           \
+	int tutti_##name(TT_PARAMETERS parameters)                                                 \
+	{                                                                                          \
+		struct tt_p2p_call call = message;                                                 \
+                                                                                                   \
+		return run(comm, &call);                                                           \
+	}                                                                                          \
+	int tutti_i##name(TT_PARAMETERS parameters, struct tutti_request **request)                \
+	{                                                                                          \
+		struct tt_p2p_call call = message;                                                 \
+                                                                                                   \
+		return launch(comm, &call, false, request);                                        \
+	}                                                                                          \
+	int tutti_##name##_init(TT_PARAMETERS parameters, struct tutti_request **request)          \
+	{                                                                                          \
+		struct tt_p2p_call call = message;                                                 \
+                                                                                                   \
+		return launch(comm, &call, true, request);                                         \
+	}
 
-	return run(comm, &call);
-}
+FORMS(send,
+      (const void *buf, size_t count, enum tutti_datatype datatype, int dest, int tag,
+       struct tutti_comm *comm),
+      send_call(buf, count, datatype, dest, tag, false))
 
-int tutti_isend(const void *buf, size_t count, enum tutti_datatype datatype, int dest, int tag,
-		struct tutti_comm *comm, struct tutti_request **request)
-{
-	struct tt_p2p_call call = send_call(buf, count, datatype, dest, tag);
+FORMS(ssend,
+      (const void *buf, size_t count, enum tutti_datatype datatype, int dest, int tag,
+       struct tutti_comm *comm),
+      send_call(buf, count, datatype, dest, tag, true))
 
-	return launch(comm, &call, false, request);
-}
-
-int tutti_send_init(const void *buf, size_t count, enum tutti_datatype datatype, int dest, int tag,
-		    struct tutti_comm *comm, struct tutti_request **request)
-{
-	struct tt_p2p_call call = send_call(buf, count, datatype, dest, tag);
-
-	return launch(comm, &call, true, request);
-}
-
-int tutti_ssend(const void *buf, size_t count, enum tutti_datatype datatype, int dest, int tag,
-		struct tutti_comm *comm)
-{
-	struct tt_p2p_call call = ssend_call(buf, count, datatype, dest, tag);
-
-	return run(comm, &call);
-}
-
-int tutti_issend(const void *buf, size_t count, enum tutti_datatype datatype, int dest, int tag,
-		 struct tutti_comm *comm, struct tutti_request **request)
-{
-	struct tt_p2p_call call = ssend_call(buf, count, datatype, dest, tag);
-
-	return launch(comm, &call, false, request);
-}
-
-int tutti_ssend_init(const void *buf, size_t count, enum tutti_datatype datatype, int dest, int tag,
-		     struct tutti_comm *comm, struct tutti_request **request)
-{
-	struct tt_p2p_call call = ssend_call(buf, count, datatype, dest, tag);
-
-	return launch(comm, &call, true, request);
-}
-
-int tutti_recv(void *buf, size_t count, enum tutti_datatype datatype, int source, int tag,
-	       struct tutti_comm *comm, struct tutti_status *status)
-{
-	struct tt_p2p_call call = recv_call(buf, count, datatype, source, tag, status);
-
-	return run(comm, &call);
-}
-
-int tutti_irecv(void *buf, size_t count, enum tutti_datatype datatype, int source, int tag,
-		struct tutti_comm *comm, struct tutti_status *status,
-		struct tutti_request **request)
-{
-	struct tt_p2p_call call = recv_call(buf, count, datatype, source, tag, status);
-
-	return launch(comm, &call, false, request);
-}
-
-int tutti_recv_init(void *buf, size_t count, enum tutti_datatype datatype, int source, int tag,
-		    struct tutti_comm *comm, struct tutti_status *status,
-		    struct tutti_request **request)
-{
-	struct tt_p2p_call call = recv_call(buf, count, datatype, source, tag, status);
-
-	return launch(comm, &call, true, request);
-}
+FORMS(recv,
+      (void *buf, size_t count, enum tutti_datatype datatype, int source, int tag,
+       struct tutti_comm *comm, struct tutti_status *status),
+      recv_call(buf, count, datatype, source, tag, status))
 
 int tutti_sendrecv(const void *sendbuf, size_t sendcount, enum tutti_datatype sendtype, int dest,
 		   int sendtag, void *recvbuf, size_t recvcount, enum tutti_datatype recvtype,
 		   int source, int recvtag, struct tutti_comm *comm, struct tutti_status *status)
 {
 	struct tt_p2p_call recv = recv_call(recvbuf, recvcount, recvtype, source, recvtag, status);
-	struct tt_p2p_call send = send_call(sendbuf, sendcount, sendtype, dest, sendtag);
+	struct tt_p2p_call send = send_call(sendbuf, sendcount, sendtype, dest, sendtag, false);
 	const char *s = sendbuf, *r = recvbuf;
 	struct tutti_request *in = NULL, *out = NULL;
 	int err = tt_check_message(comm, &send), err2;
