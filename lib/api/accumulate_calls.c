@@ -57,36 +57,6 @@ static int check(const char *call, struct tutti_win *win, const struct tt_win_ac
 	return 0;
 }
 
-int tutti_accumulate(struct tutti_win *win, int rank, const void *local, size_t count,
-		     enum tutti_datatype datatype, enum tutti_op op, uint64_t offset)
-{
-	const struct tt_win_acc acc = {.rank = rank,
-				       .local = local,
-				       .count = count,
-				       .datatype = datatype,
-				       .op = op,
-				       .offset = offset};
-	int err = check(__func__, win, &acc, false);
-
-	return err ? err : tt_win_run(win, tt_win_acc_start, &acc);
-}
-
-int tutti_get_accumulate(struct tutti_win *win, int rank, const void *local, void *result,
-			 size_t count, enum tutti_datatype datatype, enum tutti_op op,
-			 uint64_t offset)
-{
-	const struct tt_win_acc acc = {.rank = rank,
-				       .local = local,
-				       .result = result,
-				       .count = count,
-				       .datatype = datatype,
-				       .op = op,
-				       .offset = offset};
-	int err = check(__func__, win, &acc, true);
-
-	return err ? err : tt_win_run(win, tt_win_acc_start, &acc);
-}
-
 static int start(const char *call, struct tutti_win *win, const struct tt_win_acc *acc, bool fetch,
 		 struct tutti_request **request)
 {
@@ -95,31 +65,30 @@ static int start(const char *call, struct tutti_win *win, const struct tt_win_ac
 	return err ? err : tt_win_request(call, win, acc->rank, tt_win_acc_start, acc, request);
 }
 
-int tutti_iaccumulate(struct tutti_win *win, int rank, const void *local, size_t count,
-		      enum tutti_datatype datatype, enum tutti_op op, uint64_t offset,
-		      struct tutti_request **request)
-{
-	const struct tt_win_acc acc = {.rank = rank,
-				       .local = local,
-				       .count = count,
-				       .datatype = datatype,
-				       .op = op,
-				       .offset = offset};
+/* Both forms of a call: tutti_NAME and tutti_iNAME. */
+#define FORMS(name, fetch, parameters, ...)                                                        \
+	int tutti_##name(TT_PARAMETERS parameters)                                                 \
+	{                                                                                          \
+		const struct tt_win_acc acc = {__VA_ARGS__};                                       \
+		int err = check(__func__, win, &acc, fetch);                                       \
+                                                                                                   \
+		return err ? err : tt_win_run(win, tt_win_acc_start, &acc);                        \
+	}                                                                                          \
+	int tutti_i##name(TT_PARAMETERS parameters, struct tutti_request **request)                \
+	{                                                                                          \
+		const struct tt_win_acc acc = {__VA_ARGS__};                                       \
+                                                                                                   \
+		return start(__func__, win, &acc, fetch, request);                                 \
+	}
 
-	return start(__func__, win, &acc, false, request);
-}
+FORMS(accumulate, false,
+      (struct tutti_win * win, int rank, const void *local, size_t count,
+       enum tutti_datatype datatype, enum tutti_op op, uint64_t offset),
+      .rank = rank, .local = local, .count = count, .datatype = datatype, .op = op,
+      .offset = offset)
 
-int tutti_iget_accumulate(struct tutti_win *win, int rank, const void *local, void *result,
-			  size_t count, enum tutti_datatype datatype, enum tutti_op op,
-			  uint64_t offset, struct tutti_request **request)
-{
-	const struct tt_win_acc acc = {.rank = rank,
-				       .local = local,
-				       .result = result,
-				       .count = count,
-				       .datatype = datatype,
-				       .op = op,
-				       .offset = offset};
-
-	return start(__func__, win, &acc, true, request);
-}
+FORMS(get_accumulate, true,
+      (struct tutti_win * win, int rank, const void *local, void *result, size_t count,
+       enum tutti_datatype datatype, enum tutti_op op, uint64_t offset),
+      .rank = rank, .local = local, .result = result, .count = count, .datatype = datatype,
+      .op = op, .offset = offset)

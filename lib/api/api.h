@@ -131,6 +131,11 @@ int tt_check_win(const char *call, const struct tutti_win *win);
 /* The same, and len bytes from offset on are in rank's window; local may be NULL if len is 0. */
 int tt_check_access(const char *call, struct tutti_win *win, int rank, const void *local,
 		    size_t len, uint64_t offset);
+/* The name of a call without "tutti_", which names its request. */
+static inline const char *tt_short_name(const char *call)
+{
+	return call + sizeof("tutti_") - 1;
+}
 /* A request that may not be NULL. */
 int tt_check_request(const char *call, struct tutti_request **request);
 /* Starts an access that has been checked (lib/rma/rma.h), as a request of the call. */

@@ -181,8 +181,6 @@ int tutti_comm_get_name(struct tutti_comm *comm, char *name, size_t size)
 	return err;
 }
 
-#define TUTTI "tutti_"
-
 /*
  * call is the whole name, as in all texts; part->call is without its prefix. request: NULL is
  * refused.
@@ -201,7 +199,7 @@ static int check_split(const char *call, struct tutti_comm *comm, struct tt_comm
 		err = tt_fail(-EINVAL, "%s: request is NULL", call);
 	if (err)
 		tt_comm_refused(comm, TT_REFUSED + part->inner, TT_FORM_CALL, err);
-	part->call = call + strlen(TUTTI);
+	part->call = tt_short_name(call);
 	return err;
 }
 

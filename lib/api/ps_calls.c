@@ -69,41 +69,34 @@ static int check_range(const char *call, const struct tutti_ps_table *t, const v
 	return check_buffer(call, "the buffer", buf, count);
 }
 
-int tutti_ps_ipull(struct tutti_ps_table *table, void *buf, size_t offset, size_t count,
-		   enum tutti_datatype datatype, struct tutti_request **request)
-{
-	int err = check_range(__func__, table, buf, offset, count, datatype);
+/* Both forms of a call, tutti_ps_NAME and tutti_ps_iNAME: the check, then start. */
+#define FORMS(name, parameters, check, start, ...)                                                 \
+	int tutti_ps_##name(TT_PARAMETERS parameters)                                              \
+	{                                                                                          \
+		int err = check;                                                                   \
+                                                                                                   \
+		return err ? err : start(__VA_ARGS__, tt_short_name(__func__), NULL);              \
+	}                                                                                          \
+	int tutti_ps_i##name(TT_PARAMETERS parameters, struct tutti_request **request)             \
+	{                                                                                          \
+		int err = check;                                                                   \
+                                                                                                   \
+		if (!err)                                                                          \
+			err = tt_check_request(__func__, request);                                 \
+		return err ? err : start(__VA_ARGS__, tt_short_name(__func__), request);           \
+	}
 
-	if (!err)
-		err = tt_check_request(__func__, request);
-	return err ? err : tt_ps_pull(table, buf, offset, count, "ps_ipull", request);
-}
+FORMS(pull,
+      (struct tutti_ps_table * table, void *buf, size_t offset, size_t count,
+       enum tutti_datatype datatype),
+      check_range(__func__, table, buf, offset, count, datatype), tt_ps_pull, table, buf, offset,
+      count)
 
-int tutti_ps_ipush(struct tutti_ps_table *table, const void *buf, size_t offset, size_t count,
-		   enum tutti_datatype datatype, struct tutti_request **request)
-{
-	int err = check_range(__func__, table, buf, offset, count, datatype);
-
-	if (!err)
-		err = tt_check_request(__func__, request);
-	return err ? err : tt_ps_push(table, buf, offset, count, "ps_ipush", request);
-}
-
-int tutti_ps_pull(struct tutti_ps_table *table, void *buf, size_t offset, size_t count,
-		  enum tutti_datatype datatype)
-{
-	int err = check_range(__func__, table, buf, offset, count, datatype);
-
-	return err ? err : tt_ps_pull(table, buf, offset, count, "ps_pull", NULL);
-}
-
-int tutti_ps_push(struct tutti_ps_table *table, const void *buf, size_t offset, size_t count,
-		  enum tutti_datatype datatype)
-{
-	int err = check_range(__func__, table, buf, offset, count, datatype);
-
-	return err ? err : tt_ps_push(table, buf, offset, count, "ps_push", NULL);
-}
+FORMS(push,
+      (struct tutti_ps_table * table, const void *buf, size_t offset, size_t count,
+       enum tutti_datatype datatype),
+      check_range(__func__, table, buf, offset, count, datatype), tt_ps_push, table, buf, offset,
+      count)
 
 int tutti_ps_push_pull(struct tutti_ps_table *table, const void *update, void *values,
 		       size_t offset, size_t count, enum tutti_datatype datatype)
@@ -112,7 +105,8 @@ int tutti_ps_push_pull(struct tutti_ps_table *table, const void *update, void *v
 
 	if (!err)
 		err = check_buffer(__func__, "values", values, count);
-	return err ? err : tt_ps_push_pull(table, update, values, offset, count, "ps_push_pull");
+	return err ? err
+		   : tt_ps_push_pull(table, update, values, offset, count, tt_short_name(__func__));
 }
 
 /* The table changes by sums alone, and each push is sent and applied at once, as it is. */
@@ -189,7 +183,7 @@ int tutti_ps_set(struct tutti_ps_table *table, const void *values, size_t count,
 	if (!err && count != table->count)
 		err = tt_fail(-EINVAL, "tutti_ps_set: table '%s' has %llu elements, not %zu",
 			      table->name, (unsigned long long)table->count, count);
-	return err ? err : tt_ps_set(table, values, "ps_set");
+	return err ? err : tt_ps_set(table, values, tt_short_name(__func__));
 }
 
 /* ---- rows ---- */
@@ -209,60 +203,20 @@ static int check_rows(const char *call, const struct tutti_ps_table *t, const ui
 	return err ? err : check_buffer(call, "the buffer", buf, n);
 }
 
-int tutti_ps_ipull_rows(struct tutti_ps_table *table, const uint64_t *keys, size_t n, void *buf,
-			enum tutti_datatype datatype, struct tutti_request **request)
-{
-	int err = check_rows(__func__, table, keys, n, buf, datatype);
+FORMS(pull_rows,
+      (struct tutti_ps_table * table, const uint64_t *keys, size_t n, void *buf,
+       enum tutti_datatype datatype),
+      check_rows(__func__, table, keys, n, buf, datatype), tt_ps_pull_rows, table, keys, n, buf)
 
-	if (!err)
-		err = tt_check_request(__func__, request);
-	return err ? err : tt_ps_pull_rows(table, keys, n, buf, "ps_ipull_rows", request);
-}
-
-int tutti_ps_ipush_rows(struct tutti_ps_table *table, const uint64_t *keys, size_t n,
-			const void *buf, enum tutti_datatype datatype,
-			struct tutti_request **request)
-{
-	int err = check_rows(__func__, table, keys, n, buf, datatype);
-
-	if (!err)
-		err = tt_check_request(__func__, request);
-	return err ? err : tt_ps_push_rows(table, keys, n, buf, "ps_ipush_rows", request);
-}
-
-int tutti_ps_pull_rows(struct tutti_ps_table *table, const uint64_t *keys, size_t n, void *buf,
-		       enum tutti_datatype datatype)
-{
-	int err = check_rows(__func__, table, keys, n, buf, datatype);
-
-	return err ? err : tt_ps_pull_rows(table, keys, n, buf, "ps_pull_rows", NULL);
-}
-
-int tutti_ps_push_rows(struct tutti_ps_table *table, const uint64_t *keys, size_t n,
-		       const void *buf, enum tutti_datatype datatype)
-{
-	int err = check_rows(__func__, table, keys, n, buf, datatype);
-
-	return err ? err : tt_ps_push_rows(table, keys, n, buf, "ps_push_rows", NULL);
-}
+FORMS(push_rows,
+      (struct tutti_ps_table * table, const uint64_t *keys, size_t n, const void *buf,
+       enum tutti_datatype datatype),
+      check_rows(__func__, table, keys, n, buf, datatype), tt_ps_push_rows, table, keys, n, buf)
 
 /* ---- the clock ---- */
 
-int tutti_ps_iclock(struct tutti_ps *ps, struct tutti_request **request)
-{
-	int err = check_clock(__func__, ps);
-
-	if (!err)
-		err = tt_check_request(__func__, request);
-	return err ? err : tt_ps_clock(ps, tt_ps_next_clock(ps), "ps_iclock", request);
-}
-
-int tutti_ps_clock(struct tutti_ps *ps)
-{
-	int err = check_clock(__func__, ps);
-
-	return err ? err : tt_ps_clock(ps, tt_ps_next_clock(ps), "ps_clock", NULL);
-}
+FORMS(clock, (struct tutti_ps * ps), check_clock(__func__, ps), tt_ps_clock, ps,
+      tt_ps_next_clock(ps))
 
 int tutti_ps_clock_to(struct tutti_ps *ps, uint64_t clock)
 {
@@ -272,7 +226,7 @@ int tutti_ps_clock_to(struct tutti_ps *ps, uint64_t clock)
 		err = tt_fail(-EINVAL,
 			      "tutti_ps_clock_to: the clock is %llu; it can't go back to %llu",
 			      (unsigned long long)ps->clock, (unsigned long long)clock);
-	return err ? err : tt_ps_clock(ps, clock, "ps_clock_to", NULL);
+	return err ? err : tt_ps_clock(ps, clock, tt_short_name(__func__), NULL);
 }
 
 int tutti_ps_last_read(struct tutti_ps_table *table, struct tutti_ps_read *read)
@@ -330,5 +284,5 @@ int tutti_ps_flush(struct tutti_ps_table *table)
 	if (err)
 		return err;
 	err = tt_ps_check_worker(__func__, table->ps);
-	return err ? err : tt_ps_flush(table, "ps_flush");
+	return err ? err : tt_ps_flush(table, tt_short_name(__func__));
 }

@@ -258,18 +258,12 @@ int tt_check_request(const char *call, struct tutti_request **request)
 	return request ? 0 : tt_fail(-EINVAL, "%s: request is NULL", call);
 }
 
-/* The call's name without "tutti_", for messages about its request. */
-static const char *short_name(const char *call)
-{
-	return call + sizeof("tutti_") - 1;
-}
-
 int tt_win_request(const char *call, struct tutti_win *win, int rank, tt_win_start_fn *start,
 		   const void *what, struct tutti_request **request)
 {
 	int err = tt_check_request(call, request);
 
-	return err ? err : tt_win_irun(win, rank, short_name(call), start, what, request);
+	return err ? err : tt_win_irun(win, rank, tt_short_name(call), start, what, request);
 }
 
 /* err: what the call's checks found. */
@@ -278,7 +272,7 @@ static int start(const char *call, struct tutti_win *win, const struct tt_win_ac
 {
 	if (!err)
 		err = tt_check_request(call, request);
-	return err ? err : tt_win_iop(win, a, short_name(call), request);
+	return err ? err : tt_win_iop(win, a, tt_short_name(call), request);
 }
 
 int tutti_iput(struct tutti_win *win, int rank, const void *local, size_t len, uint64_t offset,
@@ -329,7 +323,7 @@ static int start_atomic(const char *call, struct tutti_win *win, int rank, enum 
 	if (!err)
 		err = tt_check_request(call, request);
 	return err ? err
-		   : tt_win_iatomic(win, rank, op, value, compare, offset, old, short_name(call),
+		   : tt_win_iatomic(win, rank, op, value, compare, offset, old, tt_short_name(call),
 				    request);
 }
 
@@ -365,7 +359,7 @@ int tutti_win_iflush(struct tutti_win *win, int rank, struct tutti_request **req
 
 	if (!err)
 		err = tt_check_request(__func__, request);
-	return err ? err : tt_win_iflush(win, rank, short_name(__func__), request);
+	return err ? err : tt_win_iflush(win, rank, tt_short_name(__func__), request);
 }
 
 int tutti_win_iflush_all(struct tutti_win *win, struct tutti_request **request)
@@ -374,7 +368,7 @@ int tutti_win_iflush_all(struct tutti_win *win, struct tutti_request **request)
 
 	if (!err)
 		err = tt_check_request(__func__, request);
-	return err ? err : tt_win_iflush(win, -1, short_name(__func__), request);
+	return err ? err : tt_win_iflush(win, -1, tt_short_name(__func__), request);
 }
 
 int tutti_win_set_priority(struct tutti_win *win, int priority)
