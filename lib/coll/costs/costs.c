@@ -12,6 +12,57 @@ static int less(int a, int b)
 	return a < b ? a : b;
 }
 
+int tt_cost_depth(int n)
+{
+	int most = __builtin_popcount((unsigned)(n - 1)), bit, above;
+
+	for (bit = 0; (n - 1) >> bit; bit++) { /* this one clear instead, all lower ones set */
+		above = __builtin_popcount((unsigned)((n - 1) >> bit >> 1));
+		if ((n - 1) >> bit & 1 && above + bit > most)
+			most = above + bit;
+	}
+	return most;
+}
+
+double tt_cost_cut(struct tt_cost *c, const struct tt_plan_args *a, double len, size_t most)
+{
+	size_t slices = tt_num_pieces((size_t)len, a->elem, most);
+
+	tt_cost_slices(c, slices, a->lanes);
+	return slices ? len / (double)slices : 0;
+}
+
+void tt_cost_mutual(struct tt_cost *c, const struct tt_plan_args *a, double rounds,
+		    enum tt_reach to, int dist, double len, bool reduces)
+{
+	tt_cost_rounds(c, (struct tt_rounds){.n = rounds,
+					     .len = len,
+					     .out = 1,
+					     .in = 1,
+					     .all = a->nranks,
+					     .reduces = reduces,
+					     .to = to,
+					     .dist = dist});
+}
+
+void tt_cost_pairs(struct tt_cost *c, double pairs, double len, bool reduces)
+{
+	if (pairs > 0)
+		tt_cost_rounds(c, (struct tt_rounds){.n = 1,
+						     .len = len,
+						     .in = 1,
+						     .all = pairs,
+						     .reduces = reduces,
+						     .to = TT_BIT,
+						     .dist = 1});
+}
+
+void tt_cost_unfold(struct tt_cost *c, int extra, double len)
+{
+	if (extra > 1 || tt_cost_waits(c, len))
+		tt_cost_pairs(c, extra, len, false);
+}
+
 void tt_cost_single(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	if (!a->in_place)

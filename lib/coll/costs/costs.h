@@ -18,17 +18,7 @@ static inline int tt_log2_up(int n)
 }
 
 /* Levels of a binomial tree of n: the most bits that are set in a number below n. */
-static inline int tt_cost_depth(int n)
-{
-	int most = __builtin_popcount((unsigned)(n - 1)), bit, above;
-
-	for (bit = 0; (n - 1) >> bit; bit++) { /* this one clear instead, all lower ones set */
-		above = __builtin_popcount((unsigned)((n - 1) >> bit >> 1));
-		if ((n - 1) >> bit & 1 && above + bit > most)
-			most = above + bit;
-	}
-	return most;
-}
+int tt_cost_depth(int n);
 
 /* Bytes of the vector, or of a block. */
 static inline double tt_cost_bytes(const struct tt_plan_args *a)
@@ -43,28 +33,11 @@ static inline double tt_cost_part(const struct tt_plan_args *a, size_t n)
 }
 
 /* Cut len bytes into slices of at most `most`, and deal them out to the lanes; the bytes of one. */
-static inline double tt_cost_cut(struct tt_cost *c, const struct tt_plan_args *a, double len,
-				 size_t most)
-{
-	size_t slices = tt_num_pieces((size_t)len, a->elem, most);
-
-	tt_cost_slices(c, slices, a->lanes);
-	return slices ? len / (double)slices : 0;
-}
+double tt_cost_cut(struct tt_cost *c, const struct tt_plan_args *a, double len, size_t most);
 
 /* Rounds in which every rank sends one message and receives one. */
-static inline void tt_cost_mutual(struct tt_cost *c, const struct tt_plan_args *a, double rounds,
-				  enum tt_reach to, int dist, double len, bool reduces)
-{
-	tt_cost_rounds(c, (struct tt_rounds){.n = rounds,
-					     .len = len,
-					     .out = 1,
-					     .in = 1,
-					     .all = a->nranks,
-					     .reduces = reduces,
-					     .to = to,
-					     .dist = dist});
-}
+void tt_cost_mutual(struct tt_cost *c, const struct tt_plan_args *a, double rounds,
+		    enum tt_reach to, int dist, double len, bool reduces);
 
 /* Such rounds with any rank. */
 static inline void tt_cost_exchange(struct tt_cost *c, const struct tt_plan_args *a, double rounds,
@@ -88,26 +61,12 @@ static inline void tt_cost_pass(struct tt_cost *c, const struct tt_plan_args *a,
 }
 
 /* A round in which each of some ranks sends a message to another rank, such as a fold. */
-static inline void tt_cost_pairs(struct tt_cost *c, double pairs, double len, bool reduces)
-{
-	if (pairs > 0)
-		tt_cost_rounds(c, (struct tt_rounds){.n = 1,
-						     .len = len,
-						     .in = 1,
-						     .all = pairs,
-						     .reduces = reduces,
-						     .to = TT_BIT,
-						     .dist = 1});
-}
+void tt_cost_pairs(struct tt_cost *c, double pairs, double len, bool reduces);
 
 /*
  * The end of a fold. If only one rank was folded, other ranks have waited for its partner, which
  * already had their messages unless these had to wait.
  */
-static inline void tt_cost_unfold(struct tt_cost *c, int extra, double len)
-{
-	if (extra > 1 || tt_cost_waits(c, len))
-		tt_cost_pairs(c, extra, len, false);
-}
+void tt_cost_unfold(struct tt_cost *c, int extra, double len);
 
 #endif
