@@ -504,6 +504,7 @@ static int refusals_body(struct mp_job *job)
 	static struct optimizer o;
 	struct tutti_sharded_config config = config_of(&o, 1, 0), bad;
 	struct tutti_codec *automatic, *freed;
+	struct tutti_feedback *keeper;
 	struct tutti_sharded *s = NULL;
 
 	TT_EXPECT(!missing(job, &o));
@@ -519,10 +520,12 @@ static int refusals_body(struct mp_job *job)
 	MP_ERR(tutti_sharded_create(job->world, &bad, &s), -EINVAL);
 	MP_SAID("is for all-reduces");
 	MP_OK(tutti_codec_create("int8", &freed));
+	MP_OK(tutti_feedback_create(job->world, freed, 1, &keeper)); /* keeps its memory */
 	MP_OK(tutti_codec_free(freed));
 	bad = config, bad.codec = freed;
 	MP_ERR(tutti_sharded_create(job->world, &bad, &s), -EINVAL);
 	MP_SAID("codec has been freed");
+	MP_OK(tutti_feedback_free(keeper));
 	bad = config, bad.codec = NULL;
 	MP_ERR(tutti_sharded_create(job->world, job->rank == 1 ? &bad : &config, &s),
 	       -TUTTI_EMISMATCH);
