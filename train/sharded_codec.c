@@ -44,13 +44,21 @@ int tt_sharded_check_codec(const char *call, const struct tutti_sharded_config *
 	return 0;
 }
 
+static size_t residual_bytes(const struct tutti_sharded *s, size_t k)
+{
+	return s->b.bucket[k].count * (size_t)tutti_codec_states(s->codec) * sizeof(float);
+}
+
 int tt_sharded_new_residuals(struct tutti_sharded *s)
 {
-	size_t states = (size_t)tutti_codec_states(s->codec), k;
+	struct tt_shard *shard;
+	size_t k;
 
 	for (k = 0; s->codec && k < s->b.nbuckets; k++) {
-		s->shard[k].residual = calloc(s->b.bucket[k].count * states + 1, sizeof(float));
-		if (!s->shard[k].residual)
+		shard = &s->shard[k];
+		shard->residual = calloc(residual_bytes(s, k) + 1, 1);
+		shard->before = malloc(residual_bytes(s, k) + 1);
+		if (!shard->residual || !shard->before)
 			return -ENOMEM;
 	}
 	return 0;
@@ -59,10 +67,24 @@ int tt_sharded_new_residuals(struct tutti_sharded *s)
 /* The next step has no earlier one. */
 void tt_sharded_clear_residuals(struct tutti_sharded *s)
 {
-	size_t states = (size_t)tutti_codec_states(s->codec), k;
+	size_t k;
 
 	for (k = 0; s->codec && k < s->b.nbuckets; k++)
-		memset(s->shard[k].residual, 0, s->b.bucket[k].count * states * sizeof(float));
+		memset(s->shard[k].residual, 0, residual_bytes(s, k));
+}
+
+void tt_sharded_undo_residuals(struct tutti_sharded *s)
+{
+	struct tt_shard *shard;
+	float *spoilt;
+	size_t k;
+
+	for (k = 0; s->codec && k < s->b.nbuckets; k++) {
+		shard = &s->shard[k];
+		spoilt = shard->residual;
+		shard->residual = shard->before;
+		shard->before = spoilt;
+	}
 }
 
 /* Momentum changes what is encoded. */
@@ -135,6 +157,7 @@ int tt_sharded_scatter_coded(struct tutti_sharded *s, size_t k, const void *from
 	size_t r, bytes = place_bytes(s, k);
 	int err = tt_sharded_take(s, coded_bytes(s, k), &shard->coded);
 
+	memcpy(shard->before, shard->residual, residual_bytes(s, k));
 	for (r = 0; !err && r < (size_t)s->ranks; r++)
 		if (r != (size_t)s->rank || encodes_own(s))
 			err = encode_block(s, k, r, from);

@@ -102,6 +102,7 @@ static void destroy(struct tutti_sharded *s)
 		tt_sharded_drop_buffer(s, k);
 		tt_sharded_drop_coded(s, k);
 		free(s->shard[k].residual);
+		free(s->shard[k].before);
 	}
 	for (i = 0; i < 2; i++)
 		free(s->state[i]);

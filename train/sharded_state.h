@@ -36,6 +36,7 @@ struct tt_shard {
 	char *buf;	 /* pool memory of the bucket, or NULL */
 	char *coded;	 /* with a codec: pool memory of encodings under way, or NULL */
 	float *residual; /* with a codec: the states of all blocks, one after the other */
+	float *before;	 /* the same before this step */
 	struct tutti_request *scatter, *gather;
 };
 
@@ -96,6 +97,8 @@ int tt_sharded_scatter_coded(struct tutti_sharded *s, size_t k, const void *from
 int tt_sharded_add_coded(struct tutti_sharded *s, size_t k);
 void tt_sharded_drop_coded(struct tutti_sharded *s, size_t k);
 void tt_sharded_clear_residuals(struct tutti_sharded *s);
+/* The step is refused: all residuals are as before. */
+void tt_sharded_undo_residuals(struct tutti_sharded *s);
 /* sharded_step.c: waits for the all-gathers of all buckets. */
 int tt_sharded_gathered_all(struct tutti_sharded *s);
 /* The code of a collective of this optimizer that has failed, with a text for call, or 0. */

@@ -212,6 +212,8 @@ int tutti_sharded_step(struct tutti_sharded *s, double *norm)
 		err = compare(s, &own, &lacking, &tensor);
 	if (!err)
 		refused = refuse_step(s, own, lacking, tensor);
+	if (refused)
+		tt_sharded_undo_residuals(s);
 	if (!err && !refused)
 		err = make_step(s, own);
 	s->error = err;

@@ -39,6 +39,7 @@ static struct tutti_sharded_config config_of(struct optimizer *o, int stage, uns
 					     .flags = flags,
 					     .stage = stage,
 					     .rule = &subtract,
+					     .clip_norm = 1e9, /* refuses what is not finite */
 					     .bucket_bytes = 3000,
 					     .codec = o->codec};
 }
@@ -482,6 +483,52 @@ static void alone(void)
 
 /* ---- refusals ---- */
 
+/* Rank 1 lacks a tensor, or has a NaN; all ranks refuse the step. */
+static int refused_step(struct mp_job *job, struct optimizer *o, bool lacks, int code)
+{
+	size_t i, k;
+
+	for (i = 0; i < TENSORS; i++) {
+		for (k = 0; k < counts[i]; k++)
+			o->grad[i][k] = noise(20, job->rank, i * 10000 + k);
+		if (i == 5 && job->rank == 1 && lacks)
+			continue;
+		if (i == 5 && job->rank == 1)
+			o->grad[i][100] = NAN;
+		MP_OK(tutti_sharded_ready(o->s, i, o->grad[i]));
+	}
+	MP_ERR(tutti_sharded_step(o->s, NULL), code);
+	return 0;
+}
+
+/* The bits after refused steps are those without them. */
+static int as_before_body(struct mp_job *job)
+{
+	static struct optimizer o, again;
+	const struct setup setup = {.codec = job->arg, .stage = 2};
+
+	TT_EXPECT(!optimizer_new(job, &o, &setup));
+	TT_EXPECT(!optimizer_new(job, &again, &setup));
+	TT_EXPECT(!noisy_steps(job, &o, 0));
+	TT_EXPECT(!noisy_steps(job, &again, 0));
+	TT_EXPECT(!refused_step(job, &o, true, -EINVAL));
+	TT_EXPECT(!refused_step(job, &o, false, -EDOM));
+	TT_EXPECT(!noisy_steps(job, &o, 3));
+	TT_EXPECT(!noisy_steps(job, &again, 3));
+	TT_EXPECT(!memcmp(again.x, o.x, sizeof(o.x)));
+	MP_OK(optimizer_free(&again));
+	return optimizer_free(&o);
+}
+
+static void as_before(void)
+{
+	static char *const codecs[] = {"int8", "topk:30%", "qsgd", "dgc:30%,momentum=0.9"};
+	size_t i;
+
+	for (i = 0; i < sizeof(codecs) / sizeof(*codecs); i++)
+		TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = as_before_body, .arg = codecs[i]));
+}
+
 /* A tensor that is not ready on a rank: no parameter changes, and the next step is whole. */
 static int missing(struct mp_job *job, struct optimizer *o)
 {
@@ -541,10 +588,9 @@ static void refusals(void)
 }
 
 static const struct tt_test tests[] = {
-	{"exact", exact},	{"later", later},     {"resumed", resumed},
-	{"moved", moved},	{"cleared", cleared}, {"rough", rough},
-	{"momentum", momentum}, {"drawn", drawn},     {"alone", alone},
-	{"refusals", refusals}, {NULL, NULL}};
+	{"exact", exact},     {"later", later},		{"resumed", resumed},	{"moved", moved},
+	{"cleared", cleared}, {"rough", rough},		{"momentum", momentum}, {"drawn", drawn},
+	{"alone", alone},     {"as_before", as_before}, {"refusals", refusals}, {NULL, NULL}};
 
 int main(int argc, char **argv)
 {
