@@ -14,6 +14,8 @@
 #include "train/state_file.h"
 #include "train/train_fail.h"
 
+#define BUSY_TAG 1 /* residuals have 0 */
+
 /* An error of rank 0 for all ranks; steps of rank 0, and whether its file has residuals. */
 struct verdict {
 	int32_t code, residuals;
@@ -202,16 +204,76 @@ static char *room_of(const struct tutti_sharded *s)
 	return calloc(most * vectors + 1, s->b.elem);
 }
 
-static int check_call(const char *call, const struct tutti_sharded *s)
-{
-	int err = tt_sharded_over(s, call);
+/* ---- ranks in the middle of a step ---- */
 
-	if (!err && s->nready)
-		err = tt_train_fail(-EBUSY,
-				    "%s: %zu tensors of a step are ready; call tutti_sharded_step "
-				    "first",
-				    call, s->nready);
+/* The lowest rank in the middle of a step, and its tensors that are ready; 0: there is none. */
+struct busy {
+	uint64_t rank, ready;
+};
+
+static int tell_busy(struct tutti_sharded *s, const struct busy *b)
+{
+	int r, err = 0;
+
+	if (s->rank)
+		return tutti_send(b, 2, TUTTI_UINT64, 0, BUSY_TAG, s->comm);
+	for (r = 1; !err && r < s->ranks; r++)
+		err = tutti_send(b, 2, TUTTI_UINT64, r, BUSY_TAG, s->comm);
 	return err;
+}
+
+/* Takes the messages of earlier calls, which did not wait for them, and that of this one. */
+static int hear_busy(struct tutti_sharded *s, int rank, struct busy *b)
+{
+	uint64_t i;
+	int err = 0;
+
+	for (i = 0; !err && i <= s->unheard; i++)
+		err = tutti_recv(b, 2, TUTTI_UINT64, rank, BUSY_TAG, s->comm, NULL);
+	return err;
+}
+
+/*
+ * Collective: all ranks tell rank 0, which tells all. A rank in the middle of a step does not wait
+ * for an answer, as others may wait for its step. So these are messages: collectives of this rank
+ * may be under way that others have not started.
+ */
+static int find_busy(struct tutti_sharded *s, struct busy *b)
+{
+	struct busy other;
+	int r, err = 0;
+
+	if (b->ready) {
+		s->unheard++;
+		return tell_busy(s, b);
+	}
+	if (s->rank) {
+		err = tell_busy(s, b);
+		err = err ? err : hear_busy(s, 0, b);
+	} else {
+		for (r = 1; !err && r < s->ranks; r++) {
+			err = hear_busy(s, r, &other);
+			if (!err && other.ready && !b->ready)
+				*b = other;
+		}
+		err = err ? err : tell_busy(s, b);
+	}
+	s->unheard = 0;
+	return err;
+}
+
+static int check_busy(const char *call, struct tutti_sharded *s)
+{
+	struct busy b = {.rank = (uint64_t)s->rank, .ready = s->nready};
+	int err = find_busy(s, &b);
+
+	s->error = err;
+	if (err || !b.ready)
+		return err;
+	return tt_train_fail(-EBUSY,
+			     "%s: rank %llu: %llu tensors of a step are ready; call "
+			     "tutti_sharded_step on all ranks first",
+			     call, (unsigned long long)b.rank, (unsigned long long)b.ready);
 }
 
 static int begin(const char *call, const struct tutti_sharded *s, struct tt_state_file *f,
@@ -276,7 +338,9 @@ static int call_run(const char *call, struct tutti_sharded *s, const char *path,
 	if (TT_TRAIN_CHECK(call, s, "sharded", TT_SHARDED_MAGIC))
 		return -EINVAL;
 	pthread_mutex_lock(&s->lock);
-	err = check_call(call, s);
+	err = tt_sharded_over(s, call);
+	if (!err)
+		err = check_busy(call, s);
 	if (!err)
 		err = run(call, s, path, save);
 	pthread_mutex_unlock(&s->lock);

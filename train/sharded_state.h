@@ -67,6 +67,7 @@ struct tutti_sharded {
 	char *state[2];		/* own blocks, each of own elements */
 	uint64_t steps;
 	uint64_t buffers, most; /* bytes of buckets now, at the most */
+	uint64_t unheard;	/* saves and restores whose answers are still to be received */
 	int error;
 };
 

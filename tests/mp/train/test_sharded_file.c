@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Files of sharded optimizers: a changed digit of the header, something else where rank 0 writes,
- * two saves to one path.
+ * two saves to one path, ranks in the middle of a step.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -36,7 +36,8 @@ static int optimizer_new(struct mp_job *job, struct tutti_codec **codec, struct 
 					      .parameters = (void *const *)tensor,
 					      .datatype = TUTTI_FLOAT32,
 					      .stage = 1,
-					      .rule = &adam};
+					      .rule = &adam,
+					      .bucket_bytes = 3000};
 
 	tensors_of(x, sizeof(float), 0, (void **)tensor);
 	MP_OK(tutti_codec_create("int8", codec));
@@ -174,10 +175,73 @@ static void two_saves(void)
 	mp_remove_dir(dir);
 }
 
+/* ---- ranks in the middle of a step ---- */
+
+/* The call fails, and the text names the rank with so many tensors. */
+static int busy(struct mp_job *job, int err, const char *call, int rank, size_t tensors)
+{
+	char said[100];
+
+	snprintf(said, sizeof(said), "tutti_sharded_%s: rank %d: %zu tensors of a step are ready",
+		 call, rank, tensors);
+	TT_EXPECT(err == -EBUSY && mp_said(said));
+	return 0;
+}
+
+/* Two ranks have started their first buckets. All refuse to save and restore; the step goes on. */
+static int middle_body(struct mp_job *job)
+{
+	static const float g[TOTAL];
+	int lowest = *(const int *)job->arg, named = job->rank == 2 ? 2 : lowest;
+	bool in_step = job->rank == lowest || job->rank == 2;
+	size_t left = in_step ? TENSORS - 8 : TENSORS, i;
+	struct tutti_codec *codec;
+	struct tutti_sharded *s;
+
+	TT_EXPECT(!optimizer_new(job, &codec, &s));
+	for (i = TENSORS; i > left; i--)
+		MP_OK(tutti_sharded_ready(s, i - 1, g));
+	TT_EXPECT(!busy(job, tutti_sharded_save(s, path), "save", named, 8));
+	TT_EXPECT(access(path, F_OK));
+	TT_EXPECT(!busy(job, tutti_sharded_restore(s, path), "restore", named, 8));
+	for (; i > 0; i--)
+		MP_OK(tutti_sharded_ready(s, i - 1, g));
+	MP_OK(tutti_sharded_step(s, NULL));
+	MP_OK(tutti_sharded_wait(s, TUTTI_SHARDED_ALL));
+	for (i = TENSORS; job->rank == 2 && i > 0; i--)
+		MP_OK(tutti_sharded_ready(s, i - 1, g));
+	TT_EXPECT(!busy(job, tutti_sharded_restore(s, path), "restore", 2, TENSORS));
+	for (i = TENSORS; job->rank != 2 && i > 0; i--)
+		MP_OK(tutti_sharded_ready(s, i - 1, g));
+	MP_OK(tutti_sharded_step(s, NULL));
+	MP_OK(tutti_sharded_wait(s, TUTTI_SHARDED_ALL));
+	MP_OK(tutti_sharded_save(s, path));
+	MP_OK(tutti_sharded_restore(s, path));
+	MP_OK(tutti_sharded_free(s));
+	return tutti_codec_free(codec);
+}
+
+static void middle(void)
+{
+	static int lowest[] = {0, 1};
+	size_t i;
+
+	TT_REQUIRE(begin_dir());
+	for (i = 0; i < 2; i++) {
+		TT_CHECK(!MP_RUN(.n = 4, .env = SHM "TUTTI_TIMEOUT=5s", .fn = middle_body,
+				 .arg = &lowest[i]));
+		unlink(path);
+	}
+	mp_remove_dir(dir);
+}
+
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {
-		{"header", header}, {"beside", beside}, {"two_saves", two_saves}, {NULL, NULL}};
+	static const struct tt_test tests[] = {{"header", header},
+					       {"beside", beside},
+					       {"two_saves", two_saves},
+					       {"middle", middle},
+					       {NULL, NULL}};
 
 	return tt_test_main("sharded_file", tests, argc, argv);
 }
