@@ -101,11 +101,8 @@ static int start_gather(struct tutti_sharded *s, size_t k)
 static int await_gather(struct tutti_sharded *s, size_t k)
 {
 	struct tt_shard *shard = &s->shard[k];
-	int err;
+	int err = tutti_wait(&shard->gather);
 
-	if (!shard->gather)
-		return 0;
-	err = tutti_wait(&shard->gather);
 	if (err)
 		return err;
 	if (shard->buf)
@@ -114,14 +111,56 @@ static int await_gather(struct tutti_sharded *s, size_t k)
 	return 0;
 }
 
-int tt_sharded_gathered_all(struct tutti_sharded *s)
+/* Whether so many bytes of parameters are under way that the next all-gather waits. */
+static int are_enough(const struct tutti_sharded *s, bool *enough)
 {
-	size_t k;
+	size_t k, bytes = 0, most = TT_GATHER_BYTES;
+	int err = 0, done;
+
+	if (s->bucket_bytes < most / 2)
+		most = 2 * s->bucket_bytes;
+	for (k = s->to_gather; !err && k < s->gathering; k++) {
+		err = tutti_request_get_status(s->shard[k].gather, &done);
+		bytes += err || done ? 0 : s->b.bucket[k].count * s->b.elem;
+	}
+	*enough = bytes >= most && !s->one_host;
+	return err;
+}
+
+static int start_gathers(struct tutti_sharded *s)
+{
+	bool enough = false;
 	int err = 0;
 
-	for (k = s->b.nbuckets; !err && k-- > 0;)
-		err = await_gather(s, k);
+	while (s->to_gather) {
+		err = are_enough(s, &enough);
+		if (!err && !enough)
+			err = start_gather(s, s->to_gather - 1);
+		if (err || enough)
+			return err;
+		s->to_gather--;
+	}
+	return 0;
+}
+
+/* Waits for the all-gathers down to bucket k. */
+static int await_gathers(struct tutti_sharded *s, size_t k)
+{
+	int err = start_gathers(s);
+
+	while (!err && s->gathering > k) {
+		err = await_gather(s, s->gathering - 1);
+		if (!err)
+			s->gathering--;
+		if (!err)
+			err = start_gathers(s);
+	}
 	return err;
+}
+
+int tt_sharded_gathered_all(struct tutti_sharded *s)
+{
+	return await_gathers(s, 0);
 }
 
 /* ---- the step ---- */
@@ -158,7 +197,6 @@ static int compare(struct tutti_sharded *s, double *norm, int *ranks, size_t *te
 /* The reduced gradient may be applied. */
 static int make_step(struct tutti_sharded *s, double norm)
 {
-	size_t k;
 	int err = 0;
 
 	if (s->clip_norm > 0 && norm > s->clip_norm)
@@ -167,9 +205,8 @@ static int make_step(struct tutti_sharded *s, double norm)
 	err = update(s);
 	if (err) /* the others go on to the all-gathers */
 		return tt_sharded_give_up(s, err);
-	for (k = s->b.nbuckets; !err && k-- > 0;)
-		err = start_gather(s, k);
-	return err;
+	s->gathering = s->to_gather = s->b.nbuckets;
+	return start_gathers(s);
 }
 
 /* The same on all ranks: why this step must not change the parameters, or 0. */
@@ -240,8 +277,7 @@ int tutti_sharded_wait(struct tutti_sharded *s, size_t tensor)
 				    "TUTTI_SHARDED_ALL",
 				    call, tensor, s->b.n - 1);
 	} else if (!err) {
-		err = tensor == TUTTI_SHARDED_ALL ? tt_sharded_gathered_all(s)
-						  : await_gather(s, s->b.bucket_of[tensor]);
+		err = await_gathers(s, tensor == TUTTI_SHARDED_ALL ? 0 : s->b.bucket_of[tensor]);
 		s->error = err;
 	}
 	pthread_mutex_unlock(&s->lock);

@@ -179,16 +179,12 @@ static void bits(void)
 #define LAYERS 40
 #define LAYER 750 /* elements: a bucket each */
 
-static int stage2_body(struct mp_job *job)
+static int layers_new(struct mp_job *job, float (*x)[LAYER], struct tutti_sharded **s)
 {
-	static float x[LAYERS][LAYER], g[LAYER];
 	const struct tutti_rule rule = rule_of(TUTTI_PS_SGD);
-	struct tutti_sharded_memory memory = {.size = sizeof(memory)};
 	struct tutti_sharded_config config;
-	struct tutti_sharded *s;
 	size_t lens[LAYERS], i;
 	void *tensor[LAYERS];
-	int step;
 
 	for (i = 0; i < LAYERS; i++) {
 		lens[i] = LAYER;
@@ -197,7 +193,19 @@ static int stage2_body(struct mp_job *job)
 	config = config_of(tensor, &rule, 2);
 	config.n = LAYERS;
 	config.counts = lens;
-	MP_OK(tutti_sharded_create(job->world, &config, &s));
+	MP_OK(tutti_sharded_create(job->world, &config, s));
+	return 0;
+}
+
+static int stage2_body(struct mp_job *job)
+{
+	static float x[LAYERS][LAYER], g[LAYER];
+	struct tutti_sharded_memory memory = {.size = sizeof(memory)};
+	struct tutti_sharded *s;
+	size_t i;
+	int step;
+
+	TT_EXPECT(!layers_new(job, x, &s));
 	for (step = 0; step < 3; step++) {
 		for (i = LAYERS; i-- > 0;) /* one gradient's memory for all layers */
 			MP_OK(tutti_sharded_ready(s, i, g));
@@ -213,6 +221,37 @@ static int stage2_body(struct mp_job *job)
 static void stage2(void)
 {
 	TT_CHECK(!MP_RUN(.n = 4, .env = SHM, .fn = stage2_body));
+}
+
+/* Between hosts a step starts a few all-gathers, and the waits for parameters start the others. */
+static int gathers_body(struct mp_job *job)
+{
+	static float x[LAYERS][LAYER], g[LAYER];
+	struct tutti_sharded *s;
+	size_t i;
+
+	for (i = 0; i < LAYER; i++)
+		g[i] = 1;
+	TT_EXPECT(!layers_new(job, x, &s));
+	for (i = LAYERS; i-- > 0;)
+		MP_OK(tutti_sharded_ready(s, i, g));
+	MP_OK(tutti_sharded_step(s, NULL));
+	TT_EXPECT(s->to_gather > LAYERS / 2 && s->to_gather < LAYERS);
+	MP_OK(tutti_sharded_wait(s, 0));
+	TT_EXPECT(x[0][0] < 0 && x[0][LAYER - 1] < 0);
+	MP_OK(tutti_sharded_wait(s, TUTTI_SHARDED_ALL));
+	for (i = 1; i < LAYERS; i++)
+		TT_EXPECT(!memcmp(x[i], x[0], sizeof(x[0])));
+	return tutti_sharded_free(s);
+}
+
+static void gathers(void)
+{
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 3,
+				 .env = "TUTTI_TRANSPORT=fault:ofi TUTTI_IF=lo TUTTI_HOST_ID=h%h "
+					"TUTTI_FAULT=seed=5,delay=1:1000",
+				 .fn = gathers_body));
 }
 
 /* With the default buckets the last ones are small: no bucket has two of the long tensors. */
@@ -748,17 +787,12 @@ static void death(void)
 		TT_CHECK(!MP_RUN(.n = 3, .env = OFI, .fn = death_body, .arg = "2", .killed = 2));
 }
 
-static const struct tt_test tests[] = {{"bits", bits},
-				       {"stage2", stage2},
-				       {"ends", ends},
-				       {"reduced", reduced},
-				       {"clip", clip},
-				       {"saved", saved},
-				       {"other_model", other_model},
-				       {"refusals", refusals},
-				       {"update", update},
-				       {"death", death},
-				       {NULL, NULL}};
+static const struct tt_test tests[] = {{"bits", bits},	       {"stage2", stage2},
+				       {"gathers", gathers},   {"ends", ends},
+				       {"reduced", reduced},   {"clip", clip},
+				       {"saved", saved},       {"other_model", other_model},
+				       {"refusals", refusals}, {"update", update},
+				       {"death", death},       {NULL, NULL}};
 
 int main(int argc, char **argv)
 {
