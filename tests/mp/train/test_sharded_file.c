@@ -229,12 +229,11 @@ static void middle(void)
 
 	TT_REQUIRE(begin_dir());
 	for (i = 0; i < 2; i++) {
-		TT_CHECK(!MP_RUN(.n = 4, .env = SHM "TUTTI_TIMEOUT=5s", .fn = middle_body,
-				 .arg = &lowest[i]));
+		TT_CHECK(!MP_RUN(.n = 4, .env = SHM, .fn = middle_body, .arg = &lowest[i]));
 		unlink(path);
 		if (!mp_no_ofi())
-			TT_CHECK(!MP_RUN(.n = 4, .env = OFI "TUTTI_HOST_ID=h%h TUTTI_TIMEOUT=5s",
-					 .fn = middle_body, .arg = &lowest[i]));
+			TT_CHECK(!MP_RUN(.n = 4, .env = OFI "TUTTI_HOST_ID=h%h", .fn = middle_body,
+					 .arg = &lowest[i]));
 		unlink(path);
 	}
 	mp_remove_dir(dir);
