@@ -509,12 +509,12 @@ int mp_run(const struct mp_run *run)
 	return failed;
 }
 
-int mp_forbid_vm(void)
+static int forbid(int one, int other)
 {
 	struct sock_filter code[] = {
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 2, 0),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_writev, 1, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)one, 2, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)other, 1, 0),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
 		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
 	};
@@ -523,6 +523,16 @@ int mp_forbid_vm(void)
 	/* threads that there are already may connect, too */
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
 	       syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &prog);
+}
+
+int mp_forbid_vm(void)
+{
+	return forbid(SYS_process_vm_readv, SYS_process_vm_writev);
+}
+
+int mp_forbid_vm_write(void)
+{
+	return forbid(SYS_process_vm_writev, SYS_process_vm_writev);
 }
 
 /* ---- memory ---- */

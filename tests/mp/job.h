@@ -117,6 +117,7 @@ bool mp_few_sizes(const char *env);
 const char *mp_no_verbs(void);
 /* From now on this process may not touch another's ordinary memory, as in many a container. */
 int mp_forbid_vm(void);
+int mp_forbid_vm_write(void); /* it may read it */
 /* Remove a directory of files. */
 void mp_remove_dir(const char *path);
 /* How many files a job of this user could have left in /dev/shm. */

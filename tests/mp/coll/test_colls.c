@@ -377,6 +377,17 @@ static int forbidden(struct mp_job *job)
 	return 0;
 }
 
+static int forbidden_to_write(struct mp_job *job)
+{
+	struct tutti_config config = {0};
+
+	TT_EXPECT(!mp_forbid_vm_write());
+	MP_OK(mp_join(job, MP_ID, &config));
+	TT_EXPECT(!everything(job));
+	MP_OK(mp_leave(job));
+	return 0;
+}
+
 static void node(void)
 {
 	jobs("TUTTI_NODE=on", &full, all_sizes);
@@ -384,6 +395,8 @@ static void node(void)
 	jobs("TUTTI_NODE=on TUTTI_WAIT=sleep", &little, few_sizes);
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_NODE=on", .fn = forbidden, .arg = (void *)&some,
 			 .no_init = true));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_NODE=on", .fn = forbidden_to_write,
+			 .arg = (void *)&some, .no_init = true));
 }
 
 /* Each where it is not the default. */
