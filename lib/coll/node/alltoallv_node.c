@@ -27,6 +27,10 @@ static bool take_blocks(struct tt_builder *b, const struct tt_shares *s)
 	bool longer = false;
 	int i, j;
 
+	for (j = 0; j < a->nranks; j++)
+		if (j != a->rank)
+			tt_node_expect(b, j, a->rank, tt_recv_block(a, j).len);
+	tt_round(b);
 	for (i = 1; i < a->nranks; i++) {
 		j = (a->rank + i) % a->nranks;
 		block = tt_recv_block(a, j);

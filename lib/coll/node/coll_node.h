@@ -37,9 +37,11 @@ void tt_node_offer(struct tt_builder *b, const struct tt_shares *s, int i, struc
 struct tt_ref tt_node_offer_all(struct tt_builder *b, const struct tt_shares *s);
 /* Waits until the ranks with longer ones have made step 2. */
 void tt_node_await_longer(struct tt_builder *b, const struct tt_shares *s);
+/* The length that this rank expects of the block that a peer offers as number i. */
+void tt_node_expect(struct tt_builder *b, int peer, int i, size_t len);
 /*
- * The block that a peer offers as number i, of the length that this rank expects. Returns whether
- * it is longer than a share: the rank owes the peer step 2.
+ * That block, in a later round, so that nothing of it is written if the lengths differ. Returns
+ * whether it is longer than a share: the rank owes the peer step 2.
  */
 bool tt_node_take(struct tt_builder *b, const struct tt_shares *s, int peer, int i,
 		  struct tt_ref dst, size_t len);

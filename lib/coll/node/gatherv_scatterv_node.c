@@ -31,6 +31,10 @@ static void gather_all(struct tt_builder *b, const struct tt_shares *s)
 		tt_copy(b, TT_RECVBUF(tt_recv_block(a, a->rank).off), tt_input(a),
 			tt_vector(a).len);
 	tt_wait(b, TT_ALL_RANKS, 1);
+	for (j = 0; j < a->nranks; j++)
+		if (j != a->rank)
+			tt_node_expect(b, j, 0, tt_recv_block(a, j).len);
+	tt_round(b);
 	for (i = 1; i < a->nranks; i++) {
 		j = (a->rank + i) % a->nranks;
 		block = tt_recv_block(a, j);
@@ -70,6 +74,8 @@ void tt_scatterv_node_slots(struct tt_builder *b)
 		return;
 	}
 	tt_wait(b, a->root, 1);
+	tt_node_expect(b, a->root, a->rank, tt_vector(a).len);
+	tt_round(b);
 	if (tt_node_take(b, &s, a->root, a->rank, TT_RECVBUF(0), tt_vector(a).len))
 		tt_signal(b, 2, TT_NONE, TT_NONE);
 }

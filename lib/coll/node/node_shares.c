@@ -104,10 +104,14 @@ void tt_node_await_longer(struct tt_builder *b, const struct tt_shares *s)
 			tt_wait(b, j, 2);
 }
 
+void tt_node_expect(struct tt_builder *b, int peer, int i, size_t len)
+{
+	tt_expect_length(b, peer, length(i), len);
+}
+
 bool tt_node_take(struct tt_builder *b, const struct tt_shares *s, int peer, int i,
 		  struct tt_ref dst, size_t len)
 {
-	tt_expect_length(b, peer, length(i), len);
 	if (len > s->each)
 		tt_pull_told(b, peer, dst, share(s, i), len);
 	else

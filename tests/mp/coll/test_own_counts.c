@@ -193,6 +193,7 @@ static int differ_body(struct mp_job *job)
 	struct tutti_error_info info = {.size = sizeof(info)};
 	struct tutti_comm *comm;
 	char text[2][32];
+	size_t k;
 	int err, i;
 
 	MP_OK(tutti_comm_dup(job->world, &comm));
@@ -203,10 +204,13 @@ static int differ_body(struct mp_job *job)
 		out[2] = p->sends;
 	if (job->rank == 2)
 		in[1] = p->expects;
+	memset(buf[1], 0xee, sizeof(buf[1]));
 	err = tutti_alltoallv(buf[0], out, displ, buf[1], in, displ, TUTTI_UINT8, comm);
 	if (!err) /* it had ended here before the two noticed */
 		err = tutti_barrier(comm);
 	TT_EXPECT(err == -TUTTI_EMISMATCH);
+	for (k = 0; job->rank == 2 && k < p->expects; k++)
+		TT_EXPECT(buf[1][displ[1] + k] == 0xee);
 	TT_EXPECT(!tutti_comm_error(comm, &info));
 	snprintf(text[0], sizeof(text[0]), "sends %zu elements", p->sends);
 	snprintf(text[1], sizeof(text[1]), "expects %zu elements", p->expects);
