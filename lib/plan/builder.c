@@ -217,6 +217,15 @@ void tt_signal(struct tt_builder *b, unsigned step, struct tt_ref reads, struct 
 				     .dst = writes});
 }
 
+void tt_signal_block(struct tt_builder *b, unsigned step, struct tt_ref reads, size_t len)
+{
+	add_round(b, &(struct tt_op){.kind = TT_OP_SIGNAL,
+				     .peer = TT_ALL_RANKS,
+				     .index = step,
+				     .a = len ? reads : TT_NONE,
+				     .len = len});
+}
+
 void tt_wait(struct tt_builder *b, int peer, unsigned step)
 {
 	add_round(b, &(struct tt_op){.kind = TT_OP_WAIT, .peer = peer, .index = step});

@@ -53,7 +53,8 @@ enum tt_op_kind {
 	TT_OP_TELL_LENGTH,
 	TT_OP_EXPECT_LENGTH,
 	/*
-	 * This rank has reached step index, from 1 on; other ranks may read a and write dst.
+	 * This rank has reached step index, from 1 on; other ranks may read a and write dst. len
+	 * is that of a, 0: the rest of its buffer.
 	 * TT_NEXT_STEP: one step more than before, in any lane, so the last lane to end signals
 	 * for all.
 	 */
@@ -426,6 +427,8 @@ void tt_copy(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, size_t le
  * see tt_input. None of them may be of length zero but for signals and waits.
  */
 void tt_signal(struct tt_builder *b, unsigned step, struct tt_ref reads, struct tt_ref writes);
+/* The same with an input of len bytes, not the rest of its buffer; none if len is 0. */
+void tt_signal_block(struct tt_builder *b, unsigned step, struct tt_ref reads, size_t len);
 void tt_wait(struct tt_builder *b, int peer, unsigned step);
 /* A signal, and a wait for those of all ranks. */
 void tt_meet(struct tt_builder *b, unsigned step, struct tt_ref reads, struct tt_ref writes);

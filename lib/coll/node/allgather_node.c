@@ -65,11 +65,15 @@ void tt_allgather_node_slots(struct tt_builder *b)
 void tt_allgather_node_pull(struct tt_builder *b)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
+	size_t len;
 
 	if (is_empty(a))
 		return;
-	tt_meet(b, 1, tt_input(a), TT_NONE);
+	len = tt_recv_block(a, a->rank).len;
+	tt_signal_block(b, 1, tt_input(a), len);
+	tt_wait(b, TT_ALL_RANKS, 1);
 	pull_blocks(b, TT_SENDBUF(0));
 	tt_signal(b, 2, TT_NONE, TT_NONE);
-	tt_wait_release(b, TT_ALL_RANKS, 2);
+	if (len)
+		tt_wait_release(b, TT_ALL_RANKS, 2);
 }

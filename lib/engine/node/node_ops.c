@@ -310,9 +310,8 @@ static bool prefers_pool(const struct tt_plan_req *req, const struct tt_region *
 	       !tt_coll_own_counts(req->fields.coll);
 }
 
-static int publish(struct tt_plan_req *req, enum tt_node_which which, struct tt_ref ref)
+static int publish(struct tt_plan_req *req, enum tt_node_which which, struct tt_ref ref, size_t len)
 {
-	size_t len = req->extent[ref.buf] > ref.off ? req->extent[ref.buf] - ref.off : 0;
 	char *addr = req->base[ref.buf] + ref.off;
 	int rc;
 
@@ -339,13 +338,14 @@ static int signal_op(struct tt_op_run *run)
 	struct tt_plan_req *req = run->lane->req;
 	const struct tt_op *op = run->op;
 	const char *input = req->base[op->a.buf] + op->a.off;
-	struct tt_ref own = tt_input(&req->plan->args);
+	struct tt_ref own = tt_input(&req->plan->args), dst = op->dst;
+	size_t result = req->extent[dst.buf] > dst.off ? req->extent[dst.buf] - dst.off : 0;
 	int err = 0;
 
 	if (!run->published && !tt_ring_publish(req, op)) {
-		err = publish(req, TT_NODE_INPUT, op->a);
+		err = publish(req, TT_NODE_INPUT, op->a, tt_node_input_len(op, req->extent));
 		if (!err)
-			err = publish(req, TT_NODE_RESULT, op->dst);
+			err = publish(req, TT_NODE_RESULT, op->dst, result);
 	}
 	if (err)
 		return err;
@@ -353,7 +353,7 @@ static int signal_op(struct tt_op_run *run)
 	if (req->ring.mem && !req->step && !tt_ring_fill(req))
 		return 0;
 	if (op->a.buf && req->bounce[TT_NODE_INPUT] &&
-	    !copy_piece(run, req->bounce[TT_NODE_INPUT], input, req->extent[op->a.buf] - op->a.off))
+	    !copy_piece(run, req->bounce[TT_NODE_INPUT], input, tt_node_input_len(op, req->extent)))
 		return 0;
 	if (!op->a.buf && op->dst.buf && req->unbounced &&
 	    req->plan->args.in_place && /* also the input */

@@ -147,6 +147,13 @@ enum tt_node_how tt_node_how(enum tt_coll coll);
 bool tt_node_may_move(struct tutti_context *ctx, size_t n);
 /* The reduction of an op that combines. */
 struct tt_node_reduce tt_node_reduction(struct tt_plan_req *req, const struct tt_op *op);
+/* The length of the input that a signal publishes, out of buffers of these lengths. */
+static inline size_t tt_node_input_len(const struct tt_op *op, const size_t *extent)
+{
+	if (op->len)
+		return op->len;
+	return extent[op->a.buf] > op->a.off ? extent[op->a.buf] - op->a.off : 0;
+}
 /* Peers know published memory as the input (to read) or the result (to write). */
 static inline struct tt_node_ref tt_node_ref_of(struct tt_ref ref)
 {

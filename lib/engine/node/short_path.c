@@ -43,9 +43,9 @@ static char *ptr(const struct short_call *c, struct tt_ref ref)
 	return c->base[ref.buf] + ref.off;
 }
 
-static void publish(struct short_call *c, enum tt_node_which which, struct tt_ref ref, bool by_ring)
+static void publish(struct short_call *c, enum tt_node_which which, struct tt_ref ref, size_t len,
+		    bool by_ring)
 {
-	size_t len = c->shape->extent[ref.buf] - ref.off;
 	int copied = 0;
 
 	if (by_ring)
@@ -70,8 +70,9 @@ static void move(struct short_call *c, char *vector, bool in)
 
 static void publish_both(struct short_call *c, const struct tt_op *op)
 {
-	publish(c, TT_NODE_INPUT, op->a, c->ring.in);
-	publish(c, TT_NODE_RESULT, op->dst, c->ring.out);
+	publish(c, TT_NODE_INPUT, op->a, tt_node_input_len(op, c->shape->extent), c->ring.in);
+	publish(c, TT_NODE_RESULT, op->dst, c->shape->extent[op->dst.buf] - op->dst.off,
+		c->ring.out);
 	c->ring.published |= op->a.buf;
 	if (c->ring.in)
 		move(c, ptr(c, op->a), true);
@@ -255,21 +256,21 @@ static inline bool meet(struct short_call *c, const struct tt_op *op)
 /* ---- begin ---- */
 
 /* Whether peers can reach a published vector as they could that of a request; or a ring for it. */
-static bool find_vector(struct short_call *c, enum tt_node_which which, struct tt_ref ref)
+static bool find_vector(struct short_call *c, enum tt_node_which which, struct tt_ref ref,
+			size_t len)
 {
 	bool result = which == TT_NODE_RESULT;
-	size_t len = c->shape->extent[ref.buf];
 	struct tt_region *region;
 
 	if (!ref.buf)
 		return true;
-	region = tt_mem_find(tt_wire_memory(c->comm->ctx->wire), c->base[ref.buf], len);
+	region = tt_mem_find(tt_wire_memory(c->comm->ctx->wire), ptr(c, ref), len);
 	c->region[which] = region;
 	if (tt_node_maps(c->group, region))
 		return true;
 	if (!c->shape->rings) /* a short input is published in the slot */
 		return tt_node_direct(c->group) ||
-		       (!result && len - ref.off <= TT_NODE_SLOT && !c->shape->own_counts);
+		       (!result && len <= TT_NODE_SLOT && !c->shape->own_counts);
 	*(result ? &c->ring.out : &c->ring.in) = true;
 	c->ring.mem = tt_node_ring_slot(c->group, c->turn, c->shape->ring_bytes);
 	return c->ring.mem;
@@ -281,7 +282,8 @@ static bool find_vectors(struct short_call *c)
 
 	while (op->kind != TT_OP_SIGNAL) /* nothing is published after a wait */
 		op++;
-	return find_vector(c, TT_NODE_INPUT, op->a) && find_vector(c, TT_NODE_RESULT, op->dst);
+	return find_vector(c, TT_NODE_INPUT, op->a, tt_node_input_len(op, c->shape->extent)) &&
+	       find_vector(c, TT_NODE_RESULT, op->dst, c->shape->extent[op->dst.buf] - op->dst.off);
 }
 
 static void record(struct short_call *c)

@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #define ROOM 800
@@ -358,11 +359,55 @@ static void last_page(void)
 	TT_CHECK(!MP_RUN(.n = 2, .fn = last_page_body));
 }
 
+/*
+ * Blocks of an allgatherv or alltoallv in place, some pages each, with pages between them that must
+ * not be touched.
+ */
+static int gaps_body(struct mp_job *job)
+{
+	static const size_t lengths[] = {1000, 8192, 20000, 40000, 400000};
+	size_t n = (size_t)job->n, me = (size_t)job->rank, step, i, k, c;
+	size_t counts[MAX], displs[MAX];
+	char *at;
+
+	for (i = 0; i < 2 * sizeof(lengths) / sizeof(lengths[0]); i++) {
+		step = (lengths[i / 2] + 3 * 4096) & ~(size_t)4095;
+		at = mmap(NULL, n * step, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		TT_EXPECT(at != MAP_FAILED);
+		for (k = 0; k < n; k++) {
+			counts[k] = lengths[i / 2];
+			displs[k] = k * step;
+			TT_EXPECT(!mprotect(at + displs[k], counts[k], PROT_READ | PROT_WRITE));
+			memset(at + displs[k], (int)(1 + me), counts[k]);
+		}
+		if (i % 2)
+			MP_OK(tutti_alltoallv(TUTTI_IN_PLACE, NULL, NULL, at, counts, displs,
+					      TUTTI_UINT8, job->world));
+		else
+			MP_OK(tutti_allgatherv(TUTTI_IN_PLACE, counts[me], at, counts, displs,
+					       TUTTI_UINT8, job->world));
+		for (k = 0; k < n; k++)
+			for (c = 0; c < counts[k]; c++)
+				TT_EXPECT(at[displs[k] + c] == (char)(1 + k));
+		TT_EXPECT(!munmap(at, n * step));
+	}
+	return 0;
+}
+
+static void gaps(void)
+{
+	int n;
+
+	for (n = 2; n <= 4; n++)
+		TT_CHECK(!MP_RUN(.n = n, .env = "TUTTI_NODE=on", .fn = gaps_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_NODE=off TUTTI_TRANSPORT=shm", .fn = gaps_body));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"node", node},		  {"shm", shm}, {"ofi", ofi}, {"refused", refused},
-		{"last_page", last_page}, {NULL, NULL},
+		{"node", node},		  {"shm", shm},	  {"ofi", ofi}, {"refused", refused},
+		{"last_page", last_page}, {"gaps", gaps}, {NULL, NULL},
 	};
 
 	return tt_test_main("displs", tests, argc, argv);
