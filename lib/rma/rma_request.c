@@ -226,7 +226,7 @@ static struct tt_win_req *req_new(struct tutti_win *win, int rank, const char *c
 	}
 	req->rank = rank;
 	req->call = call;
-	req->cancelled = req->here = false;
+	req->cancelled = req->here = req->end.here = false;
 	req->old = NULL;
 	win->requests++;
 	tt_request_init(&req->r, &req_ops, win->comm, false);

@@ -46,16 +46,19 @@ static void op_over(struct tt_win_strides_op *op)
 	struct tutti_win *win = op->win;
 	struct tt_win_end *end = op->end;
 	int status = tt_win_status(op->status);
+	bool here = op->status == -TT_EFAULT_HERE;
 
 	if (op->bounce)
 		tt_mem_free(tt_wire_memory(win->comm->ctx->wire), op->bounce);
 	if (!end)
-		tt_win_keep_status(win, op->s.rank, status);
+		tt_win_keep_status(win, op->s.rank, here ? -TT_EFAULT_HERE : status);
 	tt_list_del(&op->link);
 	tt_list_add(&win->free_strides, &op->link);
 	tt_win_end(win, op->s.rank, op->age);
-	if (end)
-		end->over(end, status);
+	if (!end)
+		return;
+	end->here = here;
+	end->over(end, status);
 }
 
 static void start(struct tt_win_strides_op *op, struct piece *p, struct tt_win_access *access)
@@ -170,7 +173,7 @@ static void piece_over(struct tt_win_end *end, int status)
 	p->busy = false;
 	op->under_way--;
 	if (status && !op->status)
-		op->status = status;
+		op->status = end->here ? -TT_EFAULT_HERE : status;
 	if (!status && p->copied && op->s.get) {
 		tt_byte_blocks_scatter(&op->s.here, &p->here, op->s.local,
 				       op->bounce + (size_t)(p - op->piece) * op->place, p->len);
