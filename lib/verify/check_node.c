@@ -34,6 +34,7 @@ struct rank_state {
 	unsigned step;
 	uint32_t *signal[STEPS];     /* the clocks of the lanes that made it, and of those before */
 	struct tt_ref reads, writes; /* published */
+	size_t readable;	     /* bytes of reads; 0: the rest of the buffer */
 	uint32_t *published[2];	     /* at these clocks; NULL: not */
 	int inputs;		     /* published so far */
 	/*
@@ -186,6 +187,10 @@ static int find_place(const struct tt_checker *c, int rank, struct tt_ref ref, b
 		    !near(c, rank, who) || !knows(c, op->lane, owner->published[write]))
 			return tt_fail(-EINVAL, "%s: rank %d has not published %s by then",
 				       tt_ck_where(c, op), rank, tt_ck_buf_name(ref.buf));
+		if (!write && owner->readable &&
+		    (ref.off > owner->readable || op->op.len > owner->readable - ref.off))
+			return tt_fail(-EINVAL, "%s: rank %d has published %zu bytes",
+				       tt_ck_where(c, op), rank, owner->readable);
 		*p = (struct place){rank, at.buf, at.off + ref.off};
 	} else if (ref.buf == TT_BUF_SLOT &&
 		   (write || (rank != who && !clock_of(c, op->lane)[c->rank_lanes[rank]]))) {
@@ -378,6 +383,7 @@ static int signal_step(struct tt_checker *c, const struct ck_op *op)
 	join(c, self->signal[step], clock);
 	if (op->op.a.buf) {
 		self->reads = op->op.a;
+		self->readable = op->op.len;
 		self->inputs++;
 		self->published[0] = self->signal[step];
 	}

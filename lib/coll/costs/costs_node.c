@@ -83,6 +83,10 @@ void tt_cost_scan_node_pull(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	double n = a->nranks, inputs = a->coll == TT_COLL_SCAN ? (n + 1) / 2 - 1 / n : (n - 1) / 2;
 
+	if (a->coll == TT_COLL_EXSCAN && a->nranks == 2) {
+		tt_cost_bcast_node_pull(c, a);
+		return;
+	}
 	tt_cost_signals(c, 2);
 	tt_cost_work(c, inputs * tt_cost_bytes(a) * IN_CACHE, true, a->nranks);
 }
@@ -130,8 +134,8 @@ void tt_cost_alltoall_slots(struct tt_cost *c, const struct tt_plan_args *a)
 }
 
 /*
- * Of a block, what fits one of n shares of a slot. The rest of a longer block would cost the same
- * by any algorithm.
+ * Of a block, what fits one of n shares of a slot. A longer block costs less than by another
+ * algorithm.
  */
 static double shared(const struct tt_plan_args *a, int n)
 {

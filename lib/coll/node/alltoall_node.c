@@ -61,8 +61,14 @@ void tt_alltoall_node(struct tt_builder *b)
 	} else {
 		tt_copy(b, TT_RECVBUF(own), TT_SENDBUF(own), len);
 	}
-	tt_meet(b, 1, input, TT_NONE);
-	pull_blocks(b, TT_SENDBUF(own));
+	if (a->nranks == 2) { /* the block that goes away, alone */
+		input.off += len - own;
+		tt_signal_block(b, 1, input, len);
+		tt_wait(b, TT_ALL_RANKS, 1);
+	} else {
+		tt_meet(b, 1, input, TT_NONE);
+	}
+	pull_blocks(b, TT_SENDBUF(a->nranks == 2 ? 0 : own));
 	tt_signal(b, 2, TT_NONE, TT_NONE);
 	tt_wait_release(b, TT_ALL_RANKS, 2);
 }
