@@ -139,7 +139,7 @@ int tutti_ps_elastic(struct tutti_ps_table *table, void *x, size_t offset, size_
 			       __func__, table->name);
 	if (!(alpha >= 0 && alpha <= 1))
 		return tt_fail(-EINVAL, "%s: alpha is %g; it must be 0 to 1", __func__, alpha);
-	return tt_ps_elastic(table, x, offset, count, alpha, __func__ + 6);
+	return tt_ps_elastic(table, x, offset, count, alpha, tt_short_name(__func__));
 }
 
 static int check_version(const char *call, const struct tutti_ps_table *t, const void *values,

@@ -81,7 +81,7 @@ static void decide(struct tt_node_group *g, unsigned measure)
 }
 
 /* The first input of the trial that input n belongs to, or else of the next one. */
-static uint32_t trial_at(uint32_t n)
+static uint64_t trial_at(uint64_t n)
 {
 	if (n < FIRST + TRIAL)
 		return FIRST;
@@ -93,7 +93,7 @@ static uint32_t trial_at(uint32_t n)
 bool tt_node_is_read(struct tt_node_group *g, unsigned *measure)
 {
 	struct node_choice *c = &g->choice[*measure - 1];
-	uint32_t n = c->inputs++, trial = trial_at(n);
+	uint64_t n = c->inputs++, trial = trial_at(n);
 
 	if (n == FIRST + TRIAL || n == SECOND + TRIAL || (n > AGAIN && n % AGAIN == TRIAL))
 		decide(g, *measure);

@@ -52,7 +52,7 @@ struct node_buf {
 
 /* A way for the inputs of a measure. */
 struct node_choice {
-	uint32_t inputs; /* so far */
+	uint64_t inputs; /* so far */
 	uint32_t in;	 /* ticks for a KiB into the slot; 0: not known */
 	bool reads;	 /* between trials: they stay where they are */
 };

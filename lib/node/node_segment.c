@@ -77,8 +77,8 @@ struct tt_tp *tt_node_keeper(struct tt_node *node)
 }
 
 /*
- * Whether the peer's ordinary memory can be read: tries its table of slabs, whose address is
- * known.
+ * Whether the peer's ordinary memory can be read and written: tries its table of slabs, whose
+ * address is known.
  */
 static bool can_read(const struct node_peer *peer)
 {

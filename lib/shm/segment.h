@@ -47,8 +47,7 @@ int tt_shm_open_wake(const struct tt_shm_head *head, pid_t pid);
 void tt_shm_wake(_Atomic uint32_t *sleeping, int wake_fd);
 /* Empties this process's own pipe. */
 void tt_shm_drain(const struct tt_shm_seg *seg);
-/* Reads a peer's ordinary memory, to see whether it can be read and written; a code without a text.
- */
+/* Reads a peer's ordinary memory: whether this process may, and write there; without a text. */
 int tt_shm_vm_try(pid_t pid, void *local, uint64_t remote, size_t len);
 /*
  * Reads or writes a peer's ordinary memory. 0 or a negative code with a text; -EFAULT: the peer has

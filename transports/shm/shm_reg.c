@@ -70,7 +70,7 @@ int shm_vm_probe(const struct shm_blob *b)
 	err = tt_shm_vm_try((pid_t)b->pid, got, b->probe, sizeof(got));
 	if (err)
 		return tt_fail(err,
-			       "shm: cannot read the memory of process %u: process_vm_readv: %s; "
+			       "shm: cannot read and write the memory of process %u: %s; "
 			       "ptrace restrictions (Yama, seccomp) differ between the two",
 			       b->pid, strerror(-err));
 	if (memcmp(got, b->cookie, sizeof(got)))

@@ -33,15 +33,16 @@ struct tt_shares tt_node_shares_of(const struct tt_plan_args *a, int n);
  */
 void tt_node_offer(struct tt_builder *b, const struct tt_shares *s, int i, struct tt_ref block,
 		   size_t len, size_t place);
-/* The same of all blocks that this rank sends, by rank. Returns the input to be published. */
+/* Offers all blocks that this rank sends, by rank. Returns the input to be published. */
 struct tt_ref tt_node_offer_all(struct tt_builder *b, const struct tt_shares *s);
 /* Waits until the ranks with longer ones have made step 2. */
 void tt_node_await_longer(struct tt_builder *b, const struct tt_shares *s);
 /* The length that this rank expects of the block that a peer offers as number i. */
 void tt_node_expect(struct tt_builder *b, int peer, int i, size_t len);
 /*
- * That block, in a later round, so that nothing of it is written if the lengths differ. Returns
- * whether it is longer than a share: the rank owes the peer step 2.
+ * Copies the block that a peer offers as number i, in a round after tt_node_expect, so that nothing
+ * is written if the lengths differ. Returns whether it is longer than a share: the rank owes the
+ * peer step 2.
  */
 bool tt_node_take(struct tt_builder *b, const struct tt_shares *s, int peer, int i,
 		  struct tt_ref dst, size_t len);

@@ -13,7 +13,8 @@
  *
  *	Cost: two waits for all. Rank r's result has r + 1 inputs (exscan: r), and each rank
  *	combines a part of it, so about (n + 1)/2 N bytes (exscan: (n - 1)/2 N) are read and N
- *	written by each rank; rank 0 copies its own vector.
+ *	written by each rank; rank 0 copies its own vector. An exscan of two ranks: that of the
+ *	bcast.
  */
 #include "lib/coll/node/coll_node.h"
 

@@ -359,48 +359,80 @@ static void last_page(void)
 	TT_CHECK(!MP_RUN(.n = 2, .fn = last_page_body));
 }
 
-/*
- * Blocks of an allgatherv or alltoallv in place, some pages each, with pages between them that must
- * not be touched.
- */
+/* n blocks of len bytes, with pages between them that must not be touched; all bytes are fill. */
+static char *islands(size_t n, size_t len, size_t step, int fill)
+{
+	char *at = mmap(NULL, n * step, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	size_t k;
+
+	for (k = 0; at != MAP_FAILED && k < n; k++) {
+		if (mprotect(at + k * step, len, PROT_READ | PROT_WRITE))
+			return MAP_FAILED;
+		memset(at + k * step, fill, len);
+	}
+	return at;
+}
+
+/* Calls with blocks of len bytes in such memory: rank k sends bytes 1 + k. */
+static int over_gaps(struct mp_job *job, int form, size_t len)
+{
+	size_t n = (size_t)job->n, step = (len + 3 * 4096) & ~(size_t)4095, k, c;
+	char *in = islands(n, len, step, 1 + job->rank),
+	     *out = islands(n, len, step, 1 + job->rank);
+	size_t counts[MAX], displs[MAX];
+
+	TT_EXPECT(in != MAP_FAILED && out != MAP_FAILED);
+	for (k = 0; k < n; k++) {
+		counts[k] = len;
+		displs[k] = k * step;
+	}
+	if (form == 0)
+		MP_OK(tutti_allgatherv(TUTTI_IN_PLACE, len, out, counts, displs, TUTTI_UINT8,
+				       job->world));
+	else if (form == 1)
+		MP_OK(tutti_alltoallv(TUTTI_IN_PLACE, NULL, NULL, out, counts, displs, TUTTI_UINT8,
+				      job->world));
+	else if (form == 2)
+		MP_OK(tutti_alltoallv(in, counts, displs, out, counts, displs, TUTTI_UINT8,
+				      job->world));
+	else
+		MP_OK(tutti_scatterv(in, counts, displs, out, len, TUTTI_UINT8, 1, job->world));
+	for (k = 0; k < (form == 3 ? 1 : n); k++)
+		for (c = 0; c < len; c++)
+			TT_EXPECT(out[displs[k] + c] == (char)(form == 3 ? 2 : 1 + k));
+	TT_EXPECT(!munmap(in, n * step) && !munmap(out, n * step));
+	return 0;
+}
+
 static int gaps_body(struct mp_job *job)
 {
 	static const size_t lengths[] = {1000, 8192, 20000, 40000, 400000};
-	size_t n = (size_t)job->n, me = (size_t)job->rank, step, i, k, c;
-	size_t counts[MAX], displs[MAX];
-	char *at;
+	struct tutti_config config = {0};
+	size_t i;
+	int form;
 
-	for (i = 0; i < 2 * sizeof(lengths) / sizeof(lengths[0]); i++) {
-		step = (lengths[i / 2] + 3 * 4096) & ~(size_t)4095;
-		at = mmap(NULL, n * step, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-		TT_EXPECT(at != MAP_FAILED);
-		for (k = 0; k < n; k++) {
-			counts[k] = lengths[i / 2];
-			displs[k] = k * step;
-			TT_EXPECT(!mprotect(at + displs[k], counts[k], PROT_READ | PROT_WRITE));
-			memset(at + displs[k], (int)(1 + me), counts[k]);
-		}
-		if (i % 2)
-			MP_OK(tutti_alltoallv(TUTTI_IN_PLACE, NULL, NULL, at, counts, displs,
-					      TUTTI_UINT8, job->world));
-		else
-			MP_OK(tutti_allgatherv(TUTTI_IN_PLACE, counts[me], at, counts, displs,
-					       TUTTI_UINT8, job->world));
-		for (k = 0; k < n; k++)
-			for (c = 0; c < counts[k]; c++)
-				TT_EXPECT(at[displs[k] + c] == (char)(1 + k));
-		TT_EXPECT(!munmap(at, n * step));
+	if (job->arg) {
+		TT_EXPECT(!mp_forbid_vm());
+		MP_OK(mp_join(job, MP_ID, &config));
 	}
+	for (form = 0; form < 4; form++)
+		for (i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
+			TT_EXPECT(!over_gaps(job, form, lengths[i]));
+	if (job->arg)
+		MP_OK(mp_leave(job));
 	return 0;
 }
 
 static void gaps(void)
 {
+	static char forbid;
 	int n;
 
 	for (n = 2; n <= 4; n++)
 		TT_CHECK(!MP_RUN(.n = n, .env = "TUTTI_NODE=on", .fn = gaps_body));
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_NODE=off TUTTI_TRANSPORT=shm", .fn = gaps_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_NODE=on", .fn = gaps_body, .arg = &forbid,
+			 .no_init = true));
 }
 
 int main(int argc, char **argv)
