@@ -341,8 +341,6 @@ static int call_run(const char *call, struct tutti_sharded *s, const char *path,
 	err = tt_sharded_over(s, call);
 	if (!err)
 		err = check_busy(call, s);
-	if (!err) /* other ranks may have started fewer all-gathers */
-		err = s->error = tt_sharded_gathered_all(s);
 	if (!err)
 		err = run(call, s, path, save);
 	pthread_mutex_unlock(&s->lock);

@@ -141,18 +141,6 @@ static int agree(const char *call, const struct tutti_sharded *s, int reserved)
 				!reserved);
 }
 
-/* Collective. */
-static int find_host(struct tutti_sharded *s)
-{
-	struct tutti_comm *host;
-	int err = tutti_comm_split_host(s->comm, 0, &host);
-
-	if (err)
-		return err;
-	s->one_host = tutti_comm_size(host) == s->ranks;
-	return tutti_comm_free(host);
-}
-
 int tutti_sharded_create(struct tutti_comm *comm, const struct tutti_sharded_config *config,
 			 struct tutti_sharded **sharded)
 {
@@ -190,9 +178,7 @@ int tutti_sharded_create(struct tutti_comm *comm, const struct tutti_sharded_con
 	s->codec = c.codec;
 	s->rank = tutti_comm_rank(s->comm);
 	s->ranks = tutti_comm_size(s->comm);
-	err = find_host(s);
-	if (!err)
-		err = agree(call, s, reserve(s, &c));
+	err = agree(call, s, reserve(s, &c));
 	if (err) {
 		destroy(s);
 		return err;
@@ -203,6 +189,8 @@ int tutti_sharded_create(struct tutti_comm *comm, const struct tutti_sharded_con
 
 int tutti_sharded_free(struct tutti_sharded *s)
 {
+	size_t k;
+
 	if (!s)
 		return 0;
 	if (TT_TRAIN_CHECK("tutti_sharded_free", s, "sharded", TT_SHARDED_MAGIC))
@@ -212,8 +200,10 @@ int tutti_sharded_free(struct tutti_sharded *s)
 				     "tutti_sharded_free: %zu tensors of a step are ready; call "
 				     "tutti_sharded_step first",
 				     s->nready);
-	if (s->gathering && !s->error)
-		return tt_train_fail(-EBUSY, "tutti_sharded_free: parameters are under way; call "
+	for (k = 0; k < s->b.nbuckets && !s->error; k++)
+		if (s->shard[k].gather)
+			return tt_train_fail(-EBUSY,
+					     "tutti_sharded_free: parameters are under way; call "
 					     "tutti_sharded_wait first");
 	destroy(s);
 	return 0;

@@ -6,8 +6,8 @@
  * is rank r's share. A step reduce-scatters each bucket, updates the own blocks, and all-gathers
  * each bucket: 2 (P - 1) / P N bytes, as an all-reduce. Reduce-scatters start in the order of the
  * buckets, as the backward pass fills them; all-gathers from the last bucket to the first, as the
- * next forward pass needs them. All of them at once would share the line, so that the first layers
- * wait for the last ones: few are under way, and each call starts the next. On one host all are.
+ * next forward pass needs them: with priorities, or the first layers would share the line with all
+ * others.
  *
  *	stage 1: a bucket whose gradients lie one after the other is sent from where it is
  *	stage 2: gradients are copied into buckets, of which a few exist at a time; only the own
@@ -28,8 +28,6 @@
 #include "train/buckets.h"
 
 #define TT_SHARDED_FLIGHT 2 /* reduce-scatters under way whose buckets stage 2 keeps */
-/* Bytes of all-gathers under way above which no other starts; or twice those of a bucket. */
-#define TT_GATHER_BYTES ((size_t)4 << 20)
 
 struct tt_shard {
 	size_t lo, hi; /* the own block, in elements of the bucket */
@@ -49,7 +47,6 @@ struct tutti_sharded {
 	volatile unsigned magic; /* also when it is freed */
 	struct tutti_comm *comm; /* its own */
 	int rank, ranks;
-	bool one_host; /* of all ranks: they share no line */
 	pthread_mutex_t lock;
 	enum tutti_datatype datatype;
 	unsigned flags;
@@ -63,13 +60,12 @@ struct tutti_sharded {
 	char **parameters, **gradients; /* of the caller; gradients of this step, stage 1 */
 	unsigned char *ready;
 	size_t nready;
-	struct tt_shard *shard;	     /* of each bucket */
-	size_t *table;		     /* of all lens and begins */
-	size_t own;		     /* elements of all own blocks */
-	size_t next, drained;	     /* bucket to start; buckets whose reduce-scatters have ended */
-	size_t to_gather, gathering; /* buckets whose all-gathers are to start; are to end */
-	char *gradient;		     /* own blocks, pool memory */
-	char *state[2];		     /* own blocks, each of own elements */
+	struct tt_shard *shard; /* of each bucket */
+	size_t *table;		/* of all lens and begins */
+	size_t own;		/* elements of all own blocks */
+	size_t next, drained;	/* bucket to start; buckets whose reduce-scatters have ended */
+	char *gradient;		/* own blocks, pool memory */
+	char *state[2];		/* own blocks, each of own elements */
 	uint64_t steps;
 	uint64_t buffers, most; /* bytes of buckets now, at the most */
 	uint64_t unheard;	/* saves and restores whose answers are still to be received */

@@ -78,6 +78,7 @@ static int start_gather(struct tutti_sharded *s, size_t k)
 	char *to = tt_bucket_place(&s->b, k, s->parameters);
 	size_t i, elem = s->b.elem;
 	struct tt_sharded_piece piece;
+	struct tutti_call call;
 	int err;
 
 	if (!to) {
@@ -93,16 +94,27 @@ static int start_gather(struct tutti_sharded *s, size_t k)
 				       piece.count * elem);
 		}
 	}
-	return tutti_iallgatherv(TUTTI_IN_PLACE, shard->hi - shard->lo, to, shard->lens,
-				 shard->begins, s->datatype, s->comm, &shard->gather);
+	call = (struct tutti_call){.size = sizeof(call),
+				   .coll = TUTTI_COLL_ALLGATHERV,
+				   .sendbuf = TUTTI_IN_PLACE,
+				   .count = shard->hi - shard->lo,
+				   .recvbuf = to,
+				   .recvcounts = shard->lens,
+				   .recvdispls = shard->begins,
+				   .datatype = s->datatype,
+				   .priority = (int)k};
+	return tutti_call(s->comm, &call, &shard->gather);
 }
 
 /* Waits for the all-gather of a bucket. */
 static int await_gather(struct tutti_sharded *s, size_t k)
 {
 	struct tt_shard *shard = &s->shard[k];
-	int err = tutti_wait(&shard->gather);
+	int err;
 
+	if (!shard->gather)
+		return 0;
+	err = tutti_wait(&shard->gather);
 	if (err)
 		return err;
 	if (shard->buf)
@@ -111,56 +123,14 @@ static int await_gather(struct tutti_sharded *s, size_t k)
 	return 0;
 }
 
-/* Whether so many bytes of parameters are under way that the next all-gather waits. */
-static int are_enough(const struct tutti_sharded *s, bool *enough)
-{
-	size_t k, bytes = 0, most = TT_GATHER_BYTES;
-	int err = 0, done;
-
-	if (s->bucket_bytes < most / 2)
-		most = 2 * s->bucket_bytes;
-	for (k = s->to_gather; !err && k < s->gathering; k++) {
-		err = tutti_request_get_status(s->shard[k].gather, &done);
-		bytes += err || done ? 0 : s->b.bucket[k].count * s->b.elem;
-	}
-	*enough = bytes >= most && !s->one_host;
-	return err;
-}
-
-static int start_gathers(struct tutti_sharded *s)
-{
-	bool enough = false;
-	int err = 0;
-
-	while (s->to_gather) {
-		err = are_enough(s, &enough);
-		if (!err && !enough)
-			err = start_gather(s, s->to_gather - 1);
-		if (err || enough)
-			return err;
-		s->to_gather--;
-	}
-	return 0;
-}
-
-/* Waits for the all-gathers down to bucket k. */
-static int await_gathers(struct tutti_sharded *s, size_t k)
-{
-	int err = start_gathers(s);
-
-	while (!err && s->gathering > k) {
-		err = await_gather(s, s->gathering - 1);
-		if (!err)
-			s->gathering--;
-		if (!err)
-			err = start_gathers(s);
-	}
-	return err;
-}
-
 int tt_sharded_gathered_all(struct tutti_sharded *s)
 {
-	return await_gathers(s, 0);
+	size_t k;
+	int err = 0;
+
+	for (k = s->b.nbuckets; !err && k-- > 0;)
+		err = await_gather(s, k);
+	return err;
 }
 
 /* ---- the step ---- */
@@ -197,6 +167,7 @@ static int compare(struct tutti_sharded *s, double *norm, int *ranks, size_t *te
 /* The reduced gradient may be applied. */
 static int make_step(struct tutti_sharded *s, double norm)
 {
+	size_t k;
 	int err = 0;
 
 	if (s->clip_norm > 0 && norm > s->clip_norm)
@@ -205,8 +176,9 @@ static int make_step(struct tutti_sharded *s, double norm)
 	err = update(s);
 	if (err) /* the others go on to the all-gathers */
 		return tt_sharded_give_up(s, err);
-	s->gathering = s->to_gather = s->b.nbuckets;
-	return start_gathers(s);
+	for (k = s->b.nbuckets; !err && k-- > 0;)
+		err = start_gather(s, k);
+	return err;
 }
 
 /* The same on all ranks: why this step must not change the parameters, or 0. */
@@ -277,7 +249,8 @@ int tutti_sharded_wait(struct tutti_sharded *s, size_t tensor)
 				    "TUTTI_SHARDED_ALL",
 				    call, tensor, s->b.n - 1);
 	} else if (!err) {
-		err = await_gathers(s, tensor == TUTTI_SHARDED_ALL ? 0 : s->b.bucket_of[tensor]);
+		err = tensor == TUTTI_SHARDED_ALL ? tt_sharded_gathered_all(s)
+						  : await_gather(s, s->b.bucket_of[tensor]);
 		s->error = err;
 	}
 	pthread_mutex_unlock(&s->lock);

@@ -207,15 +207,13 @@ static int middle_body(struct mp_job *job)
 	for (; i > 0; i--)
 		MP_OK(tutti_sharded_ready(s, i - 1, g));
 	MP_OK(tutti_sharded_step(s, NULL));
-	MP_OK(tutti_sharded_wait(s, TUTTI_SHARDED_ALL));
 	for (i = TENSORS; job->rank == 2 && i > 0; i--)
 		MP_OK(tutti_sharded_ready(s, i - 1, g));
 	TT_EXPECT(!busy(job, tutti_sharded_restore(s, path), "restore", 2, TENSORS));
 	for (i = TENSORS; job->rank != 2 && i > 0; i--)
 		MP_OK(tutti_sharded_ready(s, i - 1, g));
 	MP_OK(tutti_sharded_step(s, NULL));
-	MP_OK(tutti_sharded_wait(s,
-				 job->rank ? TENSORS - 1 : 0)); /* some are still to be gathered */
+	MP_OK(tutti_sharded_wait(s, TUTTI_SHARDED_ALL));
 	MP_OK(tutti_sharded_save(s, path));
 	MP_OK(tutti_sharded_restore(s, path));
 	MP_OK(tutti_sharded_free(s));
