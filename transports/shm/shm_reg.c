@@ -16,7 +16,6 @@
 #include <linux/capability.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 static bool has_ptrace_capability(void)
@@ -51,13 +50,12 @@ static int yama_scope(void)
 bool shm_vm_allowed(void)
 {
 	uint64_t from = SHM_MAGIC, to = 0;
-	struct iovec local = {&to, sizeof(to)}, remote = {&from, sizeof(from)};
 	int scope = yama_scope();
 
 	if (scope >= 3 || (scope && !has_ptrace_capability()))
 		return false;
 	/* Oneself is always allowed: this finds the seccomp filters of containers. */
-	return process_vm_readv(getpid(), &local, 1, &remote, 1, 0) == sizeof(to) && to == from;
+	return !tt_shm_vm_try(getpid(), &to, (uintptr_t)&from, sizeof(to)) && to == from;
 }
 
 int shm_vm_probe(const struct shm_blob *b)

@@ -380,9 +380,14 @@ static int forbidden(struct mp_job *job)
 static int forbidden_to_write(struct mp_job *job)
 {
 	struct tutti_config config = {0};
+	char byte = 1;
 
 	TT_EXPECT(!mp_forbid_vm_write());
 	MP_OK(mp_join(job, MP_ID, &config));
+	if (job->rank) /* the transport serves messages, too */
+		MP_OK(tutti_recv(&byte, 1, TUTTI_UINT8, 0, 0, job->world, NULL));
+	else
+		MP_OK(tutti_send(&byte, 1, TUTTI_UINT8, 1, 0, job->world));
 	TT_EXPECT(!everything(job));
 	MP_OK(mp_leave(job));
 	return 0;
@@ -395,8 +400,8 @@ static void node(void)
 	jobs("TUTTI_NODE=on TUTTI_WAIT=sleep", &little, few_sizes);
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_NODE=on", .fn = forbidden, .arg = (void *)&some,
 			 .no_init = true));
-	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_NODE=on", .fn = forbidden_to_write,
-			 .arg = (void *)&some, .no_init = true));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_NODE=on TUTTI_TRANSPORT=shm",
+			 .fn = forbidden_to_write, .arg = (void *)&some, .no_init = true));
 }
 
 /* Each where it is not the default. */
