@@ -634,7 +634,8 @@ void tt_mismatch_msg(void *arg, int from, const void *data, size_t len)
 		e = entry_of(ctx, &msg);
 	if (e)
 		announce(ctx, e, &msg);
-	else if (ctx->boot)
+	/* no memory for the others' news: at least this rank does not wait for its deadline */
+	if ((!e || !e->told) && ctx->boot)
 		note_mismatch(ctx, &msg);
 	tt_ctx_unlock(ctx);
 }
