@@ -153,10 +153,29 @@ static void plan_free(struct tutti_request *r)
 #define ASK_NS (5 * TT_SEC / 2)
 #define ANSWER_NS (400 * TT_MS)
 
+/* How many ranks are known not to have made this call. */
+static int late_ranks(const struct tutti_request *r, uint32_t init)
+{
+	const struct tutti_comm *comm = r->comm;
+
+	return comm->late_seq == r->seq && comm->late_init == init ? comm->nlate : 0;
+}
+
+/* The ranks that r needs next, and late ones, which may wait for others in an earlier call. */
+static int needed(const struct tutti_request *r, int *ranks)
+{
+	const struct tt_plan_req *req = plan_req(r);
+	int n = tt_run_awaited(req, ranks, TT_AWAITED), i;
+
+	for (i = 0; i < late_ranks(r, req->fields.init); i++)
+		ranks[n++] = r->comm->late[i];
+	return n;
+}
+
 /* Ranks that are stopped or cut off say nothing, and no rank says that they are late. */
 static void ask_awaited(struct tutti_request *r)
 {
-	int rank[TT_AWAITED], n = tt_run_awaited(plan_req(r), rank, TT_AWAITED);
+	int rank[TT_AWAITED + TT_LATE_MAX], n = needed(r, rank);
 
 	while (n-- > 0)
 		tt_doing_ask_way(r->comm->ctx, rank[n]);
@@ -165,8 +184,7 @@ static void ask_awaited(struct tutti_request *r)
 static int say_silent(const struct tutti_request *r, char *buf, size_t size)
 {
 	const struct tutti_context *ctx = r->comm->ctx;
-	const struct tt_plan_req *req = tt_container(r, struct tt_plan_req, r);
-	int rank[TT_AWAITED], n = tt_run_awaited(req, rank, TT_AWAITED);
+	int rank[TT_AWAITED + TT_LATE_MAX], n = needed(r, rank);
 	int silent = tt_doing_silent(ctx, rank, n);
 
 	if (silent >= 0)
@@ -204,9 +222,7 @@ int tt_late_text(const struct tutti_request *r, uint32_t init, char *buf, size_t
 	int i, rank = -1;
 	char why[224];
 
-	for (i = 0; i < comm->nlate; i++) {
-		if (comm->late_seq != r->seq || comm->late_init != init)
-			break;
+	for (i = 0; i < late_ranks(r, init); i++) {
 		rank = rank < 0 ? comm->late[i] : rank;
 		snprintf(buf + strlen(buf), size - strlen(buf), "%s rank %d on host %s%s",
 			 i ? "," : "; it waits for", comm->late[i],
@@ -218,9 +234,10 @@ int tt_late_text(const struct tutti_request *r, uint32_t init, char *buf, size_t
 
 static int plan_waits(const struct tutti_request *r, char *buf, size_t size)
 {
-	int rank = tt_late_text(r, plan_req(r)->fields.init, buf, size);
+	int late = tt_late_text(r, plan_req(r)->fields.init, buf, size);
+	int silent = say_silent(r, buf + strlen(buf), size - strlen(buf));
 
-	return rank < 0 ? say_silent(r, buf, size) : rank;
+	return silent < 0 ? late : silent;
 }
 
 static bool plan_expire(struct tutti_request *r)

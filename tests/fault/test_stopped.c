@@ -26,10 +26,26 @@
 
 /* ---- stopped beyond the deadline of a call, and not for too long ---- */
 
+struct unheard {
+	int first;    /* this rank's call begins first, and ends first; -1: any */
+	bool further; /* rank 0 is one call further: it waits for rank 1 */
+};
+
+static int wait_for_others(struct mp_job *job, const struct unheard *u)
+{
+	static float in[100000], out[100000];
+	int err;
+
+	if (!u->further)
+		return tutti_allreduce(in, out, 100000, TUTTI_FLOAT32, TUTTI_SUM, job->world);
+	err = tutti_gather(in, out, 1000, TUTTI_FLOAT32, 1, job->world);
+	return err ? err : tutti_bcast(in, 1000, TUTTI_FLOAT32, 1, job->world);
+}
+
 /* The last rank stops; calls of the others end at their deadlines, and name it. */
 static int unheard_body(struct mp_job *job)
 {
-	const int *first = job->arg; /* this rank's call begins first, and ends first; NULL: any */
+	const struct unheard *u = job->arg;
 	struct tutti_error_info info = {.size = sizeof(info)};
 	int victim = job->n - 1, err;
 	static float in[100000], out[100000];
@@ -41,9 +57,9 @@ static int unheard_body(struct mp_job *job)
 		raise(SIGSTOP);
 		return mp_leave_failed(job);
 	}
-	if (first && job->rank != *first)
+	if (u->first >= 0 && job->rank != u->first)
 		mp_sleep_ms(300);
-	err = tutti_allreduce(in, out, 100000, TUTTI_FLOAT32, TUTTI_SUM, job->world);
+	err = wait_for_others(job, u);
 	if (atomic_fetch_add(&job->shared->word[0], 1) == job->n - 2) /* the last one */
 		kill(atomic_load(&job->shared->pid[victim]), SIGCONT);
 	MP_ERR(err, -ETIMEDOUT);
@@ -57,13 +73,16 @@ static int unheard_body(struct mp_job *job)
 
 static void unheard(void)
 {
-	int first;
+	struct unheard any = {.first = -1}, behind = {.further = true}, over;
 
-	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TIMEOUT=5s TUTTI_NODE=on", .fn = unheard_body));
+	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TIMEOUT=5s TUTTI_NODE=on", .fn = unheard_body,
+			 .arg = &any));
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TIMEOUT=5s TUTTI_NODE=off TUTTI_TRANSPORT=shm",
-			 .fn = unheard_body));
-	for (first = 1; first < 4; first += 2) /* over several others */
-		TT_CHECK(!MP_RUN(.n = 6, .env = FAR, .fn = unheard_body, .arg = &first));
+			 .fn = unheard_body, .arg = &any));
+	for (over = (struct unheard){.first = 1}; over.first < 4; over.first += 2)
+		TT_CHECK(!MP_RUN(.n = 6, .env = FAR, .fn = unheard_body, .arg = &over));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TIMEOUT=5s TUTTI_NODE=on", .fn = unheard_body,
+			 .arg = &behind));
 }
 
 /* ---- stopped for too long ---- */
