@@ -22,8 +22,11 @@ perf_essp_LDADD = libtutti.la
 
 # What perf/buckets runs.
 noinst_PROGRAMS += perf/backward
-perf_backward_SOURCES = perf/backward.c
+perf_backward_SOURCES = perf/backward.c perf/pass.c perf/pass.h
 perf_backward_LDADD = libtutti_train.la libtutti.la
+noinst_PROGRAMS += perf/sharded
+perf_sharded_SOURCES = perf/sharded.c perf/pass.c perf/pass.h
+perf_sharded_LDADD = libtutti_train.la libtutti.la
 noinst_PROGRAMS += perf/urgent_ps
 perf_urgent_ps_SOURCES = perf/urgent_ps.c perf/urgent.h
 perf_urgent_ps_LDADD = libtutti.la
@@ -112,8 +115,8 @@ perf-codec: all
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/codecs
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/factors
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/advice
-# Communication that a backward pass does not hide, by the reducer and by plain calls, and a call of
-# high priority beside a long one (as root).
+# Communication that a training step does not hide, by the reducer, by plain calls and by the
+# sharded optimizer, and a call of high priority beside a long one (as root).
 .PHONY: perf-buckets
 perf-buckets: all
 	TT_SRC=$(abs_top_srcdir) $(SHELL) $(srcdir)/perf/buckets $(OPTIONS)
