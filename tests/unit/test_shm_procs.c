@@ -244,15 +244,17 @@ void test_sleeping(void)
  */
 static int arming_rank(int me, int n, void *arg)
 {
+	uint64_t random = 5, late = tt_now_ns() + WAIT_NS;
 	struct board *b = arg;
-	uint64_t random = 5;
 	volatile int spin;
 	struct rank r;
 	int i;
 
 	use_own_processor(me);
 	TT_EXPECT(!join(b, me, &r, 0, false));
-	for (i = 1; i <= ARMS; i++) {
+	for (i = 1; i <= atomic_load(&b->rounds); i++) {
+		if (!me && tt_passed(late))
+			atomic_store(&b->rounds, i); /* before rank 1 can have ended this one */
 		if (me) {
 			TT_EXPECT(!next_note(&r, true));
 			atomic_store(&b->stage, i);
@@ -272,6 +274,7 @@ void test_arming(void)
 	struct board *b = board_new();
 
 	TT_REQUIRE(b != NULL);
+	b->rounds = ARMS;
 	TT_CHECK(!tt_run_ranks(2, arming_rank, b, 60000, 0));
 	board_free(b);
 }

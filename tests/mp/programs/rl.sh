@@ -58,8 +58,9 @@ test_seed()
 # lines N: waits until rank 0 has told of so many updates
 lines()
 {
-	for _ in $(seq 3000); do
-		[ "$(grep -c "^update" "$tmp/out.0")" -lt "$1" ] || return 0
+	for _ in $(seq 6000); do
+		told=$(grep -c "^update" "$tmp/out.0" 2>/dev/null) # rank 0 may not have begun
+		[ "${told:-0}" -lt "$1" ] || return 0
 		sleep 0.02
 	done
 	kill "$pid0" "$pid1" "$pid2" "$pid3"
