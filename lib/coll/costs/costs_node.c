@@ -111,6 +111,11 @@ void tt_cost_gather_node_slots(struct tt_cost *c, const struct tt_plan_args *a)
 
 void tt_cost_gather_node_pull(struct tt_cost *c, const struct tt_plan_args *a)
 {
+	if (a->direct) {
+		tt_cost_signals(c, 1); /* that of the root, which is all that the others wait for */
+		tt_cost_pull(c, tt_cost_bytes(a) * IN_CACHE, a->nranks);
+		return;
+	}
 	tt_cost_signals(c, 2);
 	tt_cost_pull(c, (a->nranks - 1) * tt_cost_bytes(a), 1);
 }

@@ -1,11 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Gather and scatter in the memory of one host: the receiver copies straight out of the sender.
+ * Gather and scatter in the memory of one host.
  *
- *	Cost of the gather: two signals; the root waits for all and reads n-1 blocks, the others
- *	wait for the root. By node_slots the others have copied their blocks into their slots, and
- *	do not wait. Cost of the scatter: two signals; each reads its block, the root waits for
- *	all. By node_slots the root has copied the others' blocks into its slot, and does not wait.
+ * Gather, node_slots: the others copy their blocks into their slots; the root reads them there.
+ *
+ *	Cost: one signal; the root waits for all and reads n-1 blocks.
+ *
+ * Gather, node_pull: when the root has come, the others store their blocks in its recvbuf, all at
+ * the same time. Where they cannot reach ordinary memory there, the root reads their blocks.
+ *
+ *	Cost: two signals; each stores its block, and the root copies its own and waits for all.
+ *
+ * Scatter, node_slots: the root copies the others' blocks into its slot; they read them there.
+ *
+ *	Cost: one signal; n-1 blocks copied by the root, one read by each other rank.
+ *
+ * Scatter, node_pull: the others copy their blocks straight out of the root's sendbuf.
+ *
+ *	Cost: two signals; each reads its block, the root copies its own and waits for all.
  */
 #include "lib/coll/node/coll_node.h"
 
@@ -45,12 +57,10 @@ void tt_gather_node_slots(struct tt_builder *b)
 	pull_blocks(b, TT_SLOT(0));
 }
 
-void tt_gather_node_pull(struct tt_builder *b)
+static void gather_by_root(struct tt_builder *b)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
 
-	if (!a->count)
-		return;
 	if (a->rank != a->root) {
 		tt_signal(b, 1, tt_input(a), TT_NONE);
 		tt_wait_release(b, a->root, 2);
@@ -59,6 +69,38 @@ void tt_gather_node_pull(struct tt_builder *b)
 	tt_meet(b, 1, TT_NONE, TT_NONE);
 	pull_blocks(b, TT_SENDBUF(0));
 	tt_signal(b, 2, TT_NONE, TT_NONE);
+}
+
+/* All at the same time, while the root copies its own. */
+static void gather_by_all(struct tt_builder *b)
+{
+	const struct tt_plan_args *a = tt_builder_args(b);
+	struct tt_ref place = TT_RECVBUF(tt_recv_block(a, a->rank).off);
+	size_t len = a->count * a->elem;
+
+	if (a->rank != a->root) {
+		tt_wait(b, a->root, 1);
+		tt_push(b, a->root, place, TT_SENDBUF(0), len);
+		tt_signal(b, 2, TT_NONE, TT_NONE);
+		return;
+	}
+	tt_signal(b, 1, TT_NONE, TT_RECVBUF(0));
+	if (!a->in_place)
+		tt_copy(b, place, TT_SENDBUF(0), len);
+	tt_signal(b, 2, TT_NONE, TT_NONE);
+	tt_wait(b, TT_ALL_RANKS, 2);
+}
+
+void tt_gather_node_pull(struct tt_builder *b)
+{
+	const struct tt_plan_args *a = tt_builder_args(b);
+
+	if (!a->count)
+		return;
+	if (a->direct)
+		gather_by_all(b);
+	else
+		gather_by_root(b);
 }
 
 bool tt_can_scatter_node_slots(const struct tt_plan_args *a)

@@ -305,9 +305,9 @@ static bool prefers_pool(const struct tt_plan_req *req, const struct tt_region *
 	if (len <= tt_node_slot_bytes(req->node->group) || len > TT_NODE_POOL_MOST ||
 	    tt_node_maps(req->node->group, region) || tt_node_direct(req->node->group))
 		return false;
-	/* not if each peer reads only a part */
-	return req->fields.coll != TT_COLL_SCATTER && req->fields.coll != TT_COLL_ALLTOALL &&
-	       !tt_coll_own_counts(req->fields.coll);
+	/* not if each peer reads, or stores, only a part */
+	return req->fields.coll != TT_COLL_GATHER && req->fields.coll != TT_COLL_SCATTER &&
+	       req->fields.coll != TT_COLL_ALLTOALL && !tt_coll_own_counts(req->fields.coll);
 }
 
 static int publish(struct tt_plan_req *req, enum tt_node_which which, struct tt_ref ref, size_t len)
