@@ -308,6 +308,17 @@ void tt_push(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a,
 	       &(struct tt_op){.kind = TT_OP_PUSH, .peer = peer, .dst = dst, .a = a, .len = len});
 }
 
+void tt_push_told(struct tt_builder *b, int peer, struct tt_ref told, struct tt_ref a, size_t len)
+{
+	tt_add(b, &(struct tt_op){.kind = TT_OP_PUSH,
+				  .flags = TT_OPF_TOLD,
+				  .peer = peer,
+				  .dst = TT_RECVBUF(0),
+				  .a = a,
+				  .b = told,
+				  .len = len});
+}
+
 int tt_sliced_ops(const struct tt_plan *plan, int lane, int round, struct tt_op *ops)
 {
 	const struct tt_sliced *s = &plan->sliced;

@@ -99,7 +99,8 @@ enum tt_op_flags {
 	TT_OPF_HOST = 16,    /* WEIGH: the ranks of a host, not the neighbours; PULL_REDUCE: divide
 				by the ranks of the host */
 	TT_OPF_RELEASE = 32, /* WAIT: only until peers have read what this rank has published */
-	TT_OPF_TOLD = 64     /* PULL_COPY: a.off more, as peer tells at b, in its slot */
+	TT_OPF_TOLD = 64     /* PULL_COPY: a.off more, PUSH: dst.off more, as peer tells at b, in
+				its slot */
 };
 
 struct tt_op {
@@ -447,6 +448,8 @@ void tt_pull_reduce(struct tt_builder *b, int peer, struct tt_ref dst, struct tt
 void tt_pull_reduce_first(struct tt_builder *b, int ranks, int peer, struct tt_ref dst,
 			  struct tt_ref a, size_t len);
 void tt_push(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len);
+/* Into the peer's result, where it tells that the block begins. */
+void tt_push_told(struct tt_builder *b, int peer, struct tt_ref told, struct tt_ref a, size_t len);
 /* Add an op made elsewhere; its index is set here. */
 void tt_add(struct tt_builder *b, const struct tt_op *op);
 /* Emit a sliced algorithm, in whichever form. */

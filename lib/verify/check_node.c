@@ -212,12 +212,12 @@ static struct ck_val *values(const struct tt_checker *c, const struct place *p)
 	return tt_ck_buf(c, p->rank, p->buf)->val + p->off / c->args.elem;
 }
 
-static int store(struct tt_checker *c, int rank, const struct ck_op *op)
+static int store(struct tt_checker *c, int rank, const struct ck_op *op, struct tt_ref at)
 {
 	size_t e, count = op->op.len / c->args.elem;
 	struct ck_val *dst;
 	struct place p;
-	int err = find_place(c, rank, op->op.dst, true, op, &p);
+	int err = find_place(c, rank, at, true, op, &p);
 
 	if (!err)
 		err = touch_op(c, &p, true, op);
@@ -268,10 +268,10 @@ static int store_all(struct tt_checker *c, const struct ck_op *op, bool others)
 	int r, who = ck_lane_of(c, op)->rank, err = 0;
 
 	if (op->op.peer != TT_ALL_RANKS)
-		return store(c, op->op.peer, op);
+		return store(c, op->op.peer, op, op->op.dst);
 	for (r = 0; !err && r < c->n; r++)
 		if (near(c, r, who) && !(others && r == who))
-			err = store(c, r, op);
+			err = store(c, r, op, op->op.dst);
 	return err;
 }
 
@@ -325,35 +325,46 @@ static int touch_length(struct tt_checker *c, int rank, struct tt_ref ref, bool 
 	return touch_len(c, &p, TT_LENGTH_BYTES, write, op);
 }
 
+/* Adds what the op's peer tells to an offset. */
+static int add_told(struct tt_checker *c, const struct ck_op *op, size_t *off)
+{
+	const struct ck_op *told;
+	int err;
+
+	if (!(op->op.flags & TT_OPF_TOLD))
+		return 0;
+	err = touch_length(c, op->op.peer, op->op.b, false, op);
+	told = err ? NULL : teller_of(c, op->op.peer, op->op.b.off);
+	if (!err && !told)
+		return tt_fail(-EINVAL, "%s: rank %d does not tell where", tt_ck_where(c, op),
+			       op->op.peer);
+	*off += told ? told->op.b.off : 0;
+	return err;
+}
+
 static int pull_copy(struct tt_checker *c, const struct ck_op *op)
 {
 	struct tt_ref a = op->op.a;
-	const struct ck_op *told;
 	const struct ck_val *val;
-	int err = 0;
+	int err = add_told(c, op, &a.off);
 
-	if (op->op.flags & TT_OPF_TOLD) {
-		err = touch_length(c, op->op.peer, op->op.b, false, op);
-		told = err ? NULL : teller_of(c, op->op.peer, op->op.b.off);
-		if (!err && !told)
-			return tt_fail(-EINVAL, "%s: rank %d does not tell where",
-				       tt_ck_where(c, op), op->op.peer);
-		a.off += told ? told->op.b.off : 0;
-	}
 	if (!err)
 		err = load(c, op->op.peer, op, a, &val);
 	if (err)
 		return err;
 	memcpy(c->node->row, val, op->op.len / c->args.elem * sizeof(*val));
-	return store(c, ck_lane_of(c, op)->rank, op);
+	return store(c, ck_lane_of(c, op)->rank, op, op->op.dst);
 }
 
 static int push(struct tt_checker *c, const struct ck_op *op)
 {
 	struct place from = {ck_lane_of(c, op)->rank, op->op.a.buf, op->op.a.off};
+	struct tt_ref dst = op->op.dst;
 	const struct ck_val *val;
-	int err;
+	int err = add_told(c, op, &dst.off);
 
+	if (err)
+		return err;
 	if (op->op.peer == from.rank || from.off % c->args.elem ||
 	    from.off + op->op.len > tt_ck_buf_bytes(c, from.rank, from.buf))
 		return tt_fail(-EINVAL, "%s: not what can be pushed", tt_ck_where(c, op));
@@ -361,7 +372,8 @@ static int push(struct tt_checker *c, const struct ck_op *op)
 	if (err)
 		return err;
 	memcpy(c->node->row, val, op->op.len / c->args.elem * sizeof(*val));
-	return store_all(c, op, true);
+	return op->op.peer == TT_ALL_RANKS ? store_all(c, op, true)
+					   : store(c, op->op.peer, op, dst);
 }
 
 static int signal_step(struct tt_checker *c, const struct ck_op *op)

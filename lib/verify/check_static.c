@@ -278,9 +278,8 @@ static struct touched touched_by(const struct tt_checker *c, const struct touche
 		own.b = TT_NONE;
 		return own;
 	case TT_OP_SEND:
-		own.b = TT_NONE; /* fall through */
 	case TT_OP_PUSH:
-		own.dst = TT_NONE;
+		own.dst = own.b = TT_NONE;
 		return own;
 	case TT_OP_PULL_REDUCE: /* what may be written by peers, recvbuf, begins at 0 */
 		if (own.a.buf != TT_BUF_SLOT)

@@ -35,6 +35,16 @@ void tt_node_offer(struct tt_builder *b, const struct tt_shares *s, int i, struc
 		   size_t len, size_t place);
 /* Offers all blocks that this rank sends, by rank. Returns the input to be published. */
 struct tt_ref tt_node_offer_all(struct tt_builder *b, const struct tt_shares *s);
+/*
+ * Tells the lengths of the blocks of all ranks that this rank receives, and where those longer than
+ * so many bytes belong. Returns the result to be published.
+ */
+struct tt_ref tt_node_offer_places(struct tt_builder *b, size_t longer);
+/*
+ * Stores such a block of this rank where the peer has told, in a round after tt_node_expect. The
+ * rank owes the peer step 2.
+ */
+void tt_node_store(struct tt_builder *b, int peer, struct tt_ref block, size_t len);
 /* Waits until the ranks with longer ones have made step 2. */
 void tt_node_await_longer(struct tt_builder *b, const struct tt_shares *s);
 /* The length that this rank expects of the block that a peer offers as number i. */

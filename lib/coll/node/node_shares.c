@@ -94,6 +94,39 @@ struct tt_ref tt_node_offer_all(struct tt_builder *b, const struct tt_shares *s)
 	return TT_SCRATCH(at);
 }
 
+/* Of the block of rank i, behind all lengths. */
+static struct tt_ref place_of(const struct tt_plan_args *a, int i)
+{
+	return length(a->nranks + i);
+}
+
+struct tt_ref tt_node_offer_places(struct tt_builder *b, size_t longer)
+{
+	const struct tt_plan_args *a = tt_builder_args(b);
+	struct tt_ref result = TT_NONE;
+	struct tt_span block;
+	int j;
+
+	for (j = 0; j < a->nranks; j++) {
+		if (j == a->rank)
+			continue;
+		block = tt_recv_block(a, j);
+		tt_tell_length(b, length(j), block.len);
+		if (block.len <= longer)
+			continue;
+		tt_tell_length(b, place_of(a, j), block.off);
+		result = TT_RECVBUF(0);
+	}
+	return result;
+}
+
+void tt_node_store(struct tt_builder *b, int peer, struct tt_ref block, size_t len)
+{
+	const struct tt_plan_args *a = tt_builder_args(b);
+
+	tt_push_told(b, peer, place_of(a, a->rank), block, len);
+}
+
 void tt_node_await_longer(struct tt_builder *b, const struct tt_shares *s)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);

@@ -441,7 +441,8 @@ static int pull_op(struct tt_op_run *run, int *gone)
 		return 0;
 	src.off += run->at;
 	if (op->flags & TT_OPF_TOLD)
-		src.off += tt_node_told(g, req->turn, peer, op->b);
+		*(op->kind == TT_OP_PUSH ? &dst.off : &src.off) +=
+			tt_node_told(g, req->turn, peer, op->b);
 	if (op->kind == TT_OP_PUSH) {
 		err = tt_node_push(g, req->turn, peer, dst, req->base[op->a.buf] + src.off, len,
 				   &count, gone);

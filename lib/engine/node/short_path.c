@@ -96,7 +96,8 @@ static bool pull_op(struct short_call *c, const struct tt_op *op)
 	int err, gone;
 
 	if (op->flags & TT_OPF_TOLD)
-		src.off += tt_node_told(c->group, c->turn, op->peer, op->b);
+		*(op->kind == TT_OP_PUSH ? &dst.off : &src.off) +=
+			tt_node_told(c->group, c->turn, op->peer, op->b);
 	tt_wire_lock(ctx->wire); /* published memory may have to be mapped */
 	if (op->kind == TT_OP_PULL_COPY) {
 		err = tt_node_pull_copy(c->group, c->turn, op->peer, src, ptr(c, op->dst), op->len,
