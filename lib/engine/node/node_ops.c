@@ -300,10 +300,16 @@ enum tt_node_how tt_node_how(enum tt_coll coll)
 	return tt_coll_reduces(coll) && coll != TT_COLL_EXSCAN ? TT_NODE_COPIES : TT_NODE_ONE_WAY;
 }
 
+#define BCAST_LEAST ((size_t)256 << 10) /* the others wait for the copy */
+
 static bool prefers_pool(const struct tt_plan_req *req, const struct tt_region *region, size_t len)
 {
-	if (len <= tt_node_slot_bytes(req->node->group) || len > TT_NODE_POOL_MOST ||
-	    tt_node_maps(req->node->group, region) || tt_node_direct(req->node->group))
+	size_t least = tt_node_slot_bytes(req->node->group);
+
+	if (req->fields.coll == TT_COLL_BCAST)
+		least = BCAST_LEAST;
+	if (len <= least || len > TT_NODE_POOL_MOST || tt_node_maps(req->node->group, region) ||
+	    tt_node_direct(req->node->group))
 		return false;
 	/* not if each peer reads, or stores, only a part */
 	return req->fields.coll != TT_COLL_GATHER && req->fields.coll != TT_COLL_SCATTER &&
