@@ -15,7 +15,8 @@ check_PROGRAMS += tests/fault/test_shortage tests/fault/test_nth tests/fault/tes
 	tests/fault/test_nth_ps
 TESTS += tests/fault/test_shortage tests/fault/test_nth tests/fault/test_nth_averages \
 	tests/fault/test_nth_ps
-tests_fault_test_shortage_SOURCES = tests/fault/test_shortage.c
+tests_fault_test_shortage_SOURCES = tests/fault/test_shortage.c tests/fault/limits.c \
+	tests/fault/limits.h
 tests_fault_test_shortage_LDADD = libttmp.la
 tests_fault_test_nth_SOURCES = tests/fault/test_nth.c
 tests_fault_test_nth_LDADD = libttmp.la

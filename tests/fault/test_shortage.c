@@ -9,14 +9,11 @@
  */
 #include <errno.h>
 #include <limits.h>
-#include <malloc.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
-#include "tests/mp/job.h"
+#include "tests/fault/limits.h"
 
 #define BAD 1
 #define ROW 3
@@ -29,7 +26,6 @@
 enum who { NONE, CALLER, ALL, SLOW };
 
 static atomic_int armed; /* enum who */
-static atomic_bool hears_late;
 static atomic_long calls, first, last;
 
 static bool fails(size_t size)
@@ -73,14 +69,6 @@ REPLACES void *realloc(void *p, size_t size)
 	return fails(size) ? NULL : __libc_realloc(p, size);
 }
 #endif
-
-/* The control thread reads its messages by this. */
-REPLACES ssize_t recv(int fd, void *buf, size_t len, int flags)
-{
-	if (atomic_load(&hears_late) && gettid() != getpid())
-		usleep(20000);
-	return recvfrom(fd, buf, len, flags, NULL, NULL);
-}
 
 static void arm(enum who who, long from, long row)
 {
@@ -156,13 +144,6 @@ static make_fn *const make_fns[] = {make_dup,	 make_split, make_create, make_idu
 
 /* ---- what comes of them ---- */
 
-static bool names_bad(void)
-{
-	struct tutti_error_info info = {.size = sizeof(info)};
-
-	return !tutti_last_error(&info) && info.rank == BAD && info.host[0];
-}
-
 /* All ranks have the same err, which names the rank without memory. */
 static int check_error(struct mp_job *job, int err)
 {
@@ -172,7 +153,7 @@ static int check_error(struct mp_job *job, int err)
 		atomic_store(code, err);
 	mp_meet(job);
 	MP_ERR(err, atomic_load(code));
-	TT_EXPECT(!err || names_bad());
+	TT_EXPECT(!err || names_rank(BAD));
 	return 0;
 }
 
@@ -281,7 +262,7 @@ static int row_body(struct mp_job *job)
 	for (i = 0; i < MADE; i++) {
 		failed += bad[i] == -ENOMEM;
 		MP_ERR(err[i] ? err[i] : tutti_barrier(made[i]), bad[i]);
-		TT_EXPECT(!bad[i] || err[i] || names_bad());
+		TT_EXPECT(!bad[i] || err[i] || names_rank(BAD));
 		if (!err[i])
 			MP_OK(tutti_comm_free(made[i]));
 	}
@@ -297,24 +278,7 @@ static void row(void)
 /* ---- connections ---- */
 
 #define LONG (256 << 10)
-#define HEAP 100000
 #define ROOM 10 /* operations, after which there is memory */
-
-static struct rlimit unlimited;
-
-static bool limit(long room)
-{
-	void *volatile heap = malloc(HEAP); /* small allocations have room */
-
-	mallopt(M_TRIM_THRESHOLD, INT_MAX);
-	free(heap);
-	return !getrlimit(RLIMIT_AS, &unlimited) && mp_limit_memory(room);
-}
-
-static bool unlimit(void)
-{
-	return !setrlimit(RLIMIT_AS, &unlimited);
-}
 
 static int exchange(struct tutti_comm *comm, int peer, char *data, size_t len)
 {
@@ -338,7 +302,7 @@ static int first_use_body(struct mp_job *job)
 		MP_OK(tutti_recv(data + LONG, 1, TUTTI_UINT8, 0, 1, job->world, NULL));
 	mp_meet(job);
 	if (job->rank == BAD)
-		TT_EXPECT(limit(0));
+		TT_EXPECT(limit_memory(0));
 	if (job->rank != 2) {
 		MP_OK(exchange(job->world, 1 - job->rank, data, 100));
 		MP_OK(exchange(job->world, 1 - job->rank, data, LONG));
@@ -346,7 +310,7 @@ static int first_use_body(struct mp_job *job)
 			TT_EXPECT(data[LONG + i] == 'a' + 1 - job->rank);
 	}
 	if (job->rank == BAD)
-		TT_EXPECT(unlimit());
+		TT_EXPECT(unlimit_memory());
 	return tutti_barrier(job->world);
 }
 
@@ -373,17 +337,17 @@ static int connect_body(struct mp_job *job)
 		MP_OK(tutti_comm_shrink(job->world, &made[i])); /* connects no ranks */
 	if (job->rank != 0)
 		MP_OK(exchange(job->world, 3 - job->rank, data, 100));
-	atomic_store(&hears_late, job->rank == late);
+	hear(job->rank == late ? LATE : AT_ONCE);
 	mp_meet(job);
 	for (i = 0; i < 10; i++) {
 		if (job->rank == BAD && (i == 0 || i == 9))
-			TT_EXPECT(i ? unlimit() : limit(0));
+			TT_EXPECT(i ? unlimit_memory() : limit_memory(0));
 		mp_meet(job);
 		err = job->rank == 2 ? 0 : exchange(made[i], 1 - job->rank, data, 100);
 		MP_ERR(err, i < 9 && job->rank != 2 ? -ENOMEM : 0);
-		TT_EXPECT(!err || names_bad());
+		TT_EXPECT(!err || names_rank(BAD));
 	}
-	atomic_store(&hears_late, false);
+	hear(AT_ONCE);
 	return tutti_barrier(job->world);
 }
 
@@ -474,11 +438,11 @@ static int reach_body(struct mp_job *job)
 	mp_log_level(job, TUTTI_LOG_NONE);
 	MP_OK(tutti_comm_shrink(job->world, &other)); /* connects no ranks */
 	MP_OK(tutti_win_create(job->world, memory, LONG, 0, &win));
-	atomic_store(&hears_late, how->late && job->rank == how->late);
+	hear(how->late && job->rank == how->late ? LATE : AT_ONCE);
 	for (i = 0; i < ROOM + 2; i++) {
 		mp_meet(job);
 		if (job->rank == BAD && (i == 0 || i == ROOM))
-			TT_EXPECT(i ? unlimit() : limit(0));
+			TT_EXPECT(i ? unlimit_memory() : limit_memory(0));
 		mp_meet(job);
 		message = how->last && i == ROOM - 1;
 		if (message ? job->rank != 1 && job->rank != 2 : job->rank != reaches(how, i))
@@ -486,10 +450,10 @@ static int reach_body(struct mp_job *job)
 		err = message ? exchange(other, 3 - job->rank, data, 100)
 			      : reach(how, win, 3 - job->rank, i < 6 ? 100 : LONG);
 		MP_ERR(err, i < ROOM ? -ENOMEM : 0);
-		TT_EXPECT(!err || names_bad());
+		TT_EXPECT(!err || names_rank(BAD));
 	}
 	mp_meet(job);
-	atomic_store(&hears_late, false);
+	hear(AT_ONCE);
 	return tutti_win_free(win);
 }
 
@@ -520,7 +484,7 @@ static int names_itself_body(struct mp_job *job)
 		arm(CALLER, from, ROW);
 		err = tutti_put(win, 2, data, sizeof(data), 0);
 		arm(NONE, 0, 0);
-		TT_EXPECT(!err || (err == -ENOMEM && names_bad()));
+		TT_EXPECT(!err || (err == -ENOMEM && names_rank(BAD)));
 		failed += err != 0;
 	}
 	TT_EXPECT(job->rank != BAD || (failed && !err));
@@ -566,12 +530,12 @@ static int no_transport_body(struct mp_job *job)
 	mp_log_level(job, TUTTI_LOG_NONE);
 	for (room = 10; room <= 16; room += 2) {
 		if (job->rank == BAD)
-			TT_EXPECT(limit(room << 20));
+			TT_EXPECT(limit_memory(room << 20));
 		err = tutti_comm_grow(job->world, job->n, 0, &grown);
 		if (job->rank == BAD)
-			TT_EXPECT(unlimit());
+			TT_EXPECT(unlimit_memory());
 		MP_ERR(err, -ENOMEM);
-		TT_EXPECT(names_bad());
+		TT_EXPECT(names_rank(BAD));
 		MP_OK(tutti_barrier(job->world));
 	}
 	return 0;
@@ -588,10 +552,10 @@ static int several_body(struct mp_job *job)
 	mp_log_level(job, TUTTI_LOG_NONE);
 	for (i = 0; i < 20; i++) {
 		if (job->rank)
-			TT_EXPECT(limit((i % 2 ? 4 : 10) << 20));
+			TT_EXPECT(limit_memory((i % 2 ? 4 : 10) << 20));
 		err = tutti_comm_grow(job->world, job->n, 0, &grown);
 		if (job->rank)
-			TT_EXPECT(unlimit());
+			TT_EXPECT(unlimit_memory());
 		TT_EXPECT(err && !tutti_last_error(&info) && info.rank > 0);
 		if (job->rank == BAD) {
 			atomic_store(blamed, info.rank);
@@ -667,7 +631,7 @@ static int used_up_body(struct mp_job *job)
 	MP_ERR(err, job->rank == BAD ? -ENOMEM : -ETIMEDOUT);
 	TT_EXPECT(job->rank == BAD ||
 		  mp_said("the call of rank 1 was refused: Cannot allocate memory"));
-	TT_EXPECT(names_bad());
+	TT_EXPECT(names_rank(BAD));
 	arm(NONE, 0, 0);
 	mp_meet(job);
 	return make_agreement(job, job->world, NULL);
