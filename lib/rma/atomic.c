@@ -117,7 +117,7 @@ void tt_win_amo_try(struct tt_win_amo *a)
 		return;
 	err = tt_comm_check(win->comm);
 	if (!err)
-		err = tt_wire_reach(wire, peer, &way);
+		err = tt_wire_reach(wire, peer, &a->waits, &way);
 	if (!err && !take_word(a))
 		err = -EAGAIN;
 	if (!err) {

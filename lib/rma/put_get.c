@@ -28,6 +28,7 @@ struct tt_win_op {
 	uint32_t age;
 	size_t sent, piece; /* bytes in place, and bytes under way */
 	int priority;
+	bool waits;   /* for the connection */
 	bool paced;   /* its bytes under way are bounded */
 	bool refused; /* since its last piece, for lack of room */
 	size_t held;  /* its bytes in win_under_way */
@@ -255,7 +256,7 @@ static int issue(struct tt_win_op *op)
 
 	err = atomic_load_explicit(&win->comm->failed, memory_order_relaxed)
 		      ? tt_comm_check(win->comm)
-		      : tt_wire_reach(wire, peer, &way);
+		      : tt_wire_reach(wire, peer, &op->waits, &way);
 	if (!err) {
 		most = way->most;
 		err = limit(op, way, &most);
@@ -395,7 +396,7 @@ static inline struct tt_win_op *op_new(struct tutti_win *win, const struct tt_wi
 	op->access = *access;
 	op->sent = op->piece = 0;
 	op->priority = win->priority;
-	op->paced = op->refused = false;
+	op->waits = op->paced = op->refused = false;
 	op->region = op->head_region = NULL; /* many need none: issue() decides */
 	op->end = end;
 	op->token = access->token
@@ -459,9 +460,9 @@ int tt_win_refused(struct tutti_win *win, int rank, int err)
 
 bool tt_win_gets_head(struct tutti_win *win, int rank)
 {
-	const struct tt_way *way;
+	const struct tt_way *way = tt_wire_open_way(win->comm->ctx->wire, win->comm->world[rank]);
 
-	return !tt_wire_reach(win->comm->ctx->wire, win->comm->world[rank], &way) && way->get_head;
+	return way && way->get_head;
 }
 
 int tt_win_op_start(struct tutti_win *win, const struct tt_win_access *access,
@@ -563,13 +564,12 @@ static inline bool move_at_once(struct tutti_win *win, const struct tt_win_acces
 	struct tt_wire *wire = win->comm->ctx->wire;
 	const struct tt_win_part *part = &win->part[a->rank];
 	int peer = win->comm->world[a->rank];
-	const struct tt_way *way;
+	const struct tt_way *way = tt_wire_open_way(wire, peer);
 	struct tt_rma rma;
 
 	if (a->note || a->head_len || !a->len ||
-	    atomic_load_explicit(&win->comm->failed, memory_order_relaxed) ||
-	    tt_wire_reach(wire, peer, &way) || !way->at_once || a->len > way->most ||
-	    !(part->has_key >> way->place & 1))
+	    atomic_load_explicit(&win->comm->failed, memory_order_relaxed) || !way ||
+	    !way->at_once || a->len > way->most || !(part->has_key >> way->place & 1))
 		return false;
 	rma = (struct tt_rma){.remote = part->base + a->offset,
 			      .rkey = &part->rkey[way->place],

@@ -139,6 +139,7 @@ struct tt_win_amo {
 	struct tt_stalled stalled; /* of a blocking call, while it has no room */
 	struct tutti_win *win;
 	int rank;
+	bool waits; /* for the connection */
 	bool started, over;
 	uint32_t age;
 	int status;

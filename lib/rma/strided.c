@@ -187,15 +187,13 @@ static int set_ways(struct tt_win_strides_op *op)
 {
 	const struct tt_win_strides *s = &op->s;
 	struct tt_wire *wire = op->win->comm->ctx->wire;
-	const struct tt_way *way;
+	const struct tt_way *way = tt_wire_open_way(wire, op->win->comm->world[s->rank]);
 	size_t here, there;
 	ptrdiff_t at;
 
 	op->registered = tt_mem_find(tt_wire_memory(wire), (char *)s->local + s->here.low,
 				     (size_t)(s->here.high - s->here.low)) != NULL;
-	op->bare = 0;
-	if (!tt_wire_reach(wire, op->win->comm->world[s->rank], &way))
-		op->bare = s->get ? way->bare_get : way->bare_put;
+	op->bare = !way ? 0 : s->get ? way->bare_get : way->bare_put;
 	op->place = s->there.longest < LONGEST_COPY ? s->there.longest : LONGEST_COPY;
 	op->places = s->there.count + s->there.bytes / op->place; /* or more pieces, not fewer */
 	op->places = op->places < AT_ONCE ? op->places : AT_ONCE;

@@ -155,10 +155,9 @@ void tt_win_unmark(struct tutti_win *win)
 bool tt_win_map(struct tutti_win *win, int rank)
 {
 	struct tt_win_map *map = &win->maps[rank];
-	const struct tt_way *way;
+	const struct tt_way *way = tt_wire_open_way(win->comm->ctx->wire, win->comm->world[rank]);
 
-	if (map->refused || !win->part[rank].size ||
-	    tt_wire_reach(win->comm->ctx->wire, win->comm->world[rank], &way) || !way->at_once)
+	if (map->refused || !win->part[rank].size || !way || !way->at_once)
 		return false;
 	map->open = tt_wire_open_word(win->comm->ctx->wire, win->comm->world[rank]);
 	map->mark = own_mark(win, map->open.copying);

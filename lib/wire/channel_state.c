@@ -75,7 +75,7 @@ void tt_chan_shut(struct tt_chan *chan, bool mine, uint64_t comm)
 	tt_chan_close_ep(chan, -TUTTI_EABORTED);
 	tt_chan_fail_xfers(chan, -TUTTI_EABORTED);
 	chan->state = TT_CHAN_CLOSED;
-	chan->again = chan->awaited = false;
+	chan->again = false;
 	chan->candidate = chan->attempt = 0;
 	chan->reason[0] = 0;
 }
@@ -190,7 +190,7 @@ static void opened(struct tt_chan *chan)
 
 	chan->state = TT_CHAN_OPEN;
 	chan->shortage = 0; /* of attempts, which no later failure is due to */
-	chan->shortage_there = chan->awaited = false;
+	chan->shortage_there = false;
 	if (chan->heard)
 		tt_mem_give_back(wire->memory, chan);
 	wire->stats.connections++;

@@ -460,13 +460,19 @@ void tt_wire_attach(struct tt_wire *wire, struct tt_boot *boot)
 	tt_wire_unlock(wire);
 }
 
-/* The peer counts its attempts as a closed connection: what waits here makes one of its own. */
+/*
+ * The peer counts its attempts as a closed connection: what waits here makes one of its own, a
+ * one-sided operation when it is tried again. If this end has given up, too, operations may have
+ * to report that.
+ */
 static void start_over(struct tt_chan *chan)
 {
+	chan->generation++;
+	if (chan->again)
+		return;
 	tt_chan_close_ep(chan, -ECONNABORTED);
 	chan->state = TT_CHAN_CLOSED;
-	chan->generation++;
-	if (chan->awaited || !tt_list_empty(&chan->sendq) || !tt_list_empty(&chan->recvq))
+	if (!tt_list_empty(&chan->sendq) || !tt_list_empty(&chan->recvq))
 		tt_chan_connect(chan);
 }
 
@@ -476,14 +482,14 @@ static void start_over(struct tt_chan *chan)
  */
 static void given_up(struct tt_chan *chan, const struct conn_msg *msg)
 {
+	bool failed = chan->state == TT_CHAN_FAILED && !chan->again;
 	int err;
 
-	tt_chan_retry(chan);
-	if (tt_is_shortage(msg->status) && chan->state != TT_CHAN_OPEN &&
-	    chan->state != TT_CHAN_FAILED) {
+	if (tt_is_shortage(msg->status) && chan->state != TT_CHAN_OPEN && !failed) {
 		start_over(chan);
 		return;
 	}
+	tt_chan_retry(chan);
 	err = or_shortage(chan->wire, tt_fail(msg->status, "%s", msg->text));
 	note_shortage(chan, err, !msg->yours && err == msg->status);
 	tt_chan_fail(chan, tt_is_shortage(err) ? err : -TUTTI_ETRANSPORT, "no transport: %s",

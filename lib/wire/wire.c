@@ -283,37 +283,41 @@ void tt_wire_early_again(struct tt_wire *wire, const struct tt_key *call)
 
 /* ---- one-sided ---- */
 
-/*
- * The open channel to peer; -EAGAIN while it is being connected. A failure for lack of memory is
- * reported once, if an operation has waited for the connection, and the next call tries again.
- */
-static int open_channel(struct tt_wire *wire, int peer, struct tt_chan **out)
+/* The open channel to peer; -EAGAIN while it is being connected. */
+static int open_channel(struct tt_wire *wire, int peer, bool *waits, struct tt_chan **out)
 {
 	struct tt_chan *chan = tt_chan_get(wire, peer);
 
 	if (!chan)
 		return -ENOMEM;
-	if (!chan->awaited)
+	if (!*waits)
 		tt_chan_retry(chan);
 	if (chan->state == TT_CHAN_CLOSED)
 		tt_chan_connect(chan);
-	chan->awaited = chan->state != TT_CHAN_OPEN && chan->state != TT_CHAN_FAILED;
-	if (chan->awaited)
-		return -EAGAIN;
 	if (chan->state == TT_CHAN_FAILED)
 		return tt_chan_unreached(chan);
+	*waits = chan->state != TT_CHAN_OPEN;
+	if (*waits)
+		return -EAGAIN;
 	*out = chan;
 	return 0;
 }
 
-int tt_wire_reach(struct tt_wire *wire, int peer, const struct tt_way **way)
+int tt_wire_reach(struct tt_wire *wire, int peer, bool *waits, const struct tt_way **way)
 {
 	struct tt_chan *chan = wire->chan[peer];
-	int err = chan && chan->state == TT_CHAN_OPEN ? 0 : open_channel(wire, peer, &chan);
+	int err = chan && chan->state == TT_CHAN_OPEN ? 0 : open_channel(wire, peer, waits, &chan);
 
 	if (!err)
 		*way = &wire->tp[chan->tp].way;
 	return err;
+}
+
+const struct tt_way *tt_wire_open_way(const struct tt_wire *wire, int peer)
+{
+	const struct tt_chan *chan = wire->chan[peer];
+
+	return chan && chan->state == TT_CHAN_OPEN ? &wire->tp[chan->tp].way : NULL;
 }
 
 struct tt_open_word tt_wire_open_word(const struct tt_wire *wire, int peer)

@@ -446,7 +446,7 @@ void tt_wire_port_say(struct tt_wire *wire, int peer, uint32_t what, const struc
 		      uint64_t a, uint64_t b);
 
 /*
- * One-sided operations on a peer that tt_wire_reach has found. 0: started, wr->done will run
+ * One-sided operations on a peer with an open connection. 0: started, wr->done will run
  * (perhaps before return); -EAGAIN: no room, progress and retry; other: failed. rma->user and
  * rma->mr are filled in here from wr and region; rma->head_mr is the caller's.
  */
@@ -460,10 +460,13 @@ int tt_wire_move(struct tt_wire *wire, int peer, const struct tt_rma *rma, bool 
 int tt_wire_atomic(struct tt_wire *wire, int peer, struct tt_atomic *at);
 /*
  * Before each one-sided operation, under the same lock: finds the way to peer. 0, -EAGAIN while
- * connecting, or an error.
+ * connecting, or an error. *waits belongs to the operation, which begins with false: it has waited
+ * for a connection, and reports that this failed for lack of memory. Others try to connect again.
  */
-int tt_wire_reach(struct tt_wire *wire, int peer, const struct tt_way **way);
-/* After tt_wire_reach has succeeded: how to see without the lock that peer closes its end. */
+int tt_wire_reach(struct tt_wire *wire, int peer, bool *waits, const struct tt_way **way);
+/* The way to peer; NULL: no connection is open. Opens none and reports no failure. */
+const struct tt_way *tt_wire_open_way(const struct tt_wire *wire, int peer);
+/* Of an open connection: how to see without the lock that peer closes its end. */
 struct tt_open_word tt_wire_open_word(const struct tt_wire *wire, int peer);
 /*
  * Keys of memory are about to be exchanged with these ranks, and none can be added later: opens

@@ -131,7 +131,6 @@ struct tt_chan {
 	int shortage; /* an attempt failed for lack of memory or descriptors, here or there; or 0 */
 	bool shortage_there;
 	bool again;		   /* failed for that reason before it was open: try again */
-	bool awaited;		   /* by a one-sided operation, which reports that */
 	bool up;		   /* reported by the transport */
 	bool heard;		   /* something came from the peer */
 	bool hears_brief;	   /* a brief message did */

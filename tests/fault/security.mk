@@ -11,13 +11,16 @@ TESTS += tests/fault/test_guarded
 tests_fault_test_guarded_SOURCES = tests/fault/test_guarded.c tests/fault/stranger.c \
 	tests/fault/stranger.h
 tests_fault_test_guarded_LDADD = libttmp.la
-check_PROGRAMS += tests/fault/test_shortage tests/fault/test_nth tests/fault/test_nth_averages \
-	tests/fault/test_nth_ps
-TESTS += tests/fault/test_shortage tests/fault/test_nth tests/fault/test_nth_averages \
-	tests/fault/test_nth_ps
+check_PROGRAMS += tests/fault/test_shortage tests/fault/test_late_shortage \
+	tests/fault/test_nth tests/fault/test_nth_averages tests/fault/test_nth_ps
+TESTS += tests/fault/test_shortage tests/fault/test_late_shortage \
+	tests/fault/test_nth tests/fault/test_nth_averages tests/fault/test_nth_ps
 tests_fault_test_shortage_SOURCES = tests/fault/test_shortage.c tests/fault/limits.c \
 	tests/fault/limits.h
 tests_fault_test_shortage_LDADD = libttmp.la
+tests_fault_test_late_shortage_SOURCES = tests/fault/test_late_shortage.c tests/fault/limits.c \
+	tests/fault/limits.h
+tests_fault_test_late_shortage_LDADD = libttmp.la
 tests_fault_test_nth_SOURCES = tests/fault/test_nth.c
 tests_fault_test_nth_LDADD = libttmp.la
 tests_fault_test_nth_averages_SOURCES = tests/fault/test_nth_averages.c

@@ -95,11 +95,12 @@ static struct tt_wire *new_wire(int *came)
 static bool reach_self(struct tt_wire *wire)
 {
 	const struct tt_way *way;
+	bool waits = false;
 	int i, err = -EAGAIN;
 
 	for (i = 0; i < 100 && err == -EAGAIN; i++) {
 		tt_wire_progress(wire);
-		err = tt_wire_reach(wire, 0, &way);
+		err = tt_wire_reach(wire, 0, &waits, &way);
 	}
 	return !err;
 }
