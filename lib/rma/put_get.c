@@ -477,6 +477,7 @@ int tt_win_op_start_at(struct tutti_win *win, int priority, const struct tt_win_
 	struct tt_win_op *op = op_new(win, access, end);
 	int err;
 
+	end->here = false;
 	if (!op)
 		return -ENOMEM;
 	op->priority = priority;
@@ -485,6 +486,8 @@ int tt_win_op_start_at(struct tutti_win *win, int priority, const struct tt_win_
 		stall(op);
 	else if (err)
 		op_free(op);
+	if (err == -TT_EFAULT_HERE)
+		end->here = true;
 	return err == -EAGAIN ? 0 : tt_win_refused(win, access->rank, err);
 }
 

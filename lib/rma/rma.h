@@ -109,7 +109,7 @@ struct tt_win_access {
 /* Called at the end of each operation started with it. Under the lock. */
 struct tt_win_end {
 	void (*over)(struct tt_win_end *end, int status);
-	bool here; /* status -EFAULT is about memory of this rank */
+	bool here; /* status -EFAULT, also of the start, is about memory of this rank */
 };
 
 /* A put or get of blocks, checked by lib/api: as many bytes here, from local on, as there. */

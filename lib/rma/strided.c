@@ -72,7 +72,7 @@ static void start(struct tt_win_strides_op *op, struct piece *p, struct tt_win_a
 		return; /* piece_over has run or will */
 	p->busy = false;
 	op->under_way--;
-	op->status = err;
+	op->status = p->end.here ? -TT_EFAULT_HERE : err;
 }
 
 /* Whether a piece goes from or to its block here; so many bytes of the blocks follow. */
