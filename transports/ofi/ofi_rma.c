@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lib/mem/mem.h"
 #include "transports/ofi/ofi.h"
 
 static struct ofi_op *op_take(struct ofi_ep *ep, struct ofi_op **list)
@@ -64,6 +65,18 @@ static int posted(struct ofi_op *op, ssize_t rc)
 		       fi_strerror((int)-rc));
 }
 
+/*
+ * Memory that the provider takes without registration may not be mapped. Provider tcp finds that
+ * out within its stream, which it then has to close, or where it copies, which ends the process.
+ */
+static int check_mapped(const struct tt_mr *mr, const void *local, size_t len)
+{
+	if (mr || !len || tt_mem_is_mapped(local, len))
+		return 0;
+	return tt_fail(-TT_EFAULT_HERE, "libfabric cannot use %zu bytes at %p: %s", len, local,
+		       fi_strerror(FI_EFAULT));
+}
+
 static void *desc_of(const struct tt_mr *mr)
 {
 	return mr ? ((const struct ofi_mr *)mr)->desc : NULL;
@@ -104,11 +117,15 @@ int ofi_put(struct tt_ep *tep, const struct tt_rma *rma)
 	struct ofi_op *op;
 	void *local, *desc;
 	bool confirm;
+	int err;
 
 	if (ep->state != OFI_UP)
 		return not_up(ep);
 	if (!rma->len && !(rma->flags & TT_RMA_NOTE))
 		return TT_FINISHED;
+	err = check_mapped(rma->mr, rma->local, rma->len);
+	if (err)
+		return err;
 	/* A note alone goes to the peer's bell: libfabric wants a valid key even for 0 bytes. */
 	local = rma->len ? rma->local : &tp->bell;
 	addr = rma->len ? rma->remote - rma->rkey->word[1] : ep->bell_addr;
@@ -143,11 +160,17 @@ int ofi_get(struct tt_ep *tep, const struct tt_rma *rma)
 {
 	struct ofi_ep *ep = ofi_ep(tep);
 	struct ofi_op *op;
+	int err;
 
 	if (ep->state != OFI_UP)
 		return not_up(ep);
 	if (!rma->len)
 		return TT_FINISHED;
+	err = check_mapped(rma->mr, rma->local, rma->len - rma->head_len);
+	if (!err)
+		err = check_mapped(rma->head_mr, rma->head, rma->head_len);
+	if (err)
+		return err;
 	op = op_take(ep, &ep->free);
 	if (!op)
 		return -EAGAIN;

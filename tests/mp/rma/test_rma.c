@@ -603,19 +603,54 @@ static void ofi_rdm(void)
 	run("TUTTI_TRANSPORT=ofi TUTTI_OFI_EP=rdm TUTTI_OFI_PROVIDER=tcp;ofi_rxm");
 }
 
-/* Memory of the caller that cannot be registered: the operation fails, the window does not. */
+static int names_own_memory(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+
+	MP_SAID("the local memory is not mapped");
+	TT_EXPECT(!tutti_last_error(&info) && info.rank == job->rank);
+	return 0;
+}
+
+/* Puts from or gets into memory that is not mapped: at once, as a request, and of long blocks. */
+static int use_unmapped(struct mp_job *job, struct tutti_win *win, char *bad, bool get)
+{
+	struct tutti_strides s = {sizeof(s), UNMAPPED / 8, 4, UNMAPPED / 4, UNMAPPED / 4};
+	struct tutti_request *req;
+	int peer = 1 - job->rank, err;
+
+	err = get ? tutti_get(win, peer, bad, UNMAPPED, 0) : tutti_put(win, peer, bad, UNMAPPED, 0);
+	MP_ERR(err ? err : tutti_win_flush(win, peer), -EFAULT);
+	MP_OK(names_own_memory(job));
+	err = get ? tutti_iget(win, peer, bad, UNMAPPED, 0, &req)
+		  : tutti_iput(win, peer, bad, UNMAPPED, 0, &req);
+	MP_ERR(err ? err : tutti_wait(&req), -EFAULT);
+	MP_OK(names_own_memory(job));
+	MP_OK(get ? tutti_get_strided(win, peer, bad, 0, &s)
+		  : tutti_put_strided(win, peer, bad, 0, &s));
+	MP_ERR(tutti_win_flush(win, peer), -EFAULT);
+	MP_OK(names_own_memory(job));
+	err = get ? tutti_iget_strided(win, peer, bad, 0, &s, &req)
+		  : tutti_iput_strided(win, peer, bad, 0, &s, &req);
+	MP_ERR(err ? err : tutti_wait(&req), -EFAULT);
+	return names_own_memory(job);
+}
+
+/* The operations fail, the window does not. */
 static int unmapped_body(struct mp_job *job)
 {
-	char *bad = mmap(NULL, UNMAPPED, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *at, *good;
+	char *bad, *at, *good;
 	struct tutti_win *win;
 
+	mp_log_level(job, TUTTI_LOG_NONE);
 	MP_OK(tutti_win_allocate(job->world, UNMAPPED, 0, (void **)&at, &win));
 	MP_OK(tutti_alloc(job->ctx, UNMAPPED, (void **)&good));
+	MP_OK(tutti_get(win, 1 - job->rank, good, UNMAPPED, 0)); /* connects */
+	MP_OK(tutti_win_flush_all(win));
+	bad = mmap(NULL, UNMAPPED, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	TT_EXPECT(bad != MAP_FAILED && !munmap(bad, UNMAPPED));
-	MP_ERR(tutti_put(win, 1 - job->rank, bad, UNMAPPED, 0), -EFAULT);
-	MP_SAID("the local memory is not mapped");
-	MP_ERR(tutti_get(win, 1 - job->rank, bad, UNMAPPED, 0), -EFAULT);
-	MP_SAID("the local memory is not mapped");
+	MP_OK(use_unmapped(job, win, bad, false));
+	MP_OK(use_unmapped(job, win, bad, true));
 	MP_OK(tutti_put(win, 1 - job->rank, good, UNMAPPED, 0));
 	MP_OK(tutti_win_flush_all(win));
 	MP_OK(tutti_free(good));
@@ -631,46 +666,11 @@ static void unmapped_verbs(void)
 			 .fn = unmapped_body));
 }
 
-/*
- * libfabric registers the memory, or finds out while it sends: then the connection ends, too. The
- * error names this rank.
- */
-static int unmapped_ofi_body(struct mp_job *job)
-{
-	char *bad = mmap(NULL, UNMAPPED, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0), *at;
-	struct tutti_error_info info = {.size = sizeof(info)};
-	bool nonblocking = *(const bool *)job->arg;
-	struct tutti_request *req;
-	struct tutti_win *win;
-	int err;
-
-	mp_log_level(job, TUTTI_LOG_NONE);
-	MP_OK(tutti_win_allocate(job->world, UNMAPPED, 0, (void **)&at, &win));
-	TT_EXPECT(bad != MAP_FAILED && !munmap(bad, UNMAPPED));
-	if (!job->rank) {
-		err = nonblocking ? tutti_iput(win, 1, bad, UNMAPPED, 0, &req)
-				  : tutti_put(win, 1, bad, UNMAPPED, 0);
-		if (!err)
-			err = nonblocking ? tutti_wait(&req) : tutti_win_flush(win, 1);
-		MP_ERR(err, -EFAULT);
-		MP_SAID("the local memory is not mapped");
-		TT_EXPECT(!tutti_last_error(&info) && info.rank == 0);
-	}
-	mp_meet(job);
-	tutti_win_free(win); /* fails, as the communicator may */
-	return mp_leave_failed(job);
-}
-
 static void unmapped_ofi(void)
 {
-	static bool nonblocking[] = {false, true};
-	int i;
-
 	if (mp_no_ofi())
 		TT_SKIP("%s", mp_no_ofi());
-	for (i = 0; i < 2; i++)
-		TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi", .fn = unmapped_ofi_body,
-				 .arg = &nonblocking[i]));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi", .fn = unmapped_body));
 }
 
 static void flood_verbs(void)
