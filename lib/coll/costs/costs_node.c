@@ -3,8 +3,9 @@
 #include "lib/coll/costs/costs.h"
 #include "lib/coll/node/coll_node.h"
 
-#define IN_CACHE 0.6  /* of the time in memory: slots stay in the cache */
-#define OWN_CACHE 0.1 /* and bytes that another rank of this core has fetched */
+#define IN_CACHE 0.6	 /* of the time in memory: slots stay in the cache */
+#define OWN_CACHE 0.1	 /* and bytes that another rank of this core has fetched */
+#define KERNEL_CALL 2560 /* bytes copied in the time of one to process_vm_writev */
 #define TAKEN_BACK                                                                                 \
 	0.8 /* a slot's lines, from those that have read them two turns ago, before it is written  \
 	     */
@@ -103,17 +104,19 @@ void tt_cost_allgather_node_pull(struct tt_cost *c, const struct tt_plan_args *a
 	tt_cost_pull(c, (a->nranks - 1) * tt_cost_bytes(a), a->nranks);
 }
 
+/* Only the root waits. */
 void tt_cost_gather_node_slots(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	tt_cost_signals(c, 1);
+	tt_cost_signals(c, 0.5);
 	tt_cost_pull(c, (a->nranks + 1) * tt_cost_bytes(a) * IN_CACHE, 1);
 }
 
+/* The others wait for the root alone. */
 void tt_cost_gather_node_pull(struct tt_cost *c, const struct tt_plan_args *a)
 {
 	if (a->direct) {
-		tt_cost_signals(c, 1); /* that of the root, which is all that the others wait for */
-		tt_cost_pull(c, tt_cost_bytes(a) * IN_CACHE, a->nranks);
+		tt_cost_signals(c, 1);
+		tt_cost_pull(c, (tt_cost_bytes(a) + KERNEL_CALL) * IN_CACHE, a->nranks);
 		return;
 	}
 	tt_cost_signals(c, 2);
