@@ -167,6 +167,26 @@ static void trim(struct tt_plan_cache *cache)
 	}
 }
 
+/*
+ * A persistent reduction has the bits of the plain call, so it combines in the same order. Its slot
+ * may be too small for node_slots; node_pull has the same order.
+ */
+static const struct tt_alg *choose_reduction(struct tutti_comm *comm, struct tt_plan_args *args)
+{
+	struct tt_plan_args plain = *args;
+	const struct tt_alg *alg, *longer = tt_alg_find(args->coll, "node_pull");
+
+	plain.persistent = false;
+	alg = tt_choose(comm->chooser, &plain);
+	plain.persistent = args->persistent;
+	if (!tt_alg_can(alg, &plain) && plain.node && tt_alg_can(longer, &plain))
+		alg = longer;
+	if (!tt_alg_can(alg, &plain))
+		return tt_choose(comm->chooser, args);
+	*args = plain;
+	return alg;
+}
+
 /* Depends only on values equal on all ranks; the counts of a v form may not be. */
 static const struct tt_alg *choose(struct tutti_comm *comm, struct tt_plan_args *args)
 {
@@ -183,6 +203,8 @@ static const struct tt_alg *choose(struct tutti_comm *comm, struct tt_plan_args 
 		alg = args->coll == TT_COLL_NEIGHBOR_HIER_ALLREDUCE && comm->node
 			      ? tt_alg_neighbors_hier()
 			      : tt_alg_neighbors(args->coll);
+	} else if (tt_coll_reduces(args->coll)) {
+		alg = choose_reduction(comm, &agreed);
 	} else {
 		alg = tt_choose(comm->chooser, &agreed);
 	}

@@ -11,6 +11,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #define HOSTS "TUTTI_HOST_ID=h%h "
 
@@ -378,6 +379,35 @@ static void all_on(const char *env)
 	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = alone));
 }
 
+#define MOST 20000
+
+/* A persistent reduction has the bits of the plain call, also where its slot is too small. */
+static int same_bits(struct mp_job *job)
+{
+	static const size_t counts[] = {100, 1600, 2000, 6000, MOST};
+	static uint16_t in[MOST], plain[MOST], out[MOST]; /* bfloat16 */
+	struct tutti_request *req;
+	uint32_t bits;
+	size_t i, k;
+	float v;
+
+	for (i = 0; i < MOST; i++) {
+		v = 1 / (float)(3 + i + (size_t)job->rank * 7);
+		memcpy(&bits, &v, sizeof(bits));
+		in[i] = (uint16_t)(bits >> 16);
+	}
+	for (k = 0; k < sizeof(counts) / sizeof(counts[0]); k++) {
+		MP_OK(tutti_allreduce(in, plain, counts[k], TUTTI_BFLOAT16, TUTTI_SUM, job->world));
+		MP_OK(tutti_allreduce_init(in, out, counts[k], TUTTI_BFLOAT16, TUTTI_SUM,
+					   job->world, &req));
+		MP_OK(tutti_start(req));
+		MP_OK(tutti_wait(&req));
+		MP_OK(tutti_request_free(req));
+		TT_EXPECT(!memcmp(plain, out, counts[k] * sizeof(*out)));
+	}
+	return 0;
+}
+
 static void self(void)
 {
 	TT_CHECK(!MP_RUN(.n = 1, .fn = orders));
@@ -386,7 +416,11 @@ static void self(void)
 
 static void node(void)
 {
+	int n;
+
 	all_on("");
+	for (n = 2; n <= 7; n++)
+		TT_CHECK(!MP_RUN(.n = n, .fn = same_bits));
 	mismatches("TUTTI_LATE_AFTER=200ms");
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_LATE_AFTER=50ms", .fn = one_failed));
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_LATE_AFTER=1s TUTTI_TIMEOUT=60s", .fn = late));
