@@ -161,21 +161,23 @@ static int late_ranks(const struct tutti_request *r, uint32_t init)
 	return comm->late_seq == r->seq && comm->late_init == init ? comm->nlate : 0;
 }
 
-/* The ranks that r needs next, and late ones, which may wait for others in an earlier call. */
+#define NEEDED (TT_AWAITED > TT_LATE_MAX ? TT_AWAITED : TT_LATE_MAX)
+
+/* Late ranks, which may wait for others in an earlier call; or else the ranks that r needs next. */
 static int needed(const struct tutti_request *r, int *ranks)
 {
 	const struct tt_plan_req *req = plan_req(r);
-	int n = tt_run_awaited(req, ranks, TT_AWAITED), i;
+	int n = late_ranks(r, req->fields.init), i;
 
-	for (i = 0; i < late_ranks(r, req->fields.init); i++)
-		ranks[n++] = r->comm->late[i];
-	return n;
+	for (i = 0; i < n; i++)
+		ranks[i] = r->comm->late[i];
+	return n ? n : tt_run_awaited(req, ranks, TT_AWAITED);
 }
 
 /* Ranks that are stopped or cut off say nothing, and no rank says that they are late. */
 static void ask_awaited(struct tutti_request *r)
 {
-	int rank[TT_AWAITED + TT_LATE_MAX], n = needed(r, rank);
+	int rank[NEEDED], n = needed(r, rank);
 
 	while (n-- > 0)
 		tt_doing_ask_way(r->comm->ctx, rank[n]);
@@ -184,7 +186,7 @@ static void ask_awaited(struct tutti_request *r)
 static int say_silent(const struct tutti_request *r, char *buf, size_t size)
 {
 	const struct tutti_context *ctx = r->comm->ctx;
-	int rank[TT_AWAITED + TT_LATE_MAX], n = needed(r, rank);
+	int rank[NEEDED], n = needed(r, rank);
 	int silent = tt_doing_silent(ctx, rank, n);
 
 	if (silent >= 0)

@@ -180,7 +180,7 @@ static inline int wait_briefly(int n, struct tutti_request **req)
 
 static void ask(const struct tutti_request *req)
 {
-	char unused[192];
+	char unused[192] = "";
 
 	tt_wire_lock(req->comm->ctx->wire);
 	if (!tt_request_finished(req))
