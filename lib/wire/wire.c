@@ -306,8 +306,12 @@ static int open_channel(struct tt_wire *wire, int peer, bool *waits, struct tt_c
 int tt_wire_reach(struct tt_wire *wire, int peer, bool *waits, const struct tt_way **way)
 {
 	struct tt_chan *chan = wire->chan[peer];
-	int err = chan && chan->state == TT_CHAN_OPEN ? 0 : open_channel(wire, peer, waits, &chan);
+	int err = 0;
 
+	if (chan && chan->state == TT_CHAN_OPEN)
+		*waits = false;
+	else
+		err = open_channel(wire, peer, waits, &chan);
 	if (!err)
 		*way = &wire->tp[chan->tp].way;
 	return err;
