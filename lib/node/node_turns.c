@@ -301,7 +301,8 @@ static void end_peer(struct node_peer *peer)
 		return;
 	peer->ended = true;
 	tt_warn("process %d has been stopped for %d s, or was taken for dead, in the middle of "
-		"reading this process's buffers; it is ended, so that they can be used again",
+		"reading or writing this process's buffers; it is ended, so that they can be used "
+		"again",
 		(int)peer->pid, (int)(FENCE_MS / 1000));
 	kill(peer->pid, SIGKILL);
 }

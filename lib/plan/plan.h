@@ -47,8 +47,8 @@ enum tt_op_kind {
 	TT_OP_PUSH,	   /* dst of peer (TT_ALL_RANKS: of all others) = a */
 	/*
 	 * Of a block whose length only two ranks know, b.off bytes: the sender writes the length
-	 * to dst, in its slot; the receiver expects it at a, in that of peer. The sender also tells
-	 * where a block begins.
+	 * to dst, in its slot; the receiver expects it at a, in that of peer. Either also
+	 * tells where a block begins in its buffer.
 	 */
 	TT_OP_TELL_LENGTH,
 	TT_OP_EXPECT_LENGTH,

@@ -252,8 +252,8 @@ static void test_node(void)
 				      .inside = "shm",
 				      .between = ""};
 	struct tt_candidate list[TT_CANDIDATES];
+	struct tt_plan_args a, blocks;
 	double slots, pull, ring;
-	struct tt_plan_args a;
 	struct tt_chooser *c;
 	int i, n, k;
 	size_t bytes;
@@ -278,6 +278,10 @@ static void test_node(void)
 			}
 			TT_CHECK(slots > 0 && pull > 0 && pull < ring);
 			TT_CHECK(k ? pull < slots : slots < pull && slots < ring);
+			blocks = call(TT_COLL_GATHER, p.nranks, bytes);
+			blocks.node = blocks.direct = true;
+			TT_CHECK(!strcmp(tt_choose(c, &blocks)->name,
+					 k ? "node_pull" : "node_slots"));
 		}
 		tt_chooser_free(c);
 	}

@@ -193,6 +193,7 @@ struct turns {
 	enum tt_coll coll[CALLS];
 	int n, ncalls;
 	unsigned copies;
+	bool direct;
 };
 
 static const struct turns slot_cases[] = {
@@ -200,27 +201,38 @@ static const struct turns slot_cases[] = {
 	 {TT_COLL_BCAST, TT_COLL_BCAST, TT_COLL_BCAST, TT_COLL_BCAST},
 	 3,
 	 4,
-	 0},
+	 0,
+	 false},
 	{{"node_pull", "node_pull", "node_pull"},
 	 {TT_COLL_BCAST, TT_COLL_BCAST, TT_COLL_BCAST},
 	 3,
 	 3,
-	 7},
+	 7,
+	 false},
 	{{"node_pull", "node_slots", "node_pull", "node_slots"},
 	 {TT_COLL_SCATTER, TT_COLL_BCAST, TT_COLL_SCATTER, TT_COLL_SCATTER},
 	 3,
 	 4,
-	 1},
+	 1,
+	 false},
 	{{"node_slots", "node_slots", "node_slots"},
 	 {TT_COLL_GATHER, TT_COLL_REDUCE, TT_COLL_GATHER},
 	 3,
 	 3,
-	 0},
+	 0,
+	 false},
 	{{"node_slots", "node", "node_slots"},
 	 {TT_COLL_ALLREDUCE, TT_COLL_BARRIER, TT_COLL_ALLREDUCE},
 	 3,
 	 3,
-	 0},
+	 0,
+	 false},
+	{{"node_pull", "node_slots", "node_pull"},
+	 {TT_COLL_GATHER, TT_COLL_GATHER, TT_COLL_GATHER},
+	 3,
+	 3,
+	 0,
+	 true},
 };
 
 static int check_slots(const struct turns *t, struct tt_check_opts o, size_t *states)
@@ -232,6 +244,7 @@ static int check_slots(const struct turns *t, struct tt_check_opts o, size_t *st
 	for (i = 0; i < t->ncalls; i++) {
 		a[i] = args_of(t->coll[i], t->n, 2);
 		a[i].node = true;
+		a[i].direct = t->direct;
 		calls[i] = call_of(t->name[i], &a[i], NULL);
 		calls[i].comm = 1;
 	}

@@ -18,7 +18,7 @@ static inline unsigned tt_node_flags(const struct tt_plan_args *a)
 /*
  * node_shares.c. A slot of blocks whose lengths only two ranks know: n lengths, then n equal shares
  * of the rest, in whole elements. A block that is longer than its share is read in the sender's
- * input, and the share tells where.
+ * input, and the share tells where; of a gatherv it is stored at the root, whose slot tells where.
  *
  *	| length 0 .. length n-1 | share 0 | share 1 | .. | share n-1 |
  */
@@ -39,10 +39,10 @@ struct tt_ref tt_node_offer_all(struct tt_builder *b, const struct tt_shares *s)
  * Tells the lengths of the blocks of all ranks that this rank receives, and where those longer than
  * so many bytes belong. Returns the result to be published.
  */
-struct tt_ref tt_node_offer_places(struct tt_builder *b, size_t longer);
+struct tt_ref tt_node_offer_places(struct tt_builder *b, size_t least);
 /*
- * Stores such a block of this rank where the peer has told, in a round after tt_node_expect. The
- * rank owes the peer step 2.
+ * Stores a block of this rank where the peer has told that it belongs, in a round after
+ * tt_node_expect. The rank owes the peer step 2.
  */
 void tt_node_store(struct tt_builder *b, int peer, struct tt_ref block, size_t len);
 /* Waits until the ranks with longer ones have made step 2. */

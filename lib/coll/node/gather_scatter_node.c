@@ -80,13 +80,13 @@ static void gather_by_all(struct tt_builder *b)
 
 	if (a->rank != a->root) {
 		tt_wait(b, a->root, 1);
-		tt_push(b, a->root, place, TT_SENDBUF(0), len);
+		tt_push(b, a->root, place, tt_input(a), len);
 		tt_signal(b, 2, TT_NONE, TT_NONE);
 		return;
 	}
 	tt_signal(b, 1, TT_NONE, TT_RECVBUF(0));
 	if (!a->in_place)
-		tt_copy(b, place, TT_SENDBUF(0), len);
+		tt_copy(b, place, tt_input(a), len);
 	tt_signal(b, 2, TT_NONE, TT_NONE);
 	tt_wait(b, TT_ALL_RANKS, 2);
 }

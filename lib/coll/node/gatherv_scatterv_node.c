@@ -15,10 +15,10 @@
  *
  * Where ranks cannot reach each other's ordinary memory, the root reads copies of them.
  *
- *	Cost of the gatherv: a length and a short block copied by each rank; the root waits for all
- *	and reads n-1 of both. Cost of the scatterv: n-1 lengths and short blocks copied by the
- *	root; the others wait for the root and read one of both. The sender of a longer block waits
- *	for the receiver.
+ *	Cost of the gatherv: a length and a short block copied by each rank; the root waits for all,
+ *	reads n-1 lengths and the short blocks, and waits for the longer ones. Cost of the
+ *	scatterv: n-1 lengths and short blocks copied by the root; the others wait for the root and
+ *	read one of both. The sender of a longer block waits for the receiver.
  */
 #include "lib/coll/coll.h"
 #include "lib/coll/node/coll_node.h"
@@ -28,7 +28,7 @@ static bool is_longer(const struct tt_plan_args *a, const struct tt_shares *s, i
 	return j != a->rank && tt_recv_block(a, j).len > s->each;
 }
 
-/* Those blocks that no other rank stores; then ranks whose blocks were read have them back. */
+/* Takes the blocks that no other rank stores; ranks whose blocks were read have them back. */
 static void take_all(struct tt_builder *b, const struct tt_shares *s)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
@@ -72,11 +72,12 @@ static void give_longer(struct tt_builder *b, const struct tt_shares *s, size_t 
 	const struct tt_plan_args *a = tt_builder_args(b);
 
 	tt_node_offer(b, s, 0, tt_input(a), len, 0);
-	tt_signal(b, 1, a->direct ? TT_NONE : tt_input(a), TT_NONE);
 	if (!a->direct) {
+		tt_signal(b, 1, tt_input(a), TT_NONE);
 		tt_wait(b, a->root, 2);
 		return;
 	}
+	tt_signal(b, 1, TT_NONE, TT_NONE);
 	tt_wait(b, a->root, 1);
 	tt_node_expect(b, a->root, a->rank, len);
 	tt_round(b);

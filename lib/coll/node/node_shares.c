@@ -100,7 +100,7 @@ static struct tt_ref place_of(const struct tt_plan_args *a, int i)
 	return length(a->nranks + i);
 }
 
-struct tt_ref tt_node_offer_places(struct tt_builder *b, size_t longer)
+struct tt_ref tt_node_offer_places(struct tt_builder *b, size_t least)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
 	struct tt_ref result = TT_NONE;
@@ -112,7 +112,7 @@ struct tt_ref tt_node_offer_places(struct tt_builder *b, size_t longer)
 			continue;
 		block = tt_recv_block(a, j);
 		tt_tell_length(b, length(j), block.len);
-		if (block.len <= longer)
+		if (block.len <= least)
 			continue;
 		tt_tell_length(b, place_of(a, j), block.off);
 		result = TT_RECVBUF(0);

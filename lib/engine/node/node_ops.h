@@ -136,9 +136,10 @@ bool tt_node_start_op(struct tt_op_run *run);
  */
 bool tt_node_unbounce(struct tt_lane_run *lane);
 /*
- * Ordinary memory up to this size goes through the pool even if several peers could read it: the
- * kernel takes longer, as it looks up every page. Core time with 4 ranks, 256 KiB and 1 MiB: 0.5 to
- * 0.9 of direct reads; from 4 MiB on more for some. With one reader (tt_node_direct) it is slower.
+ * Ordinary memory up to this size goes through the pool even if several peers could read all of it:
+ * the kernel takes longer, as it looks up every page. Not a short bcast, see node_ops.c. Core time
+ * with 4 ranks, 256 KiB and 1 MiB: 0.5 to 0.9 of direct reads; from 4 MiB on more for some. With
+ * one reader (tt_node_direct) it is slower.
  */
 #define TT_NODE_POOL_MOST ((size_t)1 << 20)
 /* How such a call publishes inputs that peers cannot map. */

@@ -174,6 +174,49 @@ static int read_directly(struct mp_job *job)
 	return 0;
 }
 
+/* Several ranks read a bcast where it is, or a long one in the pool. */
+static int read_by_several(struct mp_job *job)
+{
+	unsigned char *buf = malloc(512 << 10);
+	uint64_t bytes;
+
+	TT_EXPECT(!bcast_copies(job, buf, 128 << 10, 1, &bytes));
+	TT_EXPECT(bytes == (job->rank == 1 ? 0 : 128 << 10));
+	TT_EXPECT(!bcast_copies(job, buf, 512 << 10, 1, &bytes));
+	TT_EXPECT(bytes == (job->rank == 1 ? 512 << 10 : 0));
+	free(buf);
+	return 0;
+}
+
+/* Each rank stores its block of a gather at the root, which has its own there, or copies it. */
+static int gathered(struct mp_job *job)
+{
+	const size_t len = 64 << 10;
+	unsigned char *in = malloc(len), *out = malloc(len * (size_t)job->n);
+	struct tutti_stats a, b;
+	bool root, here;
+	size_t i;
+	int k;
+
+	for (k = 0; k < 4; k++) {
+		root = job->rank == k % job->n;
+		here = root && k % 2;
+		memset(out, 0, len * (size_t)job->n);
+		memset(in, job->rank + 1, len);
+		memset(out + (size_t)job->rank * len, here ? job->rank + 1 : 0, len);
+		TT_EXPECT(!stats_of(job, &a));
+		MP_OK(tutti_gather(here ? TUTTI_IN_PLACE : in, out, len, TUTTI_UINT8, k % job->n,
+				   job->world));
+		TT_EXPECT(!stats_of(job, &b));
+		TT_EXPECT(b.copied_bytes - a.copied_bytes == (here ? 0 : len));
+		for (i = 0; root && i < len * (size_t)job->n; i++)
+			TT_EXPECT(out[i] == i / len + 1);
+	}
+	free(in);
+	free(out);
+	return 0;
+}
+
 /* Two ranks that each have an input for the other choose, too. */
 static int swapped(struct mp_job *job)
 {
@@ -199,6 +242,9 @@ static void counters(void)
 {
 	TT_CHECK(!MP_RUN(.n = 2, .fn = swapped, .env = PULLS));
 	TT_CHECK(!MP_RUN(.n = 2, .fn = read_directly, .env = PULLS));
+	TT_CHECK(!MP_RUN(.n = 4, .fn = read_by_several, .env = PULLS));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = gathered, .env = "TUTTI_ALGO=gather:node_pull"));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = gathered, .env = "TUTTI_ALGO=gather:node_pull"));
 	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_ALGO=exscan:node_slots", .fn = exscans));
 	TT_CHECK(!MP_RUN(.n = 2, .fn = counted, .env = PULLS));
 	TT_CHECK(!MP_RUN(.n = 4, .fn = counted, .env = PULLS));

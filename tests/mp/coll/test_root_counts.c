@@ -238,16 +238,17 @@ struct differ {
 	size_t root_says, other_says; /* elements of the block of rank 1 */
 };
 
+static unsigned char all_blocks[N * AT], block[AT];
+
 static int make(const struct differ *d, size_t *counts, struct tutti_comm *comm)
 {
-	static unsigned char all[N * AT], own[AT];
 	const size_t displs[N] = {0, AT, 2 * AT};
 	size_t count = counts[tutti_comm_rank(comm)];
 
-	return d->gather
-		       ? tutti_gatherv(own, count, all, counts, displs, TUTTI_UINT8, d->root, comm)
-		       : tutti_scatterv(all, counts, displs, own, count, TUTTI_UINT8, d->root,
-					comm);
+	return d->gather ? tutti_gatherv(block, count, all_blocks, counts, displs, TUTTI_UINT8,
+					 d->root, comm)
+			 : tutti_scatterv(all_blocks, counts, displs, block, count, TUTTI_UINT8,
+					  d->root, comm);
 }
 
 static int differ_body(struct mp_job *job)
@@ -260,12 +261,14 @@ static int differ_body(struct mp_job *job)
 	struct tutti_comm *comm;
 	char text[2][64];
 	int err, i;
+	size_t k;
 
 	MP_OK(tutti_comm_dup(job->world, &comm));
 	for (i = 0; i < 3; i++) /* the short path is warm */
 		MP_OK(make(d, counts, comm));
 	mp_meet(job); /* a root does not wait: the mismatch could end another rank's third call */
 	counts[1] = job->rank == d->root ? d->root_says : d->other_says;
+	memset(block, 1, d->gather ? sizeof(block) : 0);
 	err = make(d, counts, comm);
 	if (!err) /* it had ended here before the two noticed */
 		err = tutti_barrier(comm);
@@ -274,6 +277,8 @@ static int differ_body(struct mp_job *job)
 	snprintf(text[0], sizeof(text[0]), "rank %d sends %zu elements", d->gather ? 1 : d->root,
 		 sent);
 	snprintf(text[1], sizeof(text[1]), "expects %zu elements", expected);
+	for (k = AT; d->gather && job->rank == d->root && k < 2 * AT; k++)
+		TT_EXPECT(!all_blocks[k]); /* of a block whose lengths differ nothing is written */
 	TT_EXPECT(!strcmp(info.field, "counts"));
 	TT_EXPECT(strstr(info.text, text[0]) && strstr(info.text, text[1]));
 	mp_meet(job);
