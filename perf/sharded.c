@@ -37,7 +37,8 @@ static int backward(const struct pass *p, struct tutti_sharded *s, double *expos
 
 static int forward(const struct pass *p, struct tutti_sharded *s, double *exposed)
 {
-	const struct timespec layer = {0, (long)(p->backward_ms / 2e3 / TENSORS * 1e9)};
+	double each = p->backward_ms / 2e3 / TENSORS; /* seconds of a tensor */
+	const struct timespec layer = {(time_t)each, (long)((each - (double)(time_t)each) * 1e9)};
 	double start;
 	int err = 0;
 	size_t i;
@@ -113,6 +114,8 @@ static int measure(struct tutti_comm *world, struct pass *p, float *parameters)
 
 	for (k = 0; !err && k < STAGES; k++)
 		err = create(world, p, parameters, k + 1, &s[k]);
+	if (err)
+		return fail("tutti_sharded_create", err);
 	for (r = -1; !err && r < p->repeats; r++) /* the first round is not counted */
 		for (k = 0; !err && k < STAGES; k++) {
 			for (w = 0; w < WHENS; w++)

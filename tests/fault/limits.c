@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
+/* Ranks without memory, and ranks that hear late: see limits.h. */
 #include "tests/fault/limits.h"
 
 #include <limits.h>
@@ -35,10 +36,11 @@ void hear(enum hears how)
 __attribute__((visibility("default"))) ssize_t recv(int fd, void *buf, size_t len, int flags)
 {
 	bool control = gettid() != getpid();
+	int ms;
 
 	if (control && atomic_load(&hears) == LATE)
 		usleep(20000);
-	while (control && atomic_load(&hears) == NOTHING)
+	for (ms = 0; control && atomic_load(&hears) == NOTHING && ms < MP_HANG_MS; ms++)
 		usleep(1000);
 	return recvfrom(fd, buf, len, flags, NULL, NULL);
 }

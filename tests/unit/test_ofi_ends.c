@@ -440,16 +440,15 @@ static void registration_fails(void)
 	side_close(&s);
 }
 
-/* Waits for the end of an operation; *down: the event of the connection, if that came too. */
-static int wait_done(struct side *s, int *down)
+/* Waits for the end of an operation, beside which the connection may end. */
+static int wait_done(struct side *s)
 {
 	struct tt_event ev;
 	int done = 1;
 
 	TT_CHECK(WAIT_FOR(done <= 0, 10000, pump(&s[1]);
 			  if (s[0].tp->ops->poll(s[0].tp, &ev, 1) < 1) continue;
-			  done = ev.kind == TT_EV_DONE ? ev.status : done;
-			  *down = ev.kind == TT_EV_DOWN ? ev.status : *down));
+			  done = ev.kind == TT_EV_DONE ? ev.status : done));
 	return done;
 }
 
@@ -462,7 +461,6 @@ static void local_fault(void)
 	struct tt_rma rma = {.len = SLOT}, half = {.len = SLOT, .head_len = 8};
 	struct tt_mem mem = {.len = SLOT, .memfd = -1};
 	struct side s[2];
-	int down = 0;
 
 	TT_REQUIRE(!pair_open(s, &msg_tcp));
 	tutti_set_log(NULL, NULL, TUTTI_LOG_NONE);
@@ -479,11 +477,11 @@ static void local_fault(void)
 	TT_CHECK(s[0].ep->ops->get(s[0].ep, &rma) == -TT_EFAULT_HERE);
 	TT_CHECK(s[0].ep->ops->get(s[0].ep, &half) == -TT_EFAULT_HERE);
 	rma.local = s[0].mem;
-	TT_CHECK(s[0].ep->ops->get(s[0].ep, &rma) == TT_STARTED && !wait_done(s, &down));
+	TT_CHECK(s[0].ep->ops->get(s[0].ep, &rma) == TT_STARTED && !wait_done(s));
 	rma.local = mem.addr;
 	rma.mr = half.mr;
 	TT_CHECK(s[0].ep->ops->put(s[0].ep, &rma) == TT_STARTED);
-	TT_CHECK(wait_done(s, &down) == -TT_EFAULT_HERE);
+	TT_CHECK(wait_done(s) == -TT_EFAULT_HERE);
 	tutti_set_log(NULL, NULL, TUTTI_LOG_DEFAULT);
 	TT_CHECK(!s[0].tp->ops->dereg(half.mr));
 	pair_close(s);
