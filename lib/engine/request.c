@@ -253,8 +253,9 @@ void tt_comm_broken(struct tutti_comm *comm, int peer, int status, const char *c
 	if (tt_is_fault(status)) { /* no rank has failed: a caller passed what is not mapped */
 		blamed = status == -EFAULT ? peer : ctx->boot_params.rank;
 		tt_comm_fail(comm, -EFAULT, blamed, call, seq, "",
-			     "%s failed: rank %d on host %s passed memory that is not mapped: %s; "
-			     "check buffer and count of that rank's call",
+			     "%s failed: rank %d on host %s passed memory that is not mapped, or "
+			     "without the right to use it: %s; check buffer and count of that "
+			     "rank's call",
 			     what, blamed, tt_boot_host(ctx->boot, blamed), tt_fail_text(status));
 		return;
 	}
