@@ -466,12 +466,29 @@ static int node_awaited(const struct tt_op_run *run)
 	return peer < 0 ? -1 : req->r.comm->world[peer];
 }
 
+/* The rank that keeps a call from its turn in the memory of the host; -1: none. */
+static int behind(const struct tt_plan_req *req)
+{
+	const struct tt_list *gated = &req->r.comm->ctx->node_gated, *l;
+	int i;
+
+	for (l = gated->next; l != gated; l = l->next) {
+		if (tt_container(l, struct tt_lane_run, ready)->req != req || !req->node->group)
+			continue;
+		i = tt_node_behind(req->node->group, req->turn);
+		return i < 0 ? -1 : req->r.comm->world[req->node->member[i]];
+	}
+	return -1;
+}
+
 int tt_run_awaited(const struct tt_plan_req *req, int *ranks, int max)
 {
 	const struct tt_list *waits = &req->r.comm->ctx->node_waits, *l;
 	const struct tt_op_run *run;
-	int i, k, n = 0;
+	int i, k, n;
 
+	ranks[0] = behind(req);
+	n = ranks[0] >= 0;
 	for (l = waits->next; l != waits && n < max; l = l->next) {
 		run = tt_container(l, struct tt_op_run, wait);
 		if (run->lane->req == req && run->op->kind == TT_OP_WAIT && node_awaited(run) >= 0)

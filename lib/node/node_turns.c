@@ -31,6 +31,16 @@ bool tt_node_may_begin(struct tt_node_group *g, uint64_t turn)
 	return turn <= g->all_done + 2;
 }
 
+int tt_node_behind(const struct tt_node_group *g, uint64_t turn)
+{
+	int i;
+
+	for (i = 0; i < g->size; i++)
+		if (turn > atomic_load_explicit(&g->area->rank[i].done, memory_order_relaxed) + 2)
+			return i;
+	return -1;
+}
+
 void *tt_node_slot(struct tt_node_group *g, uint64_t turn)
 {
 	return g->area->rank[g->rank].slot[turn % 2].data;

@@ -29,13 +29,18 @@
 struct unheard {
 	int first;    /* this rank's call begins first, and ends first; -1: any */
 	bool further; /* rank 0 is one call further: it waits for rank 1 */
+	bool stream;  /* short calls that wait for no rank but one that is two calls behind */
 };
 
 static int wait_for_others(struct mp_job *job, const struct unheard *u)
 {
 	static float in[100000], out[100000];
-	int err;
+	int err = 0, i;
 
+	for (i = 0; u->stream && i < 10 && !err; i++)
+		err = tutti_bcast(in, 5000, TUTTI_FLOAT32, 0, job->world);
+	if (u->stream)
+		return err;
 	if (!u->further)
 		return tutti_allreduce(in, out, 100000, TUTTI_FLOAT32, TUTTI_SUM, job->world);
 	err = tutti_gather(in, out, 1000, TUTTI_FLOAT32, 1, job->world);
@@ -74,6 +79,7 @@ static int unheard_body(struct mp_job *job)
 static void unheard(void)
 {
 	struct unheard any = {.first = -1}, behind = {.further = true}, over;
+	struct unheard stream = {.first = -1, .stream = true};
 
 	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TIMEOUT=5s TUTTI_NODE=on", .fn = unheard_body,
 			 .arg = &any));
@@ -83,6 +89,8 @@ static void unheard(void)
 		TT_CHECK(!MP_RUN(.n = 6, .env = FAR, .fn = unheard_body, .arg = &over));
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TIMEOUT=5s TUTTI_NODE=on", .fn = unheard_body,
 			 .arg = &behind));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TIMEOUT=5s TUTTI_NODE=on", .fn = unheard_body,
+			 .arg = &stream));
 }
 
 /* ---- stopped for too long ---- */
