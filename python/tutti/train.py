@@ -155,7 +155,7 @@ class Sharded(_Part):
             clip_norm=clip_norm, bucket_bytes=bucket_bytes,
             codec=codec and Codec._of(codec, "codec"))
         super().__init__(train.sharded_create, train.sharded_free, comm, config, codec)
-        self._gradients: dict[int, Memory] = {}
+        self._gradients: list[Memory] = []
 
     def ready(self, tensor: int, gradient: Buffer) -> None:
         """The gradient of this tensor is complete. From any thread."""
@@ -165,7 +165,8 @@ class Sharded(_Part):
                 data.datatype != self._tensors.datatype:
             raise ArgumentError(f"a gradient of {data.count} {data.datatype!r} does not fit "
                                 f"tensor {tensor}")
-        self._gradients[tensor] = data
+        # A refused one is kept until the end of the step, too: the first one must not be replaced.
+        self._gradients.append(data)
         self._check(train.sharded_ready(self._pointer(), tensor, data.address))
 
     def step(self) -> float:

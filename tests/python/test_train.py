@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The reducer, the sharded optimizer and local steps, against NumPy."""
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
@@ -143,3 +146,21 @@ def test_local_steps(world, outer):
                    for got, wanted in zip(parameters, mean(mine)))
         with pytest.raises(tutti.ArgumentError, match="exactly if"):
             local.step(None if outer else parameters)
+
+
+def test_refused_gradient(world):
+    """A refused gradient leaves the first one, which the optimizer reads, in place."""
+    parameters = [np.zeros(8, "f4"), np.zeros(4, "f4")]
+    with Sharded(world, parameters, rule(Rule.SGD, rate=1)) as optimizer:
+        first = np.ones(8, "f4")
+        alive = weakref.ref(first)
+        optimizer.ready(0, first)
+        del first
+        with pytest.raises(tutti.ArgumentError, match="ready already"):
+            optimizer.ready(0, np.full(8, 5, "f4"))
+        gc.collect()
+        assert alive() is not None
+        optimizer.ready(1, np.zeros(4, "f4"))
+        optimizer.step()
+        optimizer.wait()
+    assert (parameters[0] == -1).all()
