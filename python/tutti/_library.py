@@ -9,7 +9,7 @@ import os
 import weakref
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Callable, Iterator, Optional
+from typing import Any, Callable, Iterator, Optional, TypeVar
 
 from . import _abi
 from .errors import ArgumentError, Error, error_class
@@ -115,6 +115,30 @@ class Owned:
     def __reduce_ex__(self, protocol: Any) -> Any:
         raise TypeError(f"a tutti.{type(self).__name__} can neither be copied nor pickled: it "
                         "belongs to this process")
+
+
+_Scoped = TypeVar("_Scoped", bound="Scoped")
+
+
+class Scoped(Owned):
+    """An object that the end of a with block frees."""
+
+    def Free(self) -> None:
+        """Free it."""
+        raise NotImplementedError
+
+    def __enter__(self: _Scoped) -> _Scoped:
+        return self
+
+    def __exit__(self, kind: Any, error: Optional[BaseException], trace: Any) -> None:
+        try:
+            self.Free()
+        except Error as refused:
+            # An exception that leaves the block is not replaced.
+            if error is None:
+                raise
+            if hasattr(error, "add_note"):
+                error.add_note(f"at the end of the with block: {refused}")
 
 
 # Objects with memory or functions of the program that the library uses until they are freed,

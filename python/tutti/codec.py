@@ -9,7 +9,7 @@ from typing import Any, Callable, Optional, Sequence
 
 from . import _abi
 from ._abi import Datatype, Op
-from ._library import Owned, check, encoded, function_of, lent, lib
+from ._library import Scoped, check, encoded, function_of, lent, lib
 from .buffers import Buffer, Memory, memory
 from .communicator import Comm
 from .errors import ArgumentError, Error
@@ -22,7 +22,7 @@ def _floats(buffer: Buffer, writable: bool, what: str) -> Memory:
     return data
 
 
-class _Handle(Owned):
+class _Handle(Scoped):
     """Something that the library frees; requests that use it keep it."""
 
     def __init__(self, handle: C.c_void_p, free: Any) -> None:
@@ -39,12 +39,6 @@ class _Handle(Owned):
         if self._handle is not None:
             check(self._release(self._handle))
             self._handle = None
-
-    def __enter__(self) -> Any:
-        return self
-
-    def __exit__(self, *exc: Any) -> None:
-        self.Free()
 
 
 class Codec(_Handle):

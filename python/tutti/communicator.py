@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Optional, Sequence
 
 from . import _abi
 from ._abi import UNDEFINED, Op
-from ._library import Owned, check, encoded, error_from, lib
+from ._library import Scoped, check, encoded, error_from, lib
 from .collectives import Collectives
 from .errors import Error
 from .messages import Messages
@@ -27,7 +27,7 @@ class Failed(NamedTuple):
     reason: str
 
 
-class Comm(Collectives, Messages, Owned):
+class Comm(Collectives, Messages, Scoped):
     """A communicator. Context.world is the first; Dup, Split and Create make others."""
 
     def __init__(self, context: Context, handle: C.c_void_p, owned: bool = True) -> None:
@@ -152,12 +152,9 @@ class Comm(Collectives, Messages, Owned):
         check(lib.comm_free(self._pointer()), self._handle)
         self._handle = None
 
-    def __enter__(self) -> Comm:
-        return self
-
     def __exit__(self, *exc: Any) -> None:
         if self._owned and self.alive:
-            self.Free()
+            super().__exit__(*exc)
 
     def __repr__(self) -> str:
         return f"<tutti.Comm rank {self.rank} of {self.size}>"

@@ -13,7 +13,8 @@ from typing import Any, Callable, Iterable, Optional
 
 from . import _abi
 from ._abi import Datatype, LogLevel, Op
-from ._library import Owned, check, encoded, function_of, guarded, in_use, lent, lib, refuse_forked
+from ._library import (Owned, Scoped, check, encoded, function_of, guarded, in_use, lent, lib,
+                       refuse_forked)
 from .buffers import Buffer, Pinned, Spec, memory
 from .communicator import Comm
 from .errors import ArgumentError, BusyError, Error
@@ -77,7 +78,7 @@ class _ByteArrays:
                 "use; delete them before", code=-errno.EBUSY)
 
 
-class Registered(Owned):
+class Registered(Scoped):
     """Memory that transports access directly, until Free or the end of the with block."""
 
     def __init__(self, context: Context, buffer: Buffer) -> None:
@@ -94,12 +95,6 @@ class Registered(Owned):
             self._handle = C.c_void_p()
             in_use.discard(self)
             self._pinned.release()
-
-    def __enter__(self) -> Registered:
-        return self
-
-    def __exit__(self, *exc: Any) -> None:
-        self.Free()
 
 
 class UserOp(int):

@@ -11,7 +11,7 @@ from sys import getrefcount
 from typing import Any, Callable, Iterable, Iterator, Optional, Sequence
 
 from . import _abi
-from ._library import Owned, check, error_of, instance, lib
+from ._library import Scoped, check, error_of, instance, lib
 from .buffers import SIZES
 from .errors import ArgumentError, BusyError
 
@@ -107,7 +107,7 @@ class Status:
         return C.addressof(self._struct)
 
 
-class Request(Owned):
+class Request(Scoped):
     """An operation that runs, or a persistent one. It keeps its buffers until it is complete."""
 
     def __init__(self, comm: Any, keep: list, persistent: bool = False,
@@ -224,12 +224,6 @@ class Request(Owned):
                 self._drop()
             finally:
                 self._waits.release()
-
-    def __enter__(self) -> Request:
-        return self
-
-    def __exit__(self, *exc: Any) -> None:
-        self.Free()
 
     @staticmethod
     def Startall(requests: Sequence[Request]) -> None:

@@ -164,3 +164,30 @@ def test_refused_gradient(world):
         optimizer.step()
         optimizer.wait()
     assert (parameters[0] == -1).all()
+
+
+# For each class: made, then in the middle of a step, then at its end.
+PARTS = {
+    "reducer": (Reducer, lambda part: part.ready(0), lambda part: part.finish()),
+    "sharded": (lambda comm, tensors: Sharded(comm, tensors, rule(Rule.SGD, rate=1)),
+                lambda part: part.ready(0, np.ones(3, "f4")),
+                lambda part: (part.step(), part.wait())),
+    "local": (lambda comm, tensors: LocalSteps(comm, tensors, 1, outer=rule(Rule.SGD, rate=1),
+                                               delayed=True),
+              lambda part: part.step(), lambda part: part.finish()),
+}
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_exception(world, name):
+    """An exception in the middle of a step comes through."""
+    make, begin, end = PARTS[name]
+    with pytest.raises(ZeroDivisionError) as caught:
+        with make(world, [np.ones(3, "f4")]) as part:
+            begin(part)
+            raise ZeroDivisionError
+    assert "_free: " in getattr(caught.value, "__notes__", ["_free: "])[0]
+    with pytest.raises(tutti.BusyError):
+        part.Free()
+    end(part)
+    part.Free()
