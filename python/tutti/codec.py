@@ -101,7 +101,7 @@ def _guarded(codec: UserCodec, function: Callable[..., int]) -> Callable[..., in
     def forward(*args: Any) -> int:
         try:
             return function(*args[:-1])
-        except Exception as error:  # pylint: disable=broad-except
+        except BaseException as error:  # pylint: disable=broad-except
             codec.error = error
             return -errno.EPROTO
     return forward
@@ -121,14 +121,15 @@ class UserCodec(Codec):
                  encode: Callable[[memoryview, int, int], bytes],
                  decode: Callable[[memoryview, int, memoryview], Any], *, fixed: bool = False,
                  align: int = 1) -> None:
-        self.error: Optional[Exception] = None
+        self.error: Optional[BaseException] = None
+        self._bound = bound
         for what, function in (("bound", bound), ("encode", encode), ("decode", decode)):
             function_of(function, what)
 
         def forward_bound(count: int, _: Any) -> int:
             try:
-                return bound(count)
-            except Exception as error:  # pylint: disable=broad-except
+                return self._checked_bound(count)
+            except BaseException as error:  # pylint: disable=broad-except
                 self.error = error
                 return 0
 
@@ -136,9 +137,10 @@ class UserCodec(Codec):
                            length: Any) -> int:
             with lent(source, count * 4, "f") as vector:
                 encoding = bytes(encode(vector, first, call))
-            if len(encoding) > bound(count):
+            most = self._checked_bound(count)
+            if len(encoding) > most:
                 raise ArgumentError(f"encode returned {len(encoding)} bytes, bound({count}) is "
-                                    f"{bound(count)}")
+                                    f"{most}")
             C.memmove(out, encoding, len(encoding))
             length[0] = len(encoding)
             return 0
@@ -158,6 +160,19 @@ class UserCodec(Codec):
         check(lib.codec_create_user(C.addressof(user), C.addressof(handle)))
         _Handle.__init__(self, handle, lib.codec_free)
         _forever.append(self._callbacks)
+
+    def _checked_bound(self, count: int) -> int:
+        nbytes = self._bound(count)
+        try:
+            return _abi.number(C.c_size_t, nbytes)
+        except (TypeError, OverflowError):
+            raise ArgumentError(f"codec bound({count}) returned {nbytes!r:.60}; pass a function "
+                                "that returns a number of bytes") from None
+
+    def bound(self, count: int) -> int:
+        """The most bytes that an encoding of count elements has; raises what the function does."""
+        self._checked_bound(_abi.number(C.c_size_t, count))
+        return super().bound(count)
 
 
 # Requests and feedback keep a codec that was freed, so its functions must stay.

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Codecs alone and in all-reduces; PowerSGD."""
 
+import errno
+
 import numpy as np
 import pytest
 
@@ -111,6 +113,40 @@ def test_user_codec(world):
         with pytest.raises(tutti.Error):
             codec.encode(np.ones(3, "f4"))
         assert str(codec.error) == "no bytes today"
+
+
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, SystemExit, GeneratorExit])
+def test_user_codec_stopped(world, kind):
+    """Exceptions that are no errors fail the call and are kept, too."""
+    def stop(*_):
+        raise kind
+
+    with UserCodec("stops", lambda count: 4 * count, stop, stop) as codec:
+        with pytest.raises(tutti.Error, match=f"encode returned -{errno.EPROTO}$"):
+            codec.encode(np.ones(3, "f4"))
+        assert isinstance(codec.error, kind)
+        codec.error = None
+        with pytest.raises(tutti.Error):
+            codec.decode(b"1234", np.ones(1, "f4"))
+        assert isinstance(codec.error, kind)
+    with UserCodec("unbound", stop, stop, stop) as codec:
+        with pytest.raises(kind):
+            codec.bound(5)
+        with pytest.raises(tutti.Error, match="is 0 bytes"):
+            world.Allreduce(tutti.IN_PLACE, np.ones(3, "f4"), codec=codec)
+        assert isinstance(codec.error, kind)
+
+
+def test_user_codec_bound(world):
+    """A bound is a number of bytes."""
+    for wrong in ("12", None, 4.0, -1, 2**64):
+        with UserCodec("wrong", lambda _, wrong=wrong: wrong, bytes, bytes) as codec:
+            for call in (lambda: codec.bound(5), lambda: codec.encode(np.ones(3, "f4"))):
+                with pytest.raises(tutti.ArgumentError, match="bound.* returned .*pass a function"):
+                    call()
+            with pytest.raises(tutti.Error):
+                world.Allreduce(tutti.IN_PLACE, np.ones(3, "f4"), codec=codec)
+            assert "returned" in str(codec.error)
 
 
 def test_factors(world):
