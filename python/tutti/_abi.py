@@ -267,19 +267,21 @@ def number(kind, value):
     return value
 
 
+_set_field = C.Structure.__setattr__
+
+
 class Struct(C.Structure):
     """A struct whose first field, if it is the size, is set; integers must fit their fields."""
 
     def __init__(self, *values, **fields):
         super().__init__(*values, **fields)
-        for name, value in fields.items():
-            self.check(name, value)
         if self._fields_[0][0] == "size" and type(self).SIZED:
             self.size = C.sizeof(self)
 
-    def check(self, name, value):
-        """The field has just been set to value: an integer must not have been cut."""
-        if isinstance(value, int) and value and getattr(self, name) != value:
+    def __setattr__(self, name, value):
+        _set_field(self, name, value)
+        # NumPy's integers are none of int. A pointer that is 0 reads as None.
+        if value and getattr(self, name) != value and hasattr(value, "__index__"):
             raise OverflowError(f"{name}={value} does not fit its field")
 
     SIZED = True

@@ -67,8 +67,6 @@ def _three_forms(prepare: Callable) -> tuple[Callable, Callable, Callable]:
         priority = options.pop("priority", 0)
         made = prepare(comm, *args, **options)
         made.call.timeout_ms, made.call.priority = timeout_ms, priority
-        made.call.check("timeout_ms", timeout_ms)
-        made.call.check("priority", priority)
         made.call.flags = 1 if form == 2 else 0
         call, pointer = C.addressof(made.call), comm._pointer()
         if form == 0:

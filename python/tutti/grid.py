@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import ctypes as C
+from operator import index
 from typing import Optional, Sequence, Union
 
 from . import _abi
@@ -36,8 +37,8 @@ class Grid(_Handle):
 
     def axis(self, name: Axis) -> int:
         """The number of the axis of that name."""
-        if isinstance(name, int):
-            return name
+        if not isinstance(name, (str, bytes)):
+            return index(name)
         number = lib.grid_axis(self._pointer(), encoded(name))
         check(number)
         return number
@@ -77,7 +78,7 @@ class Grid(_Handle):
         """The rank at these coordinates, in the communicator of all axes."""
         if len(coords) != self.ndim:
             raise ArgumentError(f"{len(coords)} coordinates in a grid of {self.ndim} axes")
-        found = lib.grid_rank(self._pointer(), (C.c_int * self.ndim)(*coords))
+        found = lib.grid_rank(self._pointer(), _abi.array(C.c_int, coords))
         check(found)
         return found
 

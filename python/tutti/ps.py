@@ -228,7 +228,6 @@ class ParameterServer(Owned):
                 raise ArgumentError(f"table option '{name}' is unknown; see tutti_ps_dense(3)")
             keep.append(value)
             setattr(made, name, value)
-            made.check(name, value)
         return made
 
     def dense(self, name: str, count: int, datatype: Datatype = Datatype.FLOAT32,

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 import tutti
+from tutti import _abi
 from tutti.buffers import memory
 from tutti.ps import ParameterServer
+from tutti.train import LocalSteps, Rule, rule
 
 WIDE, HUGE = 2**32, 2**64
 ONES = np.ones(4)
@@ -23,6 +25,12 @@ CALLS = {
     "ranks": lambda world: world.Create_group([WIDE]),
     "workers": lambda world: ParameterServer(world, workers=WIDE + 1),
     "staleness": lambda world: ParameterServer(world, staleness=WIDE),
+    "numpy": lambda world: ParameterServer(world, staleness=np.int64(WIDE + 1)),
+    "every": lambda world: LocalSteps(world, [ONES], np.int64(WIDE + 1)),
+    "rule": lambda world: rule(np.int64(WIDE + Rule.SGD)),
+    "rank": lambda world: tutti.PowerSGD(world, [(9, 9)], rank=np.int64(WIDE + 1)),
+    "unsigned": lambda world: tutti.PowerSGD(world, [(9, 9)], seed=np.int64(-1)),
+    "init": lambda world: tutti.init(timeout_ms=WIDE + 1),
 }
 
 
@@ -37,6 +45,25 @@ def refuses(call):
 def test_calls(world, name):
     """Of a communicator and of a parameter server."""
     refuses(lambda: CALLS[name](world))
+
+
+def test_grid(world):
+    """Axes and coordinates."""
+    with tutti.Grid(world, np.array([0, 1])) as grid:
+        for coordinate in (WIDE, np.int64(WIDE), 2**40):
+            refuses(lambda: grid.rank([coordinate, 0]))
+        assert grid.rank(np.array([world.rank, 0])) == world.rank
+        assert grid.size(np.int64(0)) == world.size == grid.comm(np.int64(0)).size
+
+
+def test_fields():
+    """An integer that is set after the others."""
+    config = _abi.Config()
+    for wrong in (WIDE, np.int64(WIDE)):
+        with pytest.raises(OverflowError, match="timeout_ms=4294967296 does not fit"):
+            config.timeout_ms = wrong
+    config.timeout_ms = np.int64(5)
+    assert config.timeout_ms == 5
 
 
 def test_tables(world):
