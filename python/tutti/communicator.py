@@ -47,6 +47,10 @@ class Comm(Collectives, Messages, Scoped):
             raise Error("the communicator has ended: it was freed, or its context was finalized")
         return self._handle
 
+    def _check(self, code: int) -> None:
+        """Raise the exception of a call on an object that may outlive this communicator."""
+        check(code, self._handle if self.alive else None)
+
     def _made(self, handle: C.c_void_p) -> Optional[Comm]:
         return Comm(self.context, handle) if handle.value else None
 

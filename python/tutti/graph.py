@@ -245,12 +245,11 @@ class PushSum(_Handle):
 
     def step(self, graph: Graph, step: int = 0) -> None:
         """Take in what has come, then send shares to the out-neighbours; wait for no rank."""
-        check(lib.push_sum_step(self._pointer(), Graph._of(graph, "graph"), step),
-              self.comm._pointer())
+        self.comm._check(lib.push_sum_step(self._pointer(), Graph._of(graph, "graph"), step))
 
     def drain(self) -> None:
         """Wait until all pushes of all ranks have been taken in. Collective."""
-        check(lib.push_sum_drain(self._pointer()), self.comm._pointer())
+        self.comm._check(lib.push_sum_drain(self._pointer()))
 
     def get(self, z: Optional[Buffer] = None) -> float:
         """Set z to x / w; the weight w. Local."""

@@ -55,7 +55,7 @@ class Message(Owned):
         """Receive the message."""
         call, what, keep = _form("mrecv", buf, True)
         status = _status(status)
-        check(call(*what, C.addressof(self._handle), status._address()), self._comm._pointer())
+        self._comm._check(call(*what, C.addressof(self._handle), status._address()))
 
     def Irecv(self, buf: Spec) -> Request:
         """Receive the message, nonblocking."""

@@ -65,7 +65,7 @@ class Table(Owned):
         return self._handle
 
     def _check(self, code: int) -> None:
-        check(code, self.server.comm._pointer())
+        self.server.comm._check(code)
 
     def set(self, values: Spec) -> None:
         """Set the first values of a dense table, by one worker."""
@@ -239,8 +239,8 @@ class ParameterServer(Owned):
         """
         handle, keep = C.c_void_p(), []  # type: C.c_void_p, list
         made = self._options(options, keep)
-        check(lib.ps_dense(self._pointer(), encoded(name), count, datatype, C.addressof(made),
-                           C.addressof(handle)), self.comm._pointer())
+        self.comm._check(lib.ps_dense(self._pointer(), encoded(name), count, datatype,
+                                      C.addressof(made), C.addressof(handle)))
         return self._made(name, Table(self, handle, Datatype(datatype), keep=keep))
 
     def rows(self, name: str, width: int, rows: int, datatype: Datatype = Datatype.FLOAT32,
@@ -248,8 +248,8 @@ class ParameterServer(Owned):
         """A table of at most rows rows of width elements, found by 64-bit keys. Collective."""
         handle, keep = C.c_void_p(), []  # type: C.c_void_p, list
         made = self._options(options, keep)
-        check(lib.ps_rows(self._pointer(), encoded(name), width, rows, datatype,
-                          C.addressof(made), C.addressof(handle)), self.comm._pointer())
+        self.comm._check(lib.ps_rows(self._pointer(), encoded(name), width, rows, datatype,
+                                     C.addressof(made), C.addressof(handle)))
         return self._made(name, Table(self, handle, Datatype(datatype), width, keep))
 
     def _made(self, name: str, table: Table) -> Table:
@@ -274,7 +274,7 @@ class ParameterServer(Owned):
 
     def clock(self) -> None:
         """This worker's clock rises by one; wait for workers that are too far behind."""
-        check(lib.ps_clock(self._pointer()), self.comm._pointer())
+        self.comm._check(lib.ps_clock(self._pointer()))
 
     def iclock(self) -> Request:
         """As clock, nonblocking."""
@@ -283,7 +283,7 @@ class ParameterServer(Owned):
 
     def clock_to(self, clock: int) -> None:
         """Set this worker's clock, which must not go back."""
-        check(lib.ps_clock_to(self._pointer(), clock), self.comm._pointer())
+        self.comm._check(lib.ps_clock_to(self._pointer(), clock))
 
     def server_bytes(self, index: int) -> int:
         """Bytes of values on a server."""
@@ -293,11 +293,11 @@ class ParameterServer(Owned):
 
     def save(self, path: str | os.PathLike) -> None:
         """Write a checkpoint. Collective over the workers."""
-        check(lib.ps_save(self._pointer(), encoded(path)), self.comm._pointer())
+        self.comm._check(lib.ps_save(self._pointer(), encoded(path)))
 
     def restore(self, path: str | os.PathLike) -> None:
         """Read a checkpoint into existing tables. Collective over the workers."""
-        check(lib.ps_restore(self._pointer(), encoded(path)), self.comm._pointer())
+        self.comm._check(lib.ps_restore(self._pointer(), encoded(path)))
 
     @classmethod
     def join(cls, comm: Comm, *, role: Role = Role.BOTH, **config: int) -> ParameterServer:
@@ -346,7 +346,7 @@ class ParameterServer(Owned):
         code = lib.ps_close(self._pointer())
         if code >= 0:
             self._ended()
-        check(code, self.comm._pointer())
+        self.comm._check(code)
 
     def __enter__(self) -> ParameterServer:
         return self

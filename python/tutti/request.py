@@ -134,7 +134,7 @@ class Request(Scoped):
         request = cls(comm, keep, **options)
         code = start(C.addressof(request._handle))
         if code < 0:
-            raise error_of(code, comm and comm._pointer())
+            raise error_of(code, request._pointer())
         with _lock:
             _running.add(request)
         return request

@@ -75,7 +75,7 @@ class _Part(_Handle):
         in_use.discard(self)
 
     def _check(self, code: int) -> None:
-        check(code, self.comm._pointer())
+        self.comm._check(code)
 
 
 class Reducer(_Part):

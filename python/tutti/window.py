@@ -98,7 +98,7 @@ class Win(Owned):
     def Free(self) -> None:
         """Free the window. Collective."""
         self._arrays.check_unused("freeing a window")
-        check(lib.win_free(self._pointer()), self.comm._pointer())
+        self._check(lib.win_free(self._pointer()))
         self._handle = None
         in_use.discard(self)
         self._keep.clear()
@@ -113,7 +113,7 @@ class Win(Owned):
             self.Free()
 
     def _check(self, code: int) -> None:
-        check(code, self.comm._pointer() if self.comm.alive else None)
+        self.comm._check(code)
 
     def _hold(self, rank: int, *what: Any) -> None:
         """Keep what until a flush of rank."""

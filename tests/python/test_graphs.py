@@ -122,3 +122,13 @@ def test_push_sum(world):
         assert np.allclose(z, (size - 1) / 2, atol=1e-3) and state.missed >= 0
         with pytest.raises(tutti.ArgumentError, match="pass 3 float64"):
             state.add(np.zeros(4))
+
+
+def test_freed_communicator(world):
+    """Push-sum goes on when the communicator that it was made on is freed."""
+    with world.Dup() as comm:
+        average = PushSum(comm, 2)
+    with average, Graph.ring(world.size) as ring:
+        average.add(np.ones(2))
+        average.step(ring)
+        average.drain()

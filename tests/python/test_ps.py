@@ -212,3 +212,14 @@ def test_versions(world):
             assert table.pull_version(values, number) == number
             assert (values == 0).all()
             world.Barrier()
+
+
+def test_freed_communicator(world):
+    """A parameter server goes on when the communicator that it was made on is freed."""
+    with world.Dup() as comm:
+        server = ParameterServer(comm)
+    table = server.dense("dense", 4)
+    server.clock()
+    with pytest.raises(tutti.Error, match="outside table"):
+        table.ipull(np.zeros(4, "f4"), offset=9)
+    server.close()

@@ -191,3 +191,14 @@ def test_exception(world, name):
         part.Free()
     end(part)
     part.Free()
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_freed_communicator(world, name):
+    """The communicator that a part was made on may be freed before the part."""
+    make, begin, end = PARTS[name]
+    with world.Dup() as comm:
+        part = make(comm, [np.ones(3, "f4")])
+    begin(part)
+    end(part)
+    part.Free()

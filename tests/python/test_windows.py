@@ -185,3 +185,14 @@ def test_reduce_local(ctx):
     assert b.tolist() == [2, 2, 2, 3]
     with pytest.raises(tutti.ArgumentError, match="equal"):
         ctx.reduce_local(np.zeros(3), b)
+
+
+def test_freed_communicator(world):
+    """A window may end after the communicator that it was made on."""
+    with world.Dup() as comm:
+        win = Win.Allocate(8, comm)
+    win.Put(np.ones(1), world.rank)
+    win.Flush_all()
+    win.Free()
+    with pytest.raises(tutti.Error, match="the window has ended"):
+        win.Free()
