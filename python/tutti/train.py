@@ -35,6 +35,12 @@ class _Tensors:
         self.counts = (C.c_size_t * n)(*[one.count for one in self.memory])
         self.pointers = (C.c_void_p * n)(*[one.address for one in self.memory])
 
+    def release(self) -> None:
+        """Let the objects go."""
+        for one in self.memory:
+            if one.pinned is not None:
+                one.pinned.release()
+
     def same(self, other: _Tensors) -> None:
         """Raise ArgumentError unless these are as long as the others, of their datatype."""
         if list(self.counts) != list(other.counts) or self.datatype != other.datatype:
@@ -58,7 +64,9 @@ def _rule_pointer(given: Any) -> Any:
 
 
 class _Part(_Handle):
-    """Something of the library that belongs to a communicator."""
+    """Something of the library that belongs to a communicator and works on tensors."""
+
+    _tensors: _Tensors
 
     def __init__(self, create: Any, free: Any, comm: Comm, config: Any, keep: Any) -> None:
         handle = C.c_void_p()
@@ -73,6 +81,7 @@ class _Part(_Handle):
         """Free it."""
         super().Free()
         in_use.discard(self)
+        self._tensors.release()
 
     def _check(self, code: int) -> None:
         self.comm._check(code)
@@ -157,9 +166,14 @@ class Sharded(_Part):
         super().__init__(train.sharded_create, train.sharded_free, comm, config, codec)
         self._gradients: list[Memory] = []
 
+    def Free(self) -> None:
+        """Free it."""
+        super().Free()
+        self._gradients.clear()
+
     def ready(self, tensor: int, gradient: Buffer) -> None:
         """The gradient of this tensor is complete. From any thread."""
-        data = memory(gradient, False)
+        pointer, data = self._pointer(), memory(gradient, False)
         if not 0 <= tensor < len(self._tensors.memory) or \
                 data.count != self._tensors.counts[tensor] or \
                 data.datatype != self._tensors.datatype:
@@ -167,7 +181,7 @@ class Sharded(_Part):
                                 f"tensor {tensor}")
         # A refused one is kept until the end of the step, too: the first one must not be replaced.
         self._gradients.append(data)
-        self._check(train.sharded_ready(self._pointer(), tensor, data.address))
+        self._check(train.sharded_ready(pointer, tensor, data.address))
 
     def step(self) -> float:
         """Update the parameters: the norm of the gradient before clipping. Collective."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The reducer, the sharded optimizer and local steps, against NumPy."""
 
+import array
 import gc
 import weakref
 
@@ -202,3 +203,16 @@ def test_freed_communicator(world, name):
     begin(part)
     end(part)
     part.Free()
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_unlocked(world, name):
+    """After Free the program may resize its arrays, although the part is alive."""
+    tensor = array.array("f", [1, 2, 3])
+    part = PARTS[name][0](world, [tensor])
+    with pytest.raises(BufferError):
+        tensor.append(4)
+    part.Free()
+    tensor.append(4)
+    with pytest.raises(tutti.Error, match="was freed"):
+        PARTS[name][1](part)
