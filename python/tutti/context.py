@@ -251,7 +251,7 @@ def _allgather_callback(function: Callable[[bytes], Iterable[bytes]]) -> Any:
             parts = b"".join(function(C.string_at(send, length)))
             C.memmove(recv, parts, len(parts))
             return 0
-        except Exception:  # pylint: disable=broad-except
+        except BaseException:  # pylint: disable=broad-except
             import traceback  # pylint: disable=import-outside-toplevel
 
             traceback.print_exc()

@@ -89,13 +89,17 @@ except ValueError as error:
 with tutti.init(nranks=size, rank=rank, id=id, transport="shm", tolerant=True) as ctx:
     assert ctx.world.state()["flags"] == 1
     ctx.world.Barrier()
-try:
-    tutti.init(nranks=size, rank=rank, allgather=lambda part: [part])
-except tutti.Error as error:
-    print("refused", error.code < 0)
+def stop(part):
+    raise KeyboardInterrupt
+for gather in (lambda part: [part], stop):
+    try:
+        tutti.init(nranks=size, rank=rank, allgather=gather)
+    except tutti.Error as error:
+        print("refused", error.code < 0, error)
 """)
     assert [status for status, _ in results] == [0, 0], results
-    assert all(out.endswith("refused True\n") for _, out in results), results
+    assert all(out.count("refused True config.allgather returned 1\n") == 2
+               for _, out in results), results
 
 
 def test_death(tmp_path):
