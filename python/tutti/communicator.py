@@ -10,7 +10,7 @@ from . import _abi
 from ._abi import UNDEFINED, Op
 from ._library import Scoped, check, encoded, error_from, lib
 from .collectives import Collectives
-from .errors import Error
+from .errors import ArgumentError, Error
 from .messages import Messages
 from .request import Request
 
@@ -153,7 +153,11 @@ class Comm(Collectives, Messages, Scoped):
 
     def Free(self) -> None:
         """Free the communicator; requests and windows keep what they need of it."""
-        check(lib.comm_free(self._pointer()), self._handle)
+        pointer = self._pointer()
+        if not self._owned:
+            raise ArgumentError("the communicator is freed by its grid, or as its context is "
+                                "finalized")
+        check(lib.comm_free(pointer), pointer)
         self._handle = None
 
     def __exit__(self, *exc: Any) -> None:

@@ -19,6 +19,10 @@ def test_grid(world):
         one = np.ones(3, "i4")
         grid.comm("data").Allreduce(tutti.IN_PLACE, one)
         assert (one == world.size).all() and grid.comm("tensor").size == 1
+        for comm in (everyone, world, world.context.self_comm):
+            with pytest.raises(tutti.ArgumentError, match="freed by"):
+                comm.Free()
+        assert grid.comm().size == world.size
         with pytest.raises(tutti.Error):
             grid.axis("pipeline")
         with pytest.raises(tutti.ArgumentError, match="axis 2"):
