@@ -63,16 +63,50 @@ static size_t total(const struct tm_side *s)
 	return sum;
 }
 
-static int convert_piece(struct tm_side *s, bool pack, char *block, int count, char *packed,
+static int convert_at(void *block, int count, MPI_Datatype type, bool pack, char *packed, int len,
+		      MPI_Comm comm)
+{
+	int position = 0;
+
+	return pack ? PMPI_Pack(block, count, type, packed, len, &position, comm)
+		    : PMPI_Unpack(packed, len, &position, block, count, type, comm);
+}
+
+/*
+ * Elements at MPI_BOTTOM, which MPI_Pack of MPICH refuses: the same elements as seen from another
+ * address. No type has data at MPI_BOTTOM itself.
+ */
+static int convert_bottom(const struct tm_side *s, int count, bool pack, char *packed, int len,
+			  MPI_Comm comm)
+{
+	static char base;
+	MPI_Aint first = 0, extent, at;
+	MPI_Datatype moved;
+	int err = PMPI_Type_get_true_extent(s->type, &first, &extent);
+
+	if (err || !first)
+		return err ? err : MPI_ERR_BUFFER;
+	PMPI_Get_address(&base, &at);
+	at = -at;
+	err = PMPI_Type_create_hindexed_block(1, 1, &at, s->type, &moved);
+	if (err)
+		return err;
+	err = PMPI_Type_commit(&moved);
+	if (!err)
+		err = convert_at(&base, count, moved, pack, packed, len, comm);
+	PMPI_Type_free(&moved);
+	return err;
+}
+
+static int convert_piece(const struct tm_side *s, bool pack, char *block, int count, char *packed,
 			 MPI_Comm comm)
 {
 	size_t len = (size_t)count * s->size;
-	int position = 0;
 
 	if (len > INT_MAX)
 		return MPI_ERR_TYPE;
-	return pack ? PMPI_Pack(block, count, s->type, packed, (int)len, &position, comm)
-		    : PMPI_Unpack(packed, (int)len, &position, block, count, s->type, comm);
+	return block ? convert_at(block, count, s->type, pack, packed, (int)len, comm)
+		     : convert_bottom(s, count, pack, packed, (int)len, comm);
 }
 
 /* Packs into, or unpacks from, the blocks of the program's buffer. */

@@ -23,5 +23,6 @@ void test_moves(MPI_Comm comm);
 void test_v_forms(MPI_Comm comm);
 void test_others(void);
 void test_first(void);
+void test_bottom(void);
 
 #endif

@@ -349,7 +349,7 @@ int main(int argc, char **argv)
 		     {"threads", threads},	 {"errors", errors},
 		     {"alone", alone},		 {"death", death},
 		     {"without", without},	 {"cost", cost},
-		     {"lengths", lengths}};
+		     {"lengths", lengths},	 {"bottom", test_bottom}};
 	size_t i;
 	int level, done = 0;
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Collectives that pass on or have large counts, and a first call that sets up its communicator. */
+/*
+ * Collectives that pass on, have large counts or absolute addresses, and a first call that sets up
+ * its communicator.
+ */
 #include <unistd.h>
 
 #include "tests/mp/programs/mpi_cases.h"
@@ -203,4 +206,76 @@ void test_first(void)
 		MPI_Comm_free(&comm);
 	}
 	free(data);
+}
+
+/* An MPI_INT at an address, for MPI_BOTTOM. */
+static MPI_Datatype absolute(const int *address)
+{
+	MPI_Datatype type;
+	MPI_Aint at;
+
+	MPI_Get_address(address, &at);
+	MPI_Type_create_hindexed_block(1, 1, &at, MPI_INT, &type);
+	MPI_Type_commit(&type);
+	return type;
+}
+
+/* Rank 0 sends from, or receives into, blocks at an absolute address. */
+static void run_bottom_of_root(int *all, MPI_Datatype type)
+{
+	int own = -1, i;
+
+	for (i = 0; i < size; i++)
+		all[i] = rank ? -1 : i + 5;
+	if (rank)
+		MPI_Bcast(all, size, MPI_INT, 0, MPI_COMM_WORLD);
+	else
+		MPI_Bcast(MPI_BOTTOM, size, type, 0, MPI_COMM_WORLD);
+	for (i = 0; i < size; i++)
+		EXPECT(all[i] == i + 5);
+	MPI_Scatter(MPI_BOTTOM, 1, type, &own, 1, MPI_INT, 0, MPI_COMM_WORLD);
+	EXPECT(own == rank + 5);
+	memset(all, 0, (size_t)size * sizeof(*all));
+	MPI_Gather(&own, 1, MPI_INT, MPI_BOTTOM, 1, type, 0, MPI_COMM_WORLD);
+	for (i = 0; i < size && !rank; i++)
+		EXPECT(all[i] == i + 5);
+}
+
+/* All ranks send from, or receive into, blocks at an absolute address. */
+static void run_bottom_of_all(int *in, int *out, MPI_Datatype from, MPI_Datatype into)
+{
+	int *ones = calloc(2 * (size_t)size, sizeof(*ones)), *displs = ones + size, i;
+
+	EXPECT(ones);
+	for (i = 0; i < size; i++) {
+		in[i] = rank;
+		out[i] = -1;
+		ones[i] = 1;
+		displs[i] = size - 1 - i;
+	}
+	MPI_Allgather(MPI_BOTTOM, 1, from, out, 1, MPI_INT, MPI_COMM_WORLD);
+	for (i = 0; i < size; i++)
+		EXPECT(out[i] == i);
+	MPI_Allgatherv(in, 1, MPI_INT, MPI_BOTTOM, ones, displs, into, MPI_COMM_WORLD);
+	for (i = 0; i < size; i++)
+		EXPECT(out[displs[i]] == i);
+	MPI_Alltoall(MPI_BOTTOM, 1, from, MPI_BOTTOM, 1, into, MPI_COMM_WORLD);
+	for (i = 0; i < size; i++)
+		EXPECT(out[i] == i);
+	free(ones);
+}
+
+void test_bottom(void)
+{
+	int *in = calloc(2 * (size_t)size, sizeof(*in)), *out = in + size;
+	MPI_Datatype from, into;
+
+	EXPECT(in);
+	from = absolute(in);
+	into = absolute(out);
+	run_bottom_of_root(out, into);
+	run_bottom_of_all(in, out, from, into);
+	MPI_Type_free(&from);
+	MPI_Type_free(&into);
+	free(in);
 }

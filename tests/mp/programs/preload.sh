@@ -137,6 +137,14 @@ others() {
 	fi
 }
 
+# MPI_BOTTOM with absolute addresses, at one rank or at all.
+bottom() {
+	TUTTI_MPI_TAKE=all TUTTI_MPI_SUMMARY=1 passes "$1" 3 bottom
+	for name in bcast scatter gather allgather allgatherv alltoall; do
+		counted $name "3 0 0 0"
+	done
+}
+
 communicators() {
 	TUTTI_MPI_TAKE=all TUTTI_MPI_SUMMARY=1 passes "$1" 3 comms
 	counted allreduce "120 0 0 60" # rank 1 is alone in its half
@@ -261,7 +269,7 @@ for flavor in openmpi mpich; do
 		command -v "mpirun.$flavor" >/dev/null || continue
 	found=1
 	run "build_$flavor" build $flavor
-	for t in all_colls transports hang first others communicators passed threads errors \
+	for t in all_colls transports hang first others bottom communicators passed threads errors \
 		alone death take without refused fortran; do
 		run "${t}_$flavor" $t $flavor
 	done
