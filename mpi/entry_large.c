@@ -32,7 +32,7 @@
 		tm_passed(row, TM_KIND);                                                           \
 		return real_##name##_c args;                                                       \
 	}                                                                                          \
-	TM_ENTRY(name##_c, params, args)
+	TM_ENTRY_OF(real_##name##_c, name##_c, params, args)
 
 #define BCAST(row, i, name, params, args)                                                          \
 	LARGE(row, name, params, args, SMALL(count), (buf, (int)count, type, root, comm))

@@ -21,7 +21,7 @@
 		tm_passed(row, why);                                                               \
 		return real_##full args;                                                           \
 	}                                                                                          \
-	TM_ENTRY(full, params, args)
+	TM_ENTRY_OF(real_##full, full, params, args)
 
 #define BLOCKING(row, i, name, params, args) PASS(row, TM_KIND, (void)0, name, params, args)
 #define NONBLOCKING(row, i, name, params, args)                                                    \

@@ -4,6 +4,7 @@
  * rank cannot join, no rank takes any call.
  */
 #include <dlfcn.h>
+#include <link.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,24 @@
 
 struct tm_real tm_real;
 struct tm_job tm_job;
+struct tm_code tm_mpi_code;
+
+static int find_code(struct dl_phdr_info *info, size_t size, void *inside)
+{
+	const uintptr_t address = (uintptr_t)inside;
+	int i;
+
+	for (i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *part = &info->dlpi_phdr[i];
+		uintptr_t begin = info->dlpi_addr + part->p_vaddr;
+
+		if (part->p_type != PT_LOAD || address - begin >= part->p_memsz)
+			continue;
+		tm_mpi_code = (struct tm_code){begin, part->p_memsz};
+		return 1;
+	}
+	return 0;
+}
 
 /* The next library is that of the MPI, whichever the program has. */
 static __attribute__((constructor)) void find_real(void)
@@ -32,6 +51,8 @@ static __attribute__((constructor)) void find_real(void)
 	X(, Init_thread, )
 	X(, Finalize, )
 #undef X
+	if (tm_real.Barrier)
+		dl_iterate_phdr(find_code, (void *)tm_real.Barrier);
 }
 
 /* Handles of another MPI mean nothing to this library, so the program cannot go on. */

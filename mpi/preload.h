@@ -196,27 +196,32 @@ static inline bool tm_has_root(const struct tm_comm *c, enum tm_coll coll, int r
 	return false;
 }
 
+/* The code of the MPI's library. */
+struct tm_code {
+	uintptr_t begin, size;
+};
+extern struct tm_code tm_mpi_code;
+
 /*
- * Defines an entry: MPI_NAME, and for Open MPI, whose Fortran functions call those of the profiling
- * interface, PMPI_NAME. tm_NAME has the same parameters.
+ * Defines an entry: MPI_NAME, and PMPI_NAME, which functions of Fortran call. tm_NAME has the same
+ * parameters. MPICH's functions of files call PMPI_NAME, too, on a communicator of each open file;
+ * setting these up takes longer than opening a file, so their calls pass on, to real.
  */
 #define TM_PUBLIC __attribute__((visibility("default")))
 #ifdef OPEN_MPI
-#define TM_ENTRY(name, params, args)                                                               \
+#define TM_IS_INSIDE false
+#else
+#define TM_IS_INSIDE ((uintptr_t)__builtin_return_address(0) - tm_mpi_code.begin < tm_mpi_code.size)
+#endif
+#define TM_ENTRY_OF(real, name, params, args)                                                      \
 	TM_PUBLIC int MPI_##name params                                                            \
 	{                                                                                          \
 		return tm_##name args;                                                             \
 	}                                                                                          \
 	TM_PUBLIC int PMPI_##name params                                                           \
 	{                                                                                          \
-		return tm_##name args;                                                             \
+		return TM_IS_INSIDE ? real args : tm_##name args;                                  \
 	}
-#else
-#define TM_ENTRY(name, params, args)                                                               \
-	TM_PUBLIC int MPI_##name params                                                            \
-	{                                                                                          \
-		return tm_##name args;                                                             \
-	}
-#endif
+#define TM_ENTRY(name, params, args) TM_ENTRY_OF(tm_real.name, name, params, args)
 
 #endif

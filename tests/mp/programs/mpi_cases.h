@@ -24,5 +24,7 @@ void test_v_forms(MPI_Comm comm);
 void test_others(void);
 void test_first(void);
 void test_bottom(void);
+void test_names(void);
+void test_files(void);
 
 #endif

@@ -349,7 +349,8 @@ int main(int argc, char **argv)
 		     {"threads", threads},	 {"errors", errors},
 		     {"alone", alone},		 {"death", death},
 		     {"without", without},	 {"cost", cost},
-		     {"lengths", lengths},	 {"bottom", test_bottom}};
+		     {"lengths", lengths},	 {"bottom", test_bottom},
+		     {"names", test_names},	 {"files", test_files}};
 	size_t i;
 	int level, done = 0;
 

@@ -40,15 +40,27 @@ subroutine new_style(wrong)
 	if (rank == 0 .and. total == 0) print *, 'fortran passed'
 end subroutine
 
-program main
+! Other ranks call that of mpi_f08.
+subroutine old_barrier()
 	implicit none
 	include 'mpif.h'
-	integer :: err, wrong
+	integer :: err
 
-	call MPI_Init(err)
+	call MPI_Barrier(MPI_COMM_WORLD, err)
+end subroutine
+
+program main
+	use mpi_f08
+	implicit none
+	integer :: rank, wrong
+
+	call MPI_Init()
 	wrong = 0
 	call old_style(wrong)
 	call new_style(wrong)
-	call MPI_Finalize(err)
+	call MPI_Comm_rank(MPI_COMM_WORLD, rank)
+	if (rank == 0) call old_barrier()
+	if (rank /= 0) call MPI_Barrier(MPI_COMM_WORLD)
+	call MPI_Finalize()
 	if (wrong /= 0) stop 1
 end program

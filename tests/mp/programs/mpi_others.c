@@ -279,3 +279,40 @@ void test_bottom(void)
 	MPI_Type_free(&into);
 	free(in);
 }
+
+/* Ranks that call MPI_NAME meet ranks that call PMPI_NAME, as functions of Fortran do. */
+void test_names(void)
+{
+	int i, in, out;
+
+	for (i = 0; i < 10; i++) {
+		in = out = rank == i % size ? i : -1;
+		if ((rank + i) % 2) {
+			MPI_Barrier(MPI_COMM_WORLD);
+			PMPI_Bcast(&in, 1, MPI_INT, i % size, MPI_COMM_WORLD);
+			MPI_Allreduce(&in, &out, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+		} else {
+			PMPI_Barrier(MPI_COMM_WORLD);
+			MPI_Bcast(&in, 1, MPI_INT, i % size, MPI_COMM_WORLD);
+			PMPI_Allreduce(&in, &out, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+		}
+		EXPECT(in == i && out == i * size);
+	}
+}
+
+void test_files(void)
+{
+	int value = -1;
+	MPI_File file;
+
+	EXPECT(!MPI_File_open(MPI_COMM_WORLD, getenv("MPI_CASE_FILE"),
+			      MPI_MODE_CREATE | MPI_MODE_RDWR, MPI_INFO_NULL, &file));
+	MPI_File_write_at_all(file, rank * (MPI_Offset)sizeof(int), &rank, 1, MPI_INT,
+			      MPI_STATUS_IGNORE);
+	MPI_File_sync(file);
+	MPI_Barrier(MPI_COMM_WORLD);
+	MPI_File_read_at_all(file, (size - 1 - rank) * (MPI_Offset)sizeof(int), &value, 1, MPI_INT,
+			     MPI_STATUS_IGNORE);
+	EXPECT(value == size - 1 - rank);
+	MPI_File_close(&file);
+}

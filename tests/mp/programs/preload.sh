@@ -145,6 +145,23 @@ bottom() {
 	done
 }
 
+names() {
+	TUTTI_MPI_TAKE=all TUTTI_MPI_SUMMARY=1 passes "$1" 3 names
+	for name in barrier bcast allreduce; do
+		counted $name "30 0 0 0"
+	done
+}
+
+# Collectives in functions of files pass on.
+files() {
+	MPI_CASE_FILE=$tmp/file.$1 TUTTI_MPI_TAKE=all TUTTI_MPI_SUMMARY=1
+	export MPI_CASE_FILE TUTTI_MPI_TAKE TUTTI_MPI_SUMMARY
+	passes "$1" 3 files
+	[ "$1" = mpich ] || return 0
+	counted barrier "3 0 0 0"
+	counted bcast ""
+}
+
 communicators() {
 	TUTTI_MPI_TAKE=all TUTTI_MPI_SUMMARY=1 passes "$1" 3 comms
 	counted allreduce "120 0 0 60" # rank 1 is alone in its half
@@ -261,6 +278,7 @@ fortran() {
 	grep -q 'fortran passed' "$tmp/out" || die "wrong results"
 	counted allreduce "8 0 0 0"
 	counted bcast "4 0 0 0"
+	counted barrier "2 0 0 0"
 }
 
 grep -q '^TT_CFLAGS.*-fsanitize' Makefile && skip_all "MPI programs are not run under sanitizers"
@@ -269,8 +287,8 @@ for flavor in openmpi mpich; do
 		command -v "mpirun.$flavor" >/dev/null || continue
 	found=1
 	run "build_$flavor" build $flavor
-	for t in all_colls transports hang first others bottom communicators passed threads errors \
-		alone death take without refused fortran; do
+	for t in all_colls transports hang first others bottom names files communicators passed \
+		threads errors alone death take without refused fortran; do
 		run "${t}_$flavor" $t $flavor
 	done
 done
