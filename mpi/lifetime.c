@@ -213,7 +213,7 @@ static void after_init(void)
 	if (tm_real.Bcast(&tm_job.settings, sizeof(tm_job.settings), MPI_BYTE, 0, tm_job.own))
 		return;
 	tm_counting = tm_job.settings.summary;
-	tm_job.on = tm_job.size > 1 && tm_job.settings.valid && start();
+	tm_job.on = tm_job.size > 1 && tm_job.settings.any && start();
 }
 
 static void before_finalize(void)

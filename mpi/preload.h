@@ -68,7 +68,7 @@ struct tm_settings {
 	struct tm_range take[TM_NUM_COLLS];
 	struct tm_range gap[TM_NUM_COLLS]; /* but none of more than min and less than max */
 	int summary;
-	int valid;
+	int any; /* a call can be taken */
 };
 void tm_settings_read(struct tm_settings *settings);
 extern const char *const tm_coll_names[TM_ROWS];

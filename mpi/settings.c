@@ -117,6 +117,7 @@ static bool read_item(const char *p, const char *end, struct tm_range *take)
 	return found;
 }
 
+/* Whether a call can be taken. */
 static bool read_take(const char *text, struct tm_range *take)
 {
 	int i;
@@ -124,7 +125,7 @@ static bool read_take(const char *text, struct tm_range *take)
 	for (i = 0; i < TM_NUM_COLLS; i++)
 		take[i] = (struct tm_range)NONE;
 	if (!strcmp(text, "none"))
-		return true;
+		return false;
 	for (;;) {
 		const char *end = text + strcspn(text, ",");
 
@@ -148,9 +149,9 @@ void tm_settings_read(struct tm_settings *settings)
 	memset(settings, 0, sizeof(*settings));
 	memcpy(settings->take, defaults, sizeof(defaults));
 	settings->summary = summary && !strcmp(summary, "1");
-	settings->valid = true;
+	settings->any = true;
 	if (take && *take)
-		settings->valid = read_take(take, settings->take);
+		settings->any = read_take(take, settings->take);
 #ifndef OPEN_MPI
 	else
 		memcpy(settings->gap, gaps, sizeof(gaps));

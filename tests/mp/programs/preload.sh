@@ -209,8 +209,10 @@ take() {
 	counted allreduce "0 0 0 120"
 	TUTTI_MPI_TAKE=allreduce=4-4,scan=1G- passes "$1" 2 passed
 	counted allreduce "2 0 2 4"
-	TUTTI_MPI_TAKE=none passes "$1" 2 passed
-	counted allreduce "0 2 2 4"
+	# joining would fail: nothing is set up
+	TUTTI_TRANSPORT=nonsense TUTTI_MPI_TAKE=none passes "$1" 2 passed
+	counted allreduce "0 0 0 8"
+	! grep -q 'tutti_init failed' "$tmp/out" || die "it joins"
 	TUTTI_MPI_TAKE=all=8K- passes "$1" 2 hang
 	counted allreduce "0 10 0 0"
 	counted barrier "2 0 0 0" # whatever the lengths
