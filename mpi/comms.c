@@ -4,8 +4,10 @@
  * all ranks make that call, so all take part. They agree, through the MPI, first that all of them
  * can, then that all of them have. If not, all calls on the communicator pass on.
  *
- * A thread finds a communicator in a small cache of its own. A freed handle can be given to a new
- * communicator, so the end of any communicator empties the caches.
+ * An attribute of the communicator has what is known of it. A thread looks in a small cache of its
+ * own first. A freed handle can be given to a new communicator, so the end of any communicator
+ * empties the caches. Delete callbacks of the program may make calls on a communicator that is
+ * being freed, before or after its attribute is deleted: those pass on.
  */
 #include <limits.h>
 #include <pthread.h>
@@ -32,6 +34,12 @@ static _Thread_local __attribute__((tls_model("initial-exec"))) struct {
 	uint64_t epoch; /* 0: empty */
 	struct tm_comm *found;
 } near[NEAR];
+
+/* The communicators that this thread is freeing: the inner ones by delete callbacks. */
+static _Thread_local struct ending {
+	MPI_Comm comm;
+	struct ending *outer;
+} * endings;
 
 static void release(struct tm_comm *c)
 {
@@ -147,7 +155,7 @@ static struct tm_comm *set_up(MPI_Comm comm)
 
 	if (PMPI_Comm_test_inter(comm, &inter) || PMPI_Comm_size(comm, &size) ||
 	    PMPI_Comm_rank(comm, &rank))
-		return &none; /* no communicator: the MPI reports it */
+		return &none;
 	c = calloc(1, sizeof(*c));
 	if (!c || PMPI_Comm_set_attr(comm, keyval, c)) {
 		fprintf(stderr, "tutti_mpi: no memory for a communicator\n");
@@ -168,13 +176,16 @@ static struct tm_comm *set_up(MPI_Comm comm)
 
 static struct tm_comm *find(MPI_Comm comm)
 {
-	struct tm_comm *c;
+	const struct ending *e;
+	void *value = NULL;
+	int found = 0;
 
-	pthread_mutex_lock(&lock);
-	for (c = all; c && c->comm != comm; c = c->next)
-		;
-	pthread_mutex_unlock(&lock);
-	return c ? c : set_up(comm);
+	for (e = endings; e; e = e->outer)
+		if (e->comm == comm)
+			return &none;
+	if (PMPI_Comm_get_attr(comm, keyval, &value, &found))
+		return &none; /* no communicator: the MPI reports it */
+	return found ? value : set_up(comm);
 }
 
 struct tm_comm *tm_comm_of(MPI_Comm comm)
@@ -213,3 +224,28 @@ void tm_comms_stop(void)
 	}
 	pthread_mutex_unlock(&lock);
 }
+
+/* Frees a communicator: from here on its calls pass on at all ranks, which all come here. */
+static int end(MPI_Comm *comm, int (*real)(MPI_Comm *))
+{
+	struct ending ending = {comm ? *comm : MPI_COMM_NULL, endings};
+	int err;
+
+	endings = &ending;
+	atomic_fetch_add(&epoch, 1);
+	err = real(comm);
+	endings = ending.outer;
+	return err;
+}
+
+static int tm_Comm_free(MPI_Comm *comm)
+{
+	return end(comm, tm_real.Comm_free);
+}
+TM_ENTRY(Comm_free, (MPI_Comm * comm), (comm))
+
+static int tm_Comm_disconnect(MPI_Comm *comm)
+{
+	return end(comm, tm_real.Comm_disconnect);
+}
+TM_ENTRY(Comm_disconnect, (MPI_Comm * comm), (comm))

@@ -50,6 +50,8 @@ static __attribute__((constructor)) void find_real(void)
 	X(, Init, )
 	X(, Init_thread, )
 	X(, Finalize, )
+	X(, Comm_free, )
+	X(, Comm_disconnect, )
 #undef X
 	if (tm_real.Barrier)
 		dl_iterate_phdr(find_code, (void *)tm_real.Barrier);

@@ -55,6 +55,8 @@ struct tm_real {
 	__typeof__(&PMPI_Init) Init;
 	__typeof__(&PMPI_Init_thread) Init_thread;
 	__typeof__(&PMPI_Finalize) Finalize;
+	__typeof__(&PMPI_Comm_free) Comm_free;
+	__typeof__(&PMPI_Comm_disconnect) Comm_disconnect;
 };
 extern struct tm_real tm_real;
 

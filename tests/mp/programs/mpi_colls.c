@@ -105,6 +105,45 @@ static void comms(void)
 	EXPECT(threads_now() <= before);
 }
 
+static int sum_in_callback(MPI_Comm comm, int key, void *value, void *extra)
+{
+	int one = 1, sum = 0, n;
+
+	MPI_Comm_size(comm, &n);
+	MPI_Allreduce(&one, &sum, 1, MPI_INT, MPI_SUM, comm);
+	EXPECT(sum == n);
+	return MPI_SUCCESS;
+}
+
+/* Delete callbacks make calls on a communicator whose handle then is that of another one. */
+static void callbacks(void)
+{
+	int key, i, k, n, sum;
+	MPI_Comm freed, next[4];
+
+	MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, sum_in_callback, &key, NULL);
+	for (i = 0; i < 4;
+	     i++) { /* set up never, after the attribute, before it, and disconnected */
+		MPI_Comm_dup(MPI_COMM_WORLD, &freed);
+		if (i >= 2)
+			MPI_Allreduce(&i, &sum, 1, MPI_INT, MPI_SUM, freed);
+		MPI_Comm_set_attr(freed, key, NULL);
+		if (i == 1)
+			MPI_Allreduce(&i, &sum, 1, MPI_INT, MPI_SUM, freed);
+		(i == 3 ? MPI_Comm_disconnect : MPI_Comm_free)(&freed);
+		for (k = 0; k < 4; k++) {
+			MPI_Comm_split(MPI_COMM_WORLD, rank == size - 1, -rank, &next[k]);
+			MPI_Comm_size(next[k], &n);
+			sum = 0;
+			MPI_Allreduce(&(int){1}, &sum, 1, MPI_INT, MPI_SUM, next[k]);
+			EXPECT(sum == n);
+		}
+		for (k = 0; k < 4; k++)
+			MPI_Comm_free(&next[k]);
+	}
+	MPI_Comm_free_keyval(&key);
+}
+
 /* Blocks of lengths that MPICH's default table takes, leaves out, and takes again. */
 static void lengths(void)
 {
@@ -350,7 +389,8 @@ int main(int argc, char **argv)
 		     {"alone", alone},		 {"death", death},
 		     {"without", without},	 {"cost", cost},
 		     {"lengths", lengths},	 {"bottom", test_bottom},
-		     {"names", test_names},	 {"files", test_files}};
+		     {"names", test_names},	 {"files", test_files},
+		     {"callbacks", callbacks}};
 	size_t i;
 	int level, done = 0;
 
