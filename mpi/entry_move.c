@@ -7,12 +7,17 @@
 
 #include "mpi/preload.h"
 
-/* Whether calls with blocks of this side are taken; the side's bytes are those of a block. */
-static bool take(const struct tm_comm *c, enum tm_coll coll, const struct tm_side *side)
+/*
+ * Whether calls with blocks of this side are taken; the side's bytes are those of a block. other:
+ * NULL, or the other side, if all ranks have both.
+ */
+static bool take(const struct tm_comm *c, enum tm_coll coll, const struct tm_side *side,
+		 const struct tm_side *other)
 {
 	size_t bytes = tm_side_block(side);
 
-	if (side->err || side->count < 0 || !bytes || bytes > INT_MAX) {
+	if (tm_side_refused(side) || (other && tm_side_refused(other)) || !bytes ||
+	    bytes > INT_MAX) {
 		tm_passed(coll, TM_KIND);
 		return false;
 	}
@@ -42,7 +47,7 @@ static int tm_Bcast(void *buf, int count, MPI_Datatype datatype, int root, MPI_C
 		return tm_real.Bcast(buf, count, datatype, root, comm);
 	}
 	tm_side_init(&side, buf, 1, count, datatype);
-	if (!tm_has_root(c, TM_BCAST, root) || !take(c, TM_BCAST, &side))
+	if (!tm_has_root(c, TM_BCAST, root) || !take(c, TM_BCAST, &side, NULL))
 		return tm_real.Bcast(buf, count, datatype, root, comm);
 	err = tm_side_begin(&side, c->rank == root, comm);
 	if (err) {
@@ -77,7 +82,7 @@ static int tm_Gather(const void *sendbuf, int scount, MPI_Datatype stype, void *
 		tm_side_init(&recv, recvbuf, c->size, rcount, rtype);
 	if (!in_place)
 		tm_side_init(&send, sendbuf, 1, scount, stype);
-	if (!take(c, TM_GATHER, own))
+	if (!take(c, TM_GATHER, own, NULL))
 		goto pass;
 	call.count = tm_side_block(own);
 	if (in_place)
@@ -109,7 +114,7 @@ static int tm_Scatter(const void *sendbuf, int scount, MPI_Datatype stype, void 
 		tm_side_init(&send, sendbuf, c->size, scount, stype);
 	if (!in_place)
 		tm_side_init(&recv, recvbuf, 1, rcount, rtype);
-	if (!take(c, TM_SCATTER, own))
+	if (!take(c, TM_SCATTER, own, NULL))
 		goto pass;
 	call.count = tm_side_block(own);
 	if (in_place)
@@ -129,7 +134,7 @@ static int tm_Allgather(const void *sendbuf, int scount, MPI_Datatype stype, voi
 	struct tutti_call call = {.coll = TUTTI_COLL_ALLGATHER};
 	struct tm_comm *c = tm_comm_of(comm);
 	bool in_place = sendbuf == MPI_IN_PLACE;
-	struct tm_side send, recv, *own = in_place ? &recv : &send;
+	struct tm_side send, recv;
 
 	if (!c->tutti) {
 		tm_passed(TM_ALLGATHER, TM_COMM);
@@ -138,9 +143,9 @@ static int tm_Allgather(const void *sendbuf, int scount, MPI_Datatype stype, voi
 	tm_side_init(&recv, recvbuf, c->size, rcount, rtype);
 	if (!in_place)
 		tm_side_init(&send, sendbuf, 1, scount, stype);
-	if (!take(c, TM_ALLGATHER, own))
+	if (!take(c, TM_ALLGATHER, &recv, in_place ? NULL : &send))
 		goto pass;
-	call.count = tm_side_block(own);
+	call.count = tm_side_block(&recv);
 	if (in_place)
 		call.sendbuf = TUTTI_IN_PLACE;
 	return tm_sides_run(c, TM_ALLGATHER, &call, in_place ? NULL : &send, &recv);
@@ -167,7 +172,7 @@ static int tm_Alltoall(const void *sendbuf, int scount, MPI_Datatype stype, void
 	tm_side_init(&recv, recvbuf, c->size, rcount, rtype);
 	if (!in_place)
 		tm_side_init(&send, sendbuf, c->size, scount, stype);
-	if (!take(c, TM_ALLTOALL, &recv))
+	if (!take(c, TM_ALLTOALL, &recv, in_place ? NULL : &send))
 		goto pass;
 	call.count = tm_side_block(&recv);
 	if (in_place)

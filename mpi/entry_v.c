@@ -13,6 +13,15 @@ static void init(struct tm_side *s, const void *buf, int n, const int *counts, c
 	s->displs = displs;
 }
 
+/* Whether the MPI refuses this side, which all ranks have: then the call passes on. */
+static bool passes(enum tm_coll coll, const struct tm_side *s)
+{
+	if (!tm_side_refused(s))
+		return false;
+	tm_passed(coll, TM_KIND);
+	return true;
+}
+
 static int tm_Gatherv(const void *sendbuf, int scount, MPI_Datatype stype, void *recvbuf,
 		      const int *rcounts, const int *displs, MPI_Datatype rtype, int root,
 		      MPI_Comm comm)
@@ -23,16 +32,19 @@ static int tm_Gatherv(const void *sendbuf, int scount, MPI_Datatype stype, void 
 	struct tm_side send, recv;
 
 	if (!tm_takes_any(c, TM_GATHERV) || !tm_has_root(c, TM_GATHERV, root))
-		return tm_real.Gatherv(sendbuf, scount, stype, recvbuf, rcounts, displs, rtype,
-				       root, comm);
+		goto pass;
 	if (is_root)
 		init(&recv, recvbuf, c->size, rcounts, displs, rtype);
 	if (!in_place)
 		tm_side_init(&send, sendbuf, 1, scount, stype);
+	if (!in_place && passes(TM_GATHERV, &send))
+		goto pass;
 	call.count = in_place ? (size_t)rcounts[root] * recv.size : tm_side_block(&send);
 	if (in_place)
 		call.sendbuf = TUTTI_IN_PLACE;
 	return tm_sides_run(c, TM_GATHERV, &call, in_place ? NULL : &send, is_root ? &recv : NULL);
+pass:
+	return tm_real.Gatherv(sendbuf, scount, stype, recvbuf, rcounts, displs, rtype, root, comm);
 }
 TM_ENTRY(Gatherv,
 	 (const void *sendbuf, int scount, MPI_Datatype stype, void *recvbuf, const int *rcounts,
@@ -49,16 +61,20 @@ static int tm_Scatterv(const void *sendbuf, const int *scounts, const int *displ
 	struct tm_side send, recv;
 
 	if (!tm_takes_any(c, TM_SCATTERV) || !tm_has_root(c, TM_SCATTERV, root))
-		return tm_real.Scatterv(sendbuf, scounts, displs, stype, recvbuf, rcount, rtype,
-					root, comm);
+		goto pass;
 	if (is_root)
 		init(&send, sendbuf, c->size, scounts, displs, stype);
 	if (!in_place)
 		tm_side_init(&recv, recvbuf, 1, rcount, rtype);
+	if (!in_place && passes(TM_SCATTERV, &recv))
+		goto pass;
 	call.count = in_place ? (size_t)scounts[root] * send.size : tm_side_block(&recv);
 	if (in_place)
 		call.recvbuf = TUTTI_IN_PLACE;
 	return tm_sides_run(c, TM_SCATTERV, &call, is_root ? &send : NULL, in_place ? NULL : &recv);
+pass:
+	return tm_real.Scatterv(sendbuf, scounts, displs, stype, recvbuf, rcount, rtype, root,
+				comm);
 }
 TM_ENTRY(Scatterv,
 	 (const void *sendbuf, const int *scounts, const int *displs, MPI_Datatype stype,
@@ -109,6 +125,8 @@ static int tm_Allgatherv(const void *sendbuf, int scount, MPI_Datatype stype, vo
 		goto pass;
 	if (!in_place)
 		tm_side_init(&send, sendbuf, 1, scount, stype);
+	if (!in_place && passes(TM_ALLGATHERV, &send))
+		goto pass;
 	/* an address in recvbuf would be in place, which all ranks must be alike */
 	if (!in_place && !tm_side_block(&send))
 		send.buf = NULL;
@@ -134,14 +152,18 @@ static int tm_Alltoallv(const void *sendbuf, const int *scounts, const int *sdis
 	struct tm_side send, recv;
 
 	if (!tm_takes_any(c, TM_ALLTOALLV))
-		return tm_real.Alltoallv(sendbuf, scounts, sdispls, stype, recvbuf, rcounts,
-					 rdispls, rtype, comm);
+		goto pass;
 	init(&recv, recvbuf, c->size, rcounts, rdispls, rtype);
 	if (!in_place)
 		init(&send, sendbuf, c->size, scounts, sdispls, stype);
+	if (passes(TM_ALLTOALLV, &recv) || (!in_place && passes(TM_ALLTOALLV, &send)))
+		goto pass;
 	if (in_place)
 		call.sendbuf = TUTTI_IN_PLACE;
 	return tm_sides_run(c, TM_ALLTOALLV, &call, in_place ? NULL : &send, &recv);
+pass:
+	return tm_real.Alltoallv(sendbuf, scounts, sdispls, stype, recvbuf, rcounts, rdispls, rtype,
+				 comm);
 }
 TM_ENTRY(Alltoallv,
 	 (const void *sendbuf, const int *scounts, const int *sdispls, MPI_Datatype stype,

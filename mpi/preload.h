@@ -137,6 +137,8 @@ struct tm_side {
 	size_t few[16]; /* bytes and offsets of up to 8 ranks */
 };
 void tm_side_init(struct tm_side *s, const void *buf, int n, int count, MPI_Datatype type);
+/* Whether the MPI refuses the datatype or a count. */
+bool tm_side_refused(const struct tm_side *s);
 /* Bytes of a block of a side without counts. */
 size_t tm_side_block(const struct tm_side *s);
 int tm_side_begin(struct tm_side *s, bool sent, MPI_Comm comm); /* false: nothing to send */

@@ -17,6 +17,8 @@ void tm_side_init(struct tm_side *s, const void *buf, int n, int count, MPI_Data
 	const struct tm_type *known = tm_type_of(type);
 	MPI_Count size = 0;
 	MPI_Aint lb;
+	char nothing = 0;
+	int position = 0;
 
 	memset(s, 0, offsetof(struct tm_side, few));
 	s->buf = buf;
@@ -29,10 +31,23 @@ void tm_side_init(struct tm_side *s, const void *buf, int n, int count, MPI_Data
 		s->plain = true;
 		return;
 	}
-	s->err = PMPI_Type_size_x(type, &size);
+	/* whether the MPI takes it: one that is not committed has a size, too */
+	s->err = PMPI_Pack(&nothing, 0, type, &nothing, 1, &position, tm_job.own);
+	if (!s->err)
+		s->err = PMPI_Type_size_x(type, &size);
 	if (!s->err)
 		s->err = PMPI_Type_get_extent(type, &lb, &s->extent);
 	s->size = size < 0 ? 0 : (size_t)size;
+}
+
+bool tm_side_refused(const struct tm_side *s)
+{
+	int i;
+
+	for (i = 0; s->counts && i < s->n; i++)
+		if (s->counts[i] < 0)
+			return true;
+	return s->err || s->count < 0;
 }
 
 size_t tm_side_block(const struct tm_side *s)
@@ -175,14 +190,11 @@ int tm_side_end(struct tm_side *s, bool received, MPI_Comm comm)
 /* Blocks of one length are the call's. */
 static int check(const struct tm_side *s, size_t block)
 {
-	int i;
-
 	if (s->err)
 		return s->err;
-	for (i = 0; s->counts && i < s->n; i++)
-		if (s->counts[i] < 0)
-			return MPI_ERR_COUNT;
-	return s->counts || tm_side_block(s) == block ? MPI_SUCCESS : MPI_ERR_COUNT;
+	if (tm_side_refused(s) || (!s->counts && tm_side_block(s) != block))
+		return MPI_ERR_COUNT;
+	return MPI_SUCCESS;
 }
 
 /* In place, what is sent is in the buffer for the result. */

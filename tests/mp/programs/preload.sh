@@ -188,8 +188,9 @@ threads() {
 
 errors() {
 	TUTTI_MPI_TAKE=all TUTTI_MPI_SUMMARY=1 passes "$1" 2 errors
-	counted bcast "0 0 4 0"
-	counted allreduce "2 0 2 0"
+	counted bcast "0 0 6 0"
+	counted allreduce "2 0 4 0"
+	counted alltoallv "0 0 2 0"
 }
 
 alone() {
