@@ -67,10 +67,10 @@ static void check_mpi(void)
 	version = (int (*)(char *, int *))dlsym(RTLD_NEXT, "PMPI_Get_library_version");
 	if (version && !version(text, &len) && !strncmp(text, FLAVOR, strlen(FLAVOR)))
 		return;
-	text[strcspn(text, " ")] = 0;
+	text[strncmp(text, "Open MPI", 8) ? strcspn(text, " ") : 8] = 0;
 	fprintf(stderr,
 		"tutti_mpi: LD_PRELOAD has the library for " FLAVOR ", but the program runs %s; "
-		"load the library for that\n",
+		"load the library for that MPI\n",
 		text[0] ? text : "another MPI");
 	exit(1);
 }

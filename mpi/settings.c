@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/distance.h"
 #include "mpi/preload.h"
 
 const char *const tm_coll_names[TM_ROWS] = {
@@ -90,55 +91,81 @@ static const char *read_size(const char *p, uint64_t *value)
 	return end + 1;
 }
 
-/* NAME, NAME=MIN- or NAME=MIN-MAX; all: every collective. */
+/* The rest of an item after NAME: nothing, =MIN- or =MIN-MAX. */
+static bool read_range(const char *p, const char *end, struct tm_range *range)
+{
+	*range = (struct tm_range){0, ALL};
+	if (p == end)
+		return true;
+	p = read_size(p + 1, &range->min);
+	if (!p || *p != '-')
+		return false;
+	p++;
+	if (p != end)
+		p = read_size(p, &range->max);
+	return p == end && range->min <= range->max;
+}
+
+static bool report(const char *item, int len, const char *why)
+{
+	fprintf(stderr,
+		"tutti_mpi: TUTTI_MPI_TAKE: '%.*s' %s; see tutti_mpi(7); the MPI makes all calls\n",
+		len, item, why);
+	return false;
+}
+
+static bool report_unknown(const char *name, int len)
+{
+	char word[TT_WORD_MAX + 1], why[128] = "is unknown";
+	int best = len / 3 + 2, i, d;
+
+	snprintf(word, sizeof(word), "%.*s", len, name);
+	for (i = 0; i < TM_NUM_COLLS; i++) {
+		d = tt_distance(word, tm_coll_names[i]);
+		if (d >= best)
+			continue;
+		best = d;
+		snprintf(why, sizeof(why), "is unknown, did you mean '%s'?", tm_coll_names[i]);
+	}
+	return report(name, len, why);
+}
+
+/* NAME and its range; all: every collective. */
 static bool read_item(const char *p, const char *end, struct tm_range *take)
 {
-	struct tm_range range = {0, ALL};
-	size_t len = strcspn(p, "=,");
-	int i, found = 0;
+	int len = (int)strcspn(p, "=,"), i;
+	bool all = len == 3 && !memcmp(p, "all", 3), found = false;
+	struct tm_range range;
 
-	if (p[len] == '=') {
-		const char *q = read_size(p + len + 1, &range.min);
-
-		if (!q || *q != '-')
-			return false;
-		q++;
-		if (q != end)
-			q = read_size(q, &range.max);
-		if (q != end || range.min > range.max)
-			return false;
-	}
+	if (!len || !read_range(p + len, end, &range))
+		return report(p, (int)(end - p), "is not NAME, NAME=MIN- or NAME=MIN-MAX");
+	if (len == 4 && !memcmp(p, "none", 4))
+		return report(p, (int)(end - p), "must stand alone");
 	for (i = 0; i < TM_NUM_COLLS; i++)
-		if ((len == 3 && !memcmp(p, "all", 3)) ||
-		    (strlen(tm_coll_names[i]) == len && !memcmp(p, tm_coll_names[i], len))) {
+		if (all || ((int)strlen(tm_coll_names[i]) == len &&
+			    !memcmp(p, tm_coll_names[i], (size_t)len))) {
 			take[i] = range;
-			found++;
+			found = true;
 		}
-	return found;
+	return found || report_unknown(p, len);
 }
 
 /* Whether a call can be taken. */
 static bool read_take(const char *text, struct tm_range *take)
 {
+	const char *end;
 	int i;
 
 	for (i = 0; i < TM_NUM_COLLS; i++)
 		take[i] = (struct tm_range)NONE;
 	if (!strcmp(text, "none"))
 		return false;
-	for (;;) {
-		const char *end = text + strcspn(text, ",");
-
-		if (!read_item(text, end, take)) {
-			fprintf(stderr,
-				"tutti_mpi: TUTTI_MPI_TAKE: '%.*s' is not NAME, NAME=MIN- or "
-				"NAME=MIN-MAX; see tutti_mpi(7); the MPI makes all calls\n",
-				(int)(end - text), text);
+	for (;; text = end + 1) {
+		end = text + strcspn(text, ",");
+		if (!read_item(text, end, take))
 			return false;
-		}
 		if (!*end)
 			return true;
-		text = end + 1;
 	}
 }
 

@@ -233,12 +233,20 @@ take() {
 	counted scatter "6 0 0 0"
 	TUTTI_MPI_TAKE=all passes "$1" 1 comms
 	counted allreduce "0 0 0 60" # one rank takes nothing, and is counted
-	for bad in allreduc allreduce=4 allreduce=x- allreduce=1-2x bcast,,scan all= bcast, \
+	for bad in allreduce=4 allreduce=x- allreduce=1-2x bcast,,scan all= bcast, \
 		allreduce=8-4 allreduce=99999999999999999999- allreduce=0-99999999999G; do
 		TUTTI_MPI_TAKE=$bad passes "$1" 2 hang
 		grep -q "TUTTI_MPI_TAKE: '.*' is not NAME" "$tmp/out" || die "$bad: no report"
 		counted allreduce "0 0 0 10"
 	done
+	TUTTI_MPI_TAKE=bcast,allredue=4- passes "$1" 2 hang
+	grep -q "TUTTI_MPI_TAKE: 'allredue' is unknown, did you mean 'allreduce'?;" "$tmp/out" ||
+		die "no near name"
+	TUTTI_MPI_TAKE=xyzzy passes "$1" 2 hang
+	grep -q "TUTTI_MPI_TAKE: 'xyzzy' is unknown; see" "$tmp/out" || die "xyzzy: no report"
+	TUTTI_MPI_TAKE=all,none passes "$1" 2 hang
+	grep -q "TUTTI_MPI_TAKE: 'none' must stand alone" "$tmp/out" || die "none: no report"
+	counted allreduce "0 0 0 10"
 }
 
 # A rank without the library is never waited for silently.
@@ -263,13 +271,13 @@ refused() {
 	grep -q 'tutti_mpi: tutti_init failed: rank 1: .*TUTTI_LANES=nonsense.*; the MPI makes' \
 		"$tmp/out" || die "no report of rank 1"
 	[ "$(grep -c 'the MPI makes all calls' "$tmp/out")" = 1 ] || die "several reports"
-	other=mpich
-	[ "$1" = openmpi ] || other=openmpi
+	other=mpich runs='Open MPI'
+	[ "$1" = openmpi ] || other=openmpi runs=MPICH
 	[ -e .libs/libtutti_mpi_$other.so ] || return 0
 	for try in 1 2 3; do # Hydra can lose what a program says that ends at once
 		! under "$1" $other 2 "$tmp/colls.$1" hang ||
 			die "it runs with the library for $other"
-		grep -q 'tutti_mpi: LD_PRELOAD has the library for .*, but the program runs' \
+		grep -q "LD_PRELOAD has the library for .*, but the program runs $runs; load" \
 			"$tmp/out" && return
 		[ ! -s "$tmp/out" ] || break
 	done
