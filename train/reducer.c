@@ -8,17 +8,13 @@
 #include "train/train_fail.h"
 
 /* Starts those of the first n buckets that may start. */
-static void start_full(struct tutti_reducer *r, size_t n)
+static int start_full(struct tutti_reducer *r, size_t n)
 {
-	int err;
-
 	while (!r->error && r->next < n && !r->b.bucket[r->next].waiting) {
-		err = tutti_start(r->part[r->next].request);
-		if (err)
-			r->error = err;
-		else
-			r->next++;
+		r->error = tutti_start(r->part[r->next].request);
+		r->next += !r->error;
 	}
+	return r->error;
 }
 
 /* Advances what is under way. After the last tensor finish does. */
@@ -30,24 +26,21 @@ static void advance(struct tutti_reducer *r)
 		tutti_request_get_status(r->part[r->next - 1].request, &done);
 }
 
+static const char ready_call[] = "tutti_reducer_ready";
+
 static int refuse_ready(const struct tutti_reducer *r, size_t tensor)
 {
-	static const char call[] = "tutti_reducer_ready";
-
 	if (tensor >= r->b.n)
-		return tt_train_fail(-EINVAL, "%s: tensor is %zu; the reducer has 0 to %zu", call,
-				     tensor, r->b.n - 1);
+		return tt_train_fail(-EINVAL, "%s: tensor is %zu; the reducer has 0 to %zu",
+				     ready_call, tensor, r->b.n - 1);
 	if (r->error)
-		return tt_train_fail(r->error,
-				     "%s: an all-reduce of this reducer has failed; free "
-				     "it and make one on a communicator that works",
-				     call);
+		return tt_reducer_over(r, ready_call);
 	if (r->mark[tensor] != TT_WAITING)
 		return tt_train_fail(
 			-EINVAL,
 			"%s: tensor %zu is ready already in step %llu; call "
 			"tutti_reducer_finish between steps",
-			call, tensor,
+			ready_call, tensor,
 			(unsigned long long)(r->stats.steps + r->stats.accumulated + 1));
 	return 0;
 }
@@ -58,7 +51,7 @@ int tutti_reducer_ready(struct tutti_reducer *r, size_t tensor)
 	size_t k;
 	int err;
 
-	if (TT_TRAIN_CHECK("tutti_reducer_ready", r, "reducer", TT_REDUCER_MAGIC))
+	if (TT_TRAIN_CHECK(ready_call, r, "reducer", TT_REDUCER_MAGIC))
 		return -EINVAL;
 	pthread_mutex_lock(&r->lock);
 	err = refuse_ready(r, tensor);
@@ -85,10 +78,11 @@ int tutti_reducer_ready(struct tutti_reducer *r, size_t tensor)
 	}
 	r->mark[tensor] = TT_READY;
 	r->b.bucket[k].waiting--;
-	start_full(r, r->nparts);
+	/* Another thread may have met a failure during the copy. */
+	err = r->error ? tt_reducer_over(r, ready_call) : start_full(r, r->nparts);
 	advance(r);
 	pthread_mutex_unlock(&r->lock);
-	return 0;
+	return err;
 }
 
 /* Waits for all buckets, also after an error; listen: for ranks that lack tensors as well. */
@@ -120,9 +114,7 @@ static int tell(struct tutti_reducer *r)
 	int err = tt_reducer_tell(r);
 
 	r->stats.exposed_ns = tt_train_now() - t;
-	if (!err)
-		start_full(r, r->nparts);
-	return err ? err : r->error;
+	return err ? err : start_full(r, r->nparts);
 }
 
 static int communicate(struct tutti_reducer *r)
@@ -134,8 +126,7 @@ static int communicate(struct tutti_reducer *r)
 	r->stats.early = r->next;
 	r->stats.exposed_ns = 0;
 	tt_reducer_fill(r);
-	start_full(r, r->nparts - hold);
-	err = r->error;
+	err = start_full(r, r->nparts - hold);
 	if (!err && r->compares)
 		err = tutti_iallreduce(TUTTI_IN_PLACE, r->words, r->nwords, TUTTI_UINT64, TUTTI_BOR,
 				       r->comm, &words);
@@ -175,9 +166,7 @@ static int refuse_finish(const struct tutti_reducer *r)
 	size_t i;
 
 	if (r->error)
-		return tt_train_fail(r->error,
-				     "tutti_reducer_finish: an all-reduce of this reducer has "
-				     "failed; free it and make one on a communicator that works");
+		return tt_reducer_over(r, "tutti_reducer_finish");
 	for (i = 0; i < r->b.n; i++)
 		if (r->mark[i] == TT_COPYING)
 			return tt_train_fail(-EBUSY,

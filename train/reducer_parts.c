@@ -149,10 +149,7 @@ static int check_state(const char *call, const struct tutti_reducer *r, const fl
 		       size_t count)
 {
 	if (r->error)
-		return tt_train_fail(r->error,
-				     "%s: an all-reduce of this reducer has failed; free "
-				     "it and make one on a communicator that works",
-				     call);
+		return tt_reducer_over(r, call);
 	if (tt_reducer_in_step(r))
 		return tt_train_fail(-EBUSY,
 				     "%s: %zu tensors of a step are ready; call "

@@ -129,6 +129,14 @@ int tutti_reducer_create(struct tutti_comm *comm, const struct tutti_reducer_con
 	return 0;
 }
 
+int tt_reducer_over(const struct tutti_reducer *r, const char *call)
+{
+	return tt_train_fail(r->error,
+			     "%s: an all-reduce of this reducer has failed; free it and make one "
+			     "on a communicator that works",
+			     call);
+}
+
 int tutti_reducer_free(struct tutti_reducer *r)
 {
 	if (!r)

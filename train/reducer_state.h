@@ -61,6 +61,9 @@ static inline bool tt_reducer_in_step(const struct tutti_reducer *r)
 	return r->nseen > 0;
 }
 
+/* reducer_setup.c: the error of calls after a failed all-reduce, in which call. */
+int tt_reducer_over(const struct tutti_reducer *r, const char *call);
+
 /* Whether a set of words has member i. */
 static inline bool tt_reducer_has(const uint64_t *words, size_t i)
 {

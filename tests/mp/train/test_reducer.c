@@ -686,8 +686,10 @@ static void differ(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = differ_body));
 }
 
+/* Rank 0 meets the death in a ready, rank 2 wherever it comes. */
 static int death_body(struct mp_job *job)
 {
+	struct tutti_error_info info = {.size = sizeof(info)};
 	static float memory[TOTAL];
 	struct tutti_reducer_config config;
 	struct tutti_comm *living;
@@ -703,11 +705,16 @@ static int death_body(struct mp_job *job)
 		for (i = 0; i < TENSORS && !err; i++) {
 			if (job->rank == 1 && step == 5 && i == 6)
 				kill(getpid(), SIGKILL);
+			if (!job->rank && step == 5 && i == 6)
+				MP_ERR(tutti_barrier(job->world), -TUTTI_EPEER);
 			err = tutti_reducer_ready(r, TENSORS - 1 - i);
 		}
+		TT_EXPECT(err || job->rank || step < 5);
 		err = err ? err : tutti_reducer_finish(r);
 	}
 	MP_ERR(err, -TUTTI_EPEER);
+	MP_OK(tutti_last_error(&info));
+	TT_EXPECT(info.rank == 1 && !strcmp(info.call, "allreduce") && info.sequence);
 	MP_ERR(tutti_reducer_ready(r, 0), -TUTTI_EPEER);
 	MP_ERR(tutti_reducer_finish(r), -TUTTI_EPEER);
 	MP_OK(tutti_reducer_free(r));
