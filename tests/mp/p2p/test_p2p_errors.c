@@ -463,6 +463,34 @@ static int freed_stopped_body(struct mp_job *job)
 	return job->rank ? 0 : tutti_comm_free(comm);
 }
 
+/* Rank 1 frees a communicator that has failed: a send ends with the failure, which may be slower.
+ */
+static int freed_failed_body(struct mp_job *job)
+{
+	static char big[100000];
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_request *req;
+	struct tutti_comm *comm;
+	int i, v;
+
+	for (i = 0; i < 30; i++) {
+		MP_OK(tutti_comm_dup(job->world, &comm));
+		if (!job->rank)
+			MP_OK(tutti_isend(big, sizeof(big), TUTTI_UINT8, 1, 2, comm, &req));
+		MP_OK(tutti_sendrecv(&i, 1, TUTTI_INT32, !job->rank, 1, &v, 1, TUTTI_INT32,
+				     !job->rank, 1, job->world, NULL));
+		if (job->rank) {
+			MP_OK(tutti_comm_revoke(comm));
+		} else {
+			MP_ERR(tutti_wait(&req), -TUTTI_EREVOKED);
+			MP_OK(tutti_last_error(&info));
+			TT_EXPECT(info.rank == 1 && !strcmp(info.call, "send"));
+		}
+		MP_OK(tutti_comm_free(comm));
+	}
+	return 0;
+}
+
 /* Rank 1 frees comm with a request that is left: nothing that it could still receive. */
 static int left(struct tutti_comm *comm, int kind, struct tutti_request **req)
 {
@@ -646,6 +674,7 @@ static void freed(void)
 {
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_PARKED=5 TUTTI_TRANSPORT=shm",
 			 .fn = freed_first_body));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = freed_failed_body));
 	TT_CHECK(!MP_RUN(.n = 2, .fn = freed_busy_body));
 	TT_CHECK(!MP_RUN(.n = 2, .fn = freed_waiting_body));
 	TT_CHECK(!MP_RUN(.n = 2, .fn = freed_later_body));
