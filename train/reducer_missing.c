@@ -111,7 +111,7 @@ int tt_reducer_listen(struct tutti_reducer *r)
 		return compare(r, status.source);
 	if (two[1]) {
 		tutti_cancel(two[1]);
-		tutti_wait(&two[1]);
+		tutti_request_free(two[1]); /* a wait would replace the last error */
 	}
 	return err;
 }

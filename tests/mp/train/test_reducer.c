@@ -686,7 +686,7 @@ static void differ(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = differ_body));
 }
 
-/* Rank 0 meets the death in a ready, rank 2 wherever it comes. */
+/* Rank 0 meets the death in a ready, rank 2 in its wait for the last bucket. */
 static int death_body(struct mp_job *job)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};
@@ -703,9 +703,11 @@ static int death_body(struct mp_job *job)
 	MP_OK(tutti_reducer_create(job->world, &config, &r));
 	for (step = 0; step < 100000 && !err; step++) {
 		for (i = 0; i < TENSORS && !err; i++) {
-			if (job->rank == 1 && step == 5 && i == 6)
+			if (job->rank == 1 && step == 5 && i == TENSORS - 1) {
+				mp_sleep_ms(20);
 				kill(getpid(), SIGKILL);
-			if (!job->rank && step == 5 && i == 6)
+			}
+			if (!job->rank && step == 5 && i == TENSORS - 1)
 				MP_ERR(tutti_barrier(job->world), -TUTTI_EPEER);
 			err = tutti_reducer_ready(r, TENSORS - 1 - i);
 		}
