@@ -138,8 +138,8 @@ int tutti_local_steps_create(struct tutti_comm *comm, const struct tutti_local_s
 	struct tutti_local_steps *l = calloc(1, sizeof(*l));
 	struct tutti_local_steps_config c;
 	struct tutti_comm *own;
-	int err = tt_train_read_config(call, config, TT_TRAIN_TO(tutti_local_steps_config, codec),
-				       sizeof(c), &c);
+	int err = tt_train_read_config(call, "config", config,
+				       TT_TRAIN_TO(tutti_local_steps_config, codec), sizeof(c), &c);
 
 	if (!err)
 		err = check_config(call, &c);

@@ -274,6 +274,8 @@ static int check_attach(const struct tutti_pipeline *pipeline, struct tutti_comm
 	if (!w->count || !tutti_datatype_size(w->datatype))
 		return tt_train_fail(-EINVAL, "%s: %s", call,
 				     w->count ? "datatype is none" : "count is 0");
+	if (w->pad)
+		return tt_train_fail(-EINVAL, "%s: work.pad is %d; it must be 0", call, w->pad);
 	if (!w->forward || !w->backward)
 		return tt_train_fail(-EINVAL, "%s: %s is NULL", call,
 				     w->forward ? "backward" : "forward");
@@ -309,7 +311,7 @@ int tutti_pipeline_attach(struct tutti_pipeline *pipeline, struct tutti_comm *co
 	int i, chunks, err = tt_pipeline_check(call, pipeline);
 
 	if (!err)
-		err = tt_train_read_config(call, work, sizeof(w), sizeof(w), &w);
+		err = tt_train_read_config(call, "work", work, sizeof(w), sizeof(w), &w);
 	if (!err)
 		err = check_attach(pipeline, comm, &w);
 	chunks = err ? 0 : pipeline->config.chunks;

@@ -134,7 +134,7 @@ int tutti_pipeline_create(const struct tutti_pipeline_config *config,
 {
 	struct tutti_pipeline_config c;
 	struct tutti_pipeline *made;
-	int i, err = tt_train_read_config(CALL, config, sizeof(c), sizeof(c), &c);
+	int i, err = tt_train_read_config(CALL, "config", config, sizeof(c), sizeof(c), &c);
 
 	if (err)
 		return err;

@@ -94,8 +94,8 @@ int tutti_reducer_create(struct tutti_comm *comm, const struct tutti_reducer_con
 	struct tutti_reducer_config c;
 	struct tutti_comm *own;
 	struct tutti_reducer *r = calloc(1, sizeof(*r));
-	int err = tt_train_read_config(call, config, TT_TRAIN_TO(tutti_reducer_config, codec),
-				       sizeof(c), &c);
+	int err = tt_train_read_config(call, "config", config,
+				       TT_TRAIN_TO(tutti_reducer_config, codec), sizeof(c), &c);
 
 	if (!err)
 		err = check_config(call, &c);

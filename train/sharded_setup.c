@@ -150,8 +150,9 @@ int tutti_sharded_create(struct tutti_comm *comm, const struct tutti_sharded_con
 	struct tutti_sharded *s = calloc(1, sizeof(*s));
 	struct tutti_sharded_config c;
 	struct tutti_comm *own;
-	int err = tt_train_read_config(
-		call, config, TT_TRAIN_TO(tutti_sharded_config, bucket_bytes), sizeof(c), &c);
+	int err = tt_train_read_config(call, "config", config,
+				       TT_TRAIN_TO(tutti_sharded_config, bucket_bytes), sizeof(c),
+				       &c);
 
 	if (!err)
 		err = check_config(call, &c);

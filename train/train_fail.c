@@ -23,24 +23,25 @@ int tt_train_fail(int code, const char *fmt, ...)
 	return tutti_set_last_error(code, text);
 }
 
-int tt_train_read_config(const char *call, const void *user, size_t least, size_t known, void *own)
+int tt_train_read_config(const char *call, const char *name, const void *user, size_t least,
+			 size_t known, void *own)
 {
 	size_t size, i;
 
 	if (!user)
-		return tt_train_fail(-EINVAL, "%s: config is NULL", call);
+		return tt_train_fail(-EINVAL, "%s: %s is NULL", call, name);
 	size = *(const size_t *)user;
 	if (size < least || size > 65536)
 		return tt_train_fail(-EINVAL,
-				     "%s: config.size is %zu, which no version has; set it to "
-				     "sizeof(*config), %zu here",
-				     call, size, known);
+				     "%s: %s.size is %zu, which no version has; set it to "
+				     "sizeof(*%s), %zu here",
+				     call, name, size, name, known);
 	for (i = known; i < size; i++)
 		if (((const char *)user)[i])
 			return tt_train_fail(-EINVAL,
-					     "%s: config has a field at byte %zu that this version "
+					     "%s: %s has a field at byte %zu that this version "
 					     "does not know; install the version of its header",
-					     call, i);
+					     call, name, i);
 	memset(own, 0, known);
 	memcpy(own, user, size < known ? size : known);
 	return 0;

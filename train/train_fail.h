@@ -8,10 +8,12 @@
 /* Makes the sentence this thread's last error and returns code. */
 int tt_train_fail(int code, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 /*
- * Copies the caller's struct, which starts with its size, to own of known bytes: fields that it
- * lacks become 0, fields beyond known must be 0. least: the size of its first version.
+ * Copies the caller's struct, the argument name, which starts with its size, to own of known bytes:
+ * fields that it lacks become 0, fields beyond known must be 0. least: the size of its first
+ * version.
  */
-int tt_train_read_config(const char *call, const void *user, size_t least, size_t known, void *own);
+int tt_train_read_config(const char *call, const char *name, const void *user, size_t least,
+			 size_t known, void *own);
 
 /* The bytes of a struct up to its field last, inclusive. */
 #define TT_TRAIN_TO(type, last) (offsetof(struct type, last) + sizeof(((struct type *)0)->last))

@@ -467,6 +467,14 @@ static int wrong_body(struct mp_job *job)
 	MP_ERR(tutti_pipeline_run(NULL, NULL), -EINVAL);
 	MP_ERR(tutti_pipeline_attach(pipe, tutti_self(job->ctx), &work), -EINVAL);
 	MP_SAID("1 ranks for 2 stages");
+	work.pad = 1;
+	MP_ERR(tutti_pipeline_attach(pipe, job->world, &work), -EINVAL);
+	MP_SAID("work.pad is 1");
+	work.pad = 0;
+	work.size = 0;
+	MP_ERR(tutti_pipeline_attach(pipe, job->world, &work), -EINVAL);
+	MP_SAID("work.size is 0");
+	work.size = sizeof(work);
 	work.count = 0;
 	MP_ERR(tutti_pipeline_attach(pipe, job->world, &work), -EINVAL);
 	work.count = 1;
