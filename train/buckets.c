@@ -288,16 +288,16 @@ static int compare_counts(struct tutti_comm *comm, const char *call, const struc
 }
 
 int tt_buckets_agree(struct tutti_comm *comm, const char *call, const struct tt_same *same, int n,
-		     const struct tt_buckets *b, bool memory)
+		     const struct tt_buckets *b)
 {
-	uint64_t own[SAME_MAX + 2] = {memory, b->n}, *all, *first;
+	uint64_t own[SAME_MAX + 2] = {0, b->n}, *all, *first;
 	int ranks = tutti_comm_size(comm), k, err;
 
 	all = calloc((size_t)ranks, ((size_t)n + 2) * sizeof(*all));
 	if (!all)
 		return tt_train_fail(-ENOMEM, "%s: no memory to compare the ranks", call);
 	first = malloc((b->n + 1) * sizeof(*first));
-	own[0] = memory && first;
+	own[0] = first != NULL;
 	for (k = 0; k < n; k++)
 		own[k + 2] = same[k].value;
 	err = tutti_allgather(own, all, (size_t)n + 2, TUTTI_UINT64, comm);

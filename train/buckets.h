@@ -77,7 +77,7 @@ uint64_t tt_same_real(double x); /* its bits */
  * memory; else the same error on all ranks, which names the rank and the value or tensor.
  */
 int tt_buckets_agree(struct tutti_comm *comm, const char *call, const struct tt_same *same, int n,
-		     const struct tt_buckets *b, bool memory);
+		     const struct tt_buckets *b);
 /* 0, or -EINVAL with a text: n, counts and tensors as the caller passed them. */
 int tt_buckets_check(const char *call, size_t n, const size_t *counts, void *const *tensors,
 		     const char *name, size_t elem);

@@ -55,7 +55,8 @@ static int check_config(const char *call, const struct tutti_local_steps_config 
 				      tutti_datatype_size(c->datatype));
 }
 
-static int reserve(struct tutti_local_steps *l, const struct tutti_local_steps_config *c)
+static int reserve(const char *call, struct tutti_local_steps *l,
+		   const struct tutti_local_steps_config *c)
 {
 	int err = tt_buckets_new(&l->b, c->n, c->counts, tutti_datatype_size(c->datatype));
 	size_t bytes = err ? 0 : tt_local_bytes(l);
@@ -65,13 +66,14 @@ static int reserve(struct tutti_local_steps *l, const struct tutti_local_steps_c
 	l->parameters = malloc(c->n * sizeof(*l->parameters));
 	l->start = malloc(bytes + 1);
 	if (err || !l->parameters || !l->start)
-		return -ENOMEM;
+		return tt_train_fail(-ENOMEM, "%s: no memory", call);
 	memcpy(l->parameters, c->parameters, c->n * sizeof(*l->parameters));
 	tt_buckets_divide(&l->b, NULL, SIZE_MAX, SIZE_MAX);
 	for (i = 0; i < states; i++) {
 		l->state[i] = calloc(1, bytes + 1);
 		if (!l->state[i])
-			return -ENOMEM;
+			return tt_train_fail(-ENOMEM, "%s: no memory for %zu bytes of state", call,
+					     bytes);
 	}
 	for (i = 0; i <= l->delayed; i++) {
 		err = tutti_alloc(tutti_comm_context(l->comm), bytes + 1, &pool);
@@ -102,7 +104,7 @@ static void destroy(struct tutti_local_steps *l)
 }
 
 /* Collective: the parameters of rank 0, or the same error on all ranks. */
-static int begin(const char *call, struct tutti_local_steps *l, unsigned flags, int reserved)
+static int begin(const char *call, struct tutti_local_steps *l, unsigned flags)
 {
 	struct tt_same same[] = {
 		TT_SAME_DATATYPE("datatype", l->datatype),
@@ -117,8 +119,7 @@ static int begin(const char *call, struct tutti_local_steps *l, unsigned flags, 
 		TT_SAME_REAL("the outer weight_decay", l->has_outer ? l->outer.weight_decay : 0),
 		TT_SAME_REAL("inner_rate", l->inner_rate),
 		TT_SAME_HASH("the codec", tt_train_codec_number(l->codec))};
-	int err = tt_buckets_agree(l->comm, call, same, sizeof(same) / sizeof(same[0]), &l->b,
-				   !reserved);
+	int err = tt_buckets_agree(l->comm, call, same, sizeof(same) / sizeof(same[0]), &l->b);
 
 	if (err)
 		return err;
@@ -165,7 +166,9 @@ int tutti_local_steps_create(struct tutti_comm *comm, const struct tutti_local_s
 	l->inner_rate = c.inner_rate;
 	l->datatype = c.datatype;
 	l->codec = c.codec;
-	err = begin(call, l, c.flags, reserve(l, &c));
+	err = tt_train_agree(own, call, reserve(call, l, &c));
+	if (!err)
+		err = begin(call, l, c.flags);
 	if (err) {
 		destroy(l);
 		return err;

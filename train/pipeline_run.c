@@ -292,7 +292,7 @@ static int agree(const char *call, struct tutti_comm *comm, const struct tutti_p
 				       TT_SAME_NUMBER("count", w->count),
 				       TT_SAME_DATATYPE("datatype", w->datatype)};
 	const struct tt_buckets none = {0};
-	int err = tt_buckets_agree(comm, call, same, sizeof(same) / sizeof(same[0]), &none, true);
+	int err = tt_buckets_agree(comm, call, same, sizeof(same) / sizeof(same[0]), &none);
 
 	if (err)
 		tutti_comm_free(comm);

@@ -28,7 +28,7 @@ static int check_config(const char *call, const struct tutti_reducer_config *c)
 	return tt_buckets_check(call, c->n, c->counts, c->gradients, "gradients", elem);
 }
 
-static int reserve(struct tutti_reducer *r, const struct tutti_reducer_config *c)
+static int reserve(const char *call, struct tutti_reducer *r, const struct tutti_reducer_config *c)
 {
 	int err = tt_buckets_new(&r->b, c->n, c->counts, tutti_datatype_size(c->datatype));
 	size_t size = (size_t)tutti_comm_size(r->comm);
@@ -42,7 +42,7 @@ static int reserve(struct tutti_reducer *r, const struct tutti_reducer_config *c
 	r->words = calloc(r->nwords, sizeof(*r->words));
 	r->told = calloc(size, sizeof(struct tutti_request *));
 	if (err || !r->gradients || !r->mark || !r->kept || !r->seen || !r->words || !r->told)
-		return -ENOMEM;
+		return tt_train_fail(-ENOMEM, "%s: no memory", call);
 	memcpy(r->gradients, c->gradients, c->n * sizeof(*r->gradients));
 	tt_buckets_divide(&r->b, NULL, r->first_bytes, r->bucket_bytes);
 	r->stats.bytes = r->b.total * r->b.elem;
@@ -80,7 +80,7 @@ static int agree(const char *call, struct tutti_reducer *r)
 				 TT_SAME_HASH("the codec", tt_train_codec_number(r->codec))};
 	int err;
 
-	err = tt_buckets_agree(r->comm, call, same, 5, &r->b, r->words != NULL);
+	err = tt_buckets_agree(r->comm, call, same, 5, &r->b);
 	if (err)
 		return err;
 	return tt_train_agree(r->comm, call, tt_reducer_make_parts(r));
@@ -116,11 +116,9 @@ int tutti_reducer_create(struct tutti_comm *comm, const struct tutti_reducer_con
 	r->codec = c.codec;
 	r->first_bytes = c.first_bytes ? c.first_bytes : TT_FIRST_BYTES;
 	r->bucket_bytes = c.bucket_bytes ? c.bucket_bytes : TT_BUCKET_BYTES;
-	if (reserve(r, &c)) {
-		free(r->words);
-		r->words = NULL;
-	}
-	err = agree(call, r);
+	err = tt_train_agree(own, call, reserve(call, r, &c));
+	if (!err)
+		err = agree(call, r);
 	if (err) {
 		destroy(r);
 		return err;

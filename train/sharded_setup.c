@@ -64,7 +64,7 @@ static int place_blocks(struct tutti_sharded *s)
 	return 0;
 }
 
-static int reserve(struct tutti_sharded *s, const struct tutti_sharded_config *c)
+static int reserve(const char *call, struct tutti_sharded *s, const struct tutti_sharded_config *c)
 {
 	int err = tt_buckets_new(&s->b, c->n, c->counts, tutti_datatype_size(c->datatype)), i;
 	size_t first = s->bucket_bytes < TT_FIRST_BYTES ? s->bucket_bytes : TT_FIRST_BYTES;
@@ -74,7 +74,7 @@ static int reserve(struct tutti_sharded *s, const struct tutti_sharded_config *c
 	s->gradients = calloc(c->n, sizeof(*s->gradients));
 	s->ready = calloc(c->n, 1);
 	if (err || !s->parameters || !s->gradients || !s->ready)
-		return -ENOMEM;
+		return tt_train_fail(-ENOMEM, "%s: no memory", call);
 	memcpy(s->parameters, c->parameters, c->n * sizeof(*s->parameters));
 	tt_buckets_divide(&s->b, NULL, first, s->bucket_bytes);
 	err = place_blocks(s);
@@ -84,8 +84,9 @@ static int reserve(struct tutti_sharded *s, const struct tutti_sharded_config *c
 		s->state[i] = calloc(s->own + 1, s->b.elem);
 		err = s->state[i] ? 0 : -ENOMEM;
 	}
-	if (!err)
-		err = tutti_alloc(tutti_comm_context(s->comm), (s->own + 1) * s->b.elem, &pool);
+	if (err)
+		return tt_train_fail(err, "%s: no memory for %zu elements of state", call, s->own);
+	err = tutti_alloc(tutti_comm_context(s->comm), (s->own + 1) * s->b.elem, &pool);
 	if (!err)
 		s->gradient = pool;
 	return err;
@@ -120,7 +121,7 @@ static void destroy(struct tutti_sharded *s)
 	free(s);
 }
 
-static int agree(const char *call, const struct tutti_sharded *s, int reserved)
+static int agree(const char *call, const struct tutti_sharded *s)
 {
 	const struct tutti_rule *rule = &s->rule;
 	const struct tt_same same[] = {TT_SAME_DATATYPE("datatype", s->datatype),
@@ -137,8 +138,7 @@ static int agree(const char *call, const struct tutti_sharded *s, int reserved)
 				       TT_SAME_REAL("weight_decay", rule->weight_decay),
 				       TT_SAME_HASH("the codec", tt_train_codec_number(s->codec))};
 
-	return tt_buckets_agree(s->comm, call, same, sizeof(same) / sizeof(same[0]), &s->b,
-				!reserved);
+	return tt_buckets_agree(s->comm, call, same, sizeof(same) / sizeof(same[0]), &s->b);
 }
 
 int tutti_sharded_create(struct tutti_comm *comm, const struct tutti_sharded_config *config,
@@ -179,7 +179,9 @@ int tutti_sharded_create(struct tutti_comm *comm, const struct tutti_sharded_con
 	s->codec = c.codec;
 	s->rank = tutti_comm_rank(s->comm);
 	s->ranks = tutti_comm_size(s->comm);
-	err = agree(call, s, reserve(s, &c));
+	err = tt_train_agree(own, call, reserve(call, s, &c));
+	if (!err)
+		err = agree(call, s);
 	if (err) {
 		destroy(s);
 		return err;

@@ -427,8 +427,28 @@ static int refusals_body(struct mp_job *job)
 	return tutti_codec_free(codec);
 }
 
+/* The pool has no room: the text says how much is needed. */
+static int memory_body(struct mp_job *job)
+{
+	size_t count = (size_t)1 << 25;
+	float one;
+	void *parameters[] = {&one};
+	struct tutti_local_steps_config config = {.size = sizeof(config),
+						  .n = 1,
+						  .counts = &count,
+						  .parameters = parameters,
+						  .datatype = TUTTI_FLOAT32,
+						  .every = 1};
+	struct tutti_local_steps *l;
+
+	MP_ERR(tutti_local_steps_create(job->world, &config, &l), -ENOMEM);
+	MP_SAID("TUTTI_POOL_LIMIT");
+	return 0;
+}
+
 static void refusals(void)
 {
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM "TUTTI_POOL_LIMIT=64M", .fn = memory_body));
 	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = refusals_body));
 }
 

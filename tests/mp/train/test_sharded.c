@@ -714,8 +714,30 @@ static int refusals_body(struct mp_job *job)
 	return tutti_sharded_free(NULL);
 }
 
+/* The pool has no room: the text says how much is needed. */
+static int memory_body(struct mp_job *job)
+{
+	size_t count = (size_t)1 << 26;
+	float one;
+	void *parameters[] = {&one};
+	const struct tutti_rule rule = {.size = sizeof(rule), .rule = TUTTI_PS_SGD, .rate = 1};
+	struct tutti_sharded_config config = {.size = sizeof(config),
+					      .n = 1,
+					      .counts = &count,
+					      .parameters = parameters,
+					      .datatype = TUTTI_FLOAT32,
+					      .stage = 1,
+					      .rule = &rule};
+	struct tutti_sharded *s;
+
+	MP_ERR(tutti_sharded_create(job->world, &config, &s), -ENOMEM);
+	MP_SAID("TUTTI_POOL_LIMIT");
+	return 0;
+}
+
 static void refusals(void)
 {
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM "TUTTI_POOL_LIMIT=64M", .fn = memory_body));
 	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = refusals_body));
 }
 
