@@ -200,7 +200,7 @@ int tutti_grid_comm(struct tutti_grid *grid, unsigned axes, struct tutti_comm **
 		return tt_fail(-EINVAL, "%s: axes is 0x%x; the grid has %d axes", __func__, axes,
 			       grid->ndims);
 	if (!grid->comms[axes])
-		err = tt_grid_split(grid, axes);
+		err = tt_grid_split(__func__, grid, axes);
 	if (!err)
 		*comm = grid->comms[axes];
 	return err;

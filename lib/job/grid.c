@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Process grids, composed of public collectives.
+ * Process grids, composed of public collectives. After each of them the ranks agree that none lacks
+ * memory: a rank whose communicators are there would wait for it in the next one.
  *
  * The ranks of a grid are numbered row by row: the last axis is innermost, so a row is a run of
  * consecutive numbers. A row of t ranks lies within a host if the order of numbers lists hosts one
@@ -20,6 +21,9 @@
 
 #include "lib/base/error.h"
 #include "lib/base/hash.h"
+#include "lib/engine/vote.h"
+
+static const char create[] = "tutti_grid_create";
 
 /* The message of a rank to all others. */
 struct told {
@@ -42,16 +46,27 @@ static uint64_t hash_axes(const struct tutti_grid *grid)
 	return h;
 }
 
+/* Whether all ranks of comm have made their part of a new communicator; err: of this rank. */
+static int agree(const char *call, struct tutti_comm *comm, const struct tutti_comm *made, int err)
+{
+	tt_wire_lock(comm->ctx->wire);
+	if (!err && atomic_load(&made->failed))
+		err = tt_comm_failure(made, call, 0, "", 0);
+	tt_wire_unlock(comm->ctx->wire);
+	return tt_agree(comm, call, err);
+}
+
 static int exchange(struct tutti_comm *comm, const struct tutti_grid *grid, struct told *told)
 {
 	struct told mine = {.axes = hash_axes(grid), .host = tutti_comm_rank(comm)};
-	struct tutti_comm *host;
-	int err = tutti_comm_split_host(comm, 0, &host);
+	struct tutti_comm *host = NULL;
+	int err = tutti_comm_split_host(comm, 0, &host), made = !err;
 
-	if (err)
-		return err;
-	err = tutti_bcast(&mine.host, 1, TUTTI_INT64, 0, host);
-	tutti_comm_free(host);
+	if (made)
+		err = tutti_bcast(&mine.host, 1, TUTTI_INT64, 0, host);
+	err = agree(create, comm, host, err);
+	if (made)
+		tutti_comm_free(host);
 	return err ? err
 		   : tutti_allgather(&mine, told, sizeof(mine) / sizeof(uint64_t), TUTTI_INT64,
 				     comm);
@@ -105,9 +120,10 @@ static int place(const struct told *told, int n, int len, const int *ranks_of, i
 	return nth < whole ? before + nth : all + rest + nth - whole;
 }
 
-int tt_grid_split(struct tutti_grid *grid, unsigned axes)
+int tt_grid_split(const char *call, struct tutti_grid *grid, unsigned axes)
 {
-	int coords[TUTTI_GRID_MAX], color = 0, key = 0, i, err;
+	struct tutti_comm *whole = grid->comms[tt_grid_all(grid)], *made = NULL;
+	int coords[TUTTI_GRID_MAX], color = 0, key = 0, i, err, bad;
 	char name[TUTTI_COMM_NAME_MAX + 1] = "";
 	size_t len = 0;
 
@@ -120,8 +136,14 @@ int tt_grid_split(struct tutti_grid *grid, unsigned axes)
 			len += (size_t)snprintf(name + len, sizeof(name) - len, "%s%s",
 						len ? " x " : "", grid->names[i]);
 	}
-	err = tutti_comm_split(grid->comms[tt_grid_all(grid)], color, key, &grid->comms[axes]);
-	return err ? err : tutti_comm_set_name(grid->comms[axes], name);
+	err = tutti_comm_split(whole, color, key, &made);
+	bad = agree(call, whole, made, err);
+	if (bad && !err)
+		tutti_comm_free(made);
+	if (bad)
+		return bad;
+	grid->comms[axes] = made;
+	return tutti_comm_set_name(made, name);
 }
 
 static int split_axes(struct tutti_grid *grid)
@@ -133,7 +155,7 @@ static int split_axes(struct tutti_grid *grid)
 		err = tutti_comm_set_owner(grid->comms[all], "a grid", "tutti_grid_free");
 	for (i = 0; i < grid->ndims && !err; i++)
 		if (TUTTI_AXIS(i) != all)
-			err = tt_grid_split(grid, TUTTI_AXIS(i));
+			err = tt_grid_split(create, grid, TUTTI_AXIS(i));
 	return err;
 }
 
@@ -144,14 +166,18 @@ int tt_grid_make(struct tutti_comm *comm, struct tutti_grid *grid)
 	struct told *told = calloc((size_t)n, sizeof(*told));
 	int *ranks_of = calloc((size_t)n, sizeof(*ranks_of));
 
-	err = told && ranks_of ? exchange(comm, grid, told)
-			       : tt_fail(-ENOMEM, "tutti_grid_create: no memory for %d ranks", n);
+	err = tt_agree(
+		comm, create,
+		told && ranks_of ? 0 : tt_fail(-ENOMEM, "%s: no memory for %d ranks", create, n));
+	if (!err)
+		err = exchange(comm, grid, told);
 	if (!err)
 		err = compare(told, n);
 	if (!err) {
 		grid->rank =
 			fits(told, n, len, ranks_of) ? rank : place(told, n, len, ranks_of, rank);
 		err = tutti_comm_split(comm, 0, grid->rank, &grid->comms[tt_grid_all(grid)]);
+		err = agree(create, comm, grid->comms[tt_grid_all(grid)], err);
 	}
 	free(ranks_of);
 	free(told);

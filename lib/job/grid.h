@@ -25,7 +25,7 @@ static inline unsigned tt_grid_all(const struct tutti_grid *grid)
 /* Collective. grid has its axes, with sizes that multiply to the ranks, and nothing else yet. */
 int tt_grid_make(struct tutti_comm *comm, struct tutti_grid *grid);
 /* Collective over the grid: the communicators of a set of axes. */
-int tt_grid_split(struct tutti_grid *grid, unsigned axes);
+int tt_grid_split(const char *call, struct tutti_grid *grid, unsigned axes);
 void tt_grid_free(struct tutti_grid *grid);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The N-th allocation of one rank fails (TUTTI_FAULT), for N within the life of mailboxes, pairs
- * and a partial all-reduce: no call of any rank waits until TUTTI_TIMEOUT, a rank whose creation
- * succeeds alone learns of it in its next call, and the rank without memory says so. TT_TIMES above
- * 1 takes every N, else every second.
+ * The N-th allocation of one rank fails (TUTTI_FAULT), for N within the life of mailboxes, pairs,
+ * a partial all-reduce and a grid: no call of any rank waits until TUTTI_TIMEOUT, a rank whose
+ * creation succeeds alone learns of it in its next call, and the rank without memory says so.
+ * TT_TIMES above 1 takes every N, else every second.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -106,6 +106,20 @@ static int partials(struct mp_job *job, struct sweep *s)
 	return 0;
 }
 
+static int grids(struct mp_job *job, struct sweep *s)
+{
+	static const int dims[] = {0, 1};
+	struct tutti_comm *comm;
+	struct tutti_grid *g;
+
+	if (!fine(job, s, CREATE, tutti_grid_create(job->world, 2, dims, NULL, &g)))
+		return 0;
+	if (fine(job, s, USE, tutti_grid_comm(g, 3, &comm)))
+		fine(job, s, USE, tutti_grid_comm(g, 0, &comm));
+	fine(job, s, FREE, tutti_grid_free(g));
+	return 0;
+}
+
 static int body(struct mp_job *job)
 {
 	struct sweep *s = job->arg;
@@ -196,11 +210,17 @@ static void test_partial(void)
 	sweep(partials);
 }
 
+static void test_grid(void)
+{
+	sweep(grids);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {{"gossip", test_gossip},
 					       {"pair", test_pair},
 					       {"partial", test_partial},
+					       {"grid", test_grid},
 					       {NULL, NULL}};
 
 	return tt_test_main("nth_averages", tests, argc, argv);
