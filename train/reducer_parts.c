@@ -248,12 +248,16 @@ static void complete_order(struct tutti_reducer *r)
 
 int tt_reducer_reorder(struct tutti_reducer *r)
 {
+	static const char call[] = "tutti_reducer_finish";
 	uint64_t *order = malloc(r->b.n * sizeof(*order));
 	size_t i;
-	int err;
+	int err = order ? 0 : tt_train_fail(-ENOMEM, "%s: no memory for an order", call);
 
-	if (!order)
-		return tt_train_fail(-ENOMEM, "reducer: no memory for an order");
+	err = tt_train_agree(r->comm, call, err);
+	if (err) {
+		free(order);
+		return err;
+	}
 	complete_order(r);
 	for (i = 0; i < r->b.n; i++)
 		order[i] = r->seen[i];
@@ -262,7 +266,7 @@ int tt_reducer_reorder(struct tutti_reducer *r)
 		r->seen[i] = (size_t)order[i];
 	free(order);
 	if (!err)
-		err = new_parts(r, r->seen);
+		err = tt_train_agree(r->comm, call, new_parts(r, r->seen));
 	r->ordered = !err;
 	return err;
 }
