@@ -207,7 +207,7 @@ static void find_awaited(struct tutti_context *ctx, int32_t *awaits)
 			struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
 			if (!tt_active_numbered((enum tt_active)list) ||
-			    tt_list_empty(&comm->active[list]))
+			    tt_list_empty(&comm->active[list]) || n == TT_AWAITED)
 				continue;
 			r = tt_container(comm->active[list].next, struct tutti_request, link);
 			if (r->ops->plan)

@@ -487,8 +487,7 @@ int tt_run_awaited(const struct tt_plan_req *req, int *ranks, int max)
 	const struct tt_op_run *run;
 	int i, k, n;
 
-	ranks[0] = behind(req);
-	n = ranks[0] >= 0;
+	n = max > 0 && (ranks[0] = behind(req)) >= 0;
 	for (l = waits->next; l != waits && n < max; l = l->next) {
 		run = tt_container(l, struct tt_op_run, wait);
 		if (run->lane->req == req && run->op->kind == TT_OP_WAIT && node_awaited(run) >= 0)

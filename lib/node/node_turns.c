@@ -36,7 +36,8 @@ int tt_node_behind(const struct tt_node_group *g, uint64_t turn)
 	int i;
 
 	for (i = 0; i < g->size; i++)
-		if (turn > atomic_load_explicit(&g->area->rank[i].done, memory_order_relaxed) + 2)
+		if (i != g->rank &&
+		    turn > atomic_load_explicit(&g->area->rank[i].done, memory_order_relaxed) + 2)
 			return i;
 	return -1;
 }
