@@ -63,13 +63,15 @@ static int exchange(struct tutti_comm *comm, const struct tutti_grid *grid, stru
 	int err = tutti_comm_split_host(comm, 0, &host), made = !err;
 
 	if (made)
-		err = tutti_bcast(&mine.host, 1, TUTTI_INT64, 0, host);
+		err = tt_tell_unable(host, create,
+				     tutti_bcast(&mine.host, 1, TUTTI_INT64, 0, host));
 	err = agree(create, comm, host, err);
 	if (made)
 		tutti_comm_free(host);
-	return err ? err
-		   : tutti_allgather(&mine, told, sizeof(mine) / sizeof(uint64_t), TUTTI_INT64,
-				     comm);
+	if (err)
+		return err;
+	err = tutti_allgather(&mine, told, sizeof(mine) / sizeof(uint64_t), TUTTI_INT64, comm);
+	return tt_tell_unable(comm, create, err);
 }
 
 static int compare(const struct told *told, int n)
