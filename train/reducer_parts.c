@@ -266,7 +266,8 @@ int tt_reducer_reorder(struct tutti_reducer *r)
 		r->seen[i] = (size_t)order[i];
 	free(order);
 	if (!err)
-		err = tt_train_agree(r->comm, call, new_parts(r, r->seen));
+		err = new_parts(r, r->seen);
+	err = tt_train_agree(r->comm, call, err);
 	r->ordered = !err;
 	return err;
 }
