@@ -7,7 +7,8 @@
  * All ranks of a communicator must take a call or pass it on alike, so a decision depends only on
  * what MPI makes equal at all ranks: for reductions on operator, datatype and count, for movement
  * of data on the bytes of the type signature. The counts of gatherv, scatterv and alltoallv are
- * local, so a decision depends on nothing; those of allgatherv are the same at all ranks.
+ * local, so a decision depends on nothing; those of allgatherv are the same at all ranks. Arguments
+ * that the MPI refuses pass on at each rank that has them: MPI forbids them.
  */
 #ifndef TUTTI_MPI_PRELOAD_H
 #define TUTTI_MPI_PRELOAD_H

@@ -120,12 +120,12 @@ static bool report_unknown(const char *name, int len)
 	int best = len / 3 + 2, i, d;
 
 	snprintf(word, sizeof(word), "%.*s", len, name);
-	for (i = 0; i < TM_NUM_COLLS; i++) {
+	for (i = 0; len <= TT_WORD_MAX && i < TM_NUM_COLLS; i++) {
 		d = tt_distance(word, tm_coll_names[i]);
 		if (d >= best)
 			continue;
 		best = d;
-		snprintf(why, sizeof(why), "is unknown, did you mean '%s'?", tm_coll_names[i]);
+		snprintf(why, sizeof(why), "is unknown (did you mean '%s'?)", tm_coll_names[i]);
 	}
 	return report(name, len, why);
 }

@@ -31,7 +31,7 @@ void tm_side_init(struct tm_side *s, const void *buf, int n, int count, MPI_Data
 		s->plain = true;
 		return;
 	}
-	/* whether the MPI takes it: one that is not committed has a size, too */
+	/* refused if the type is not committed, which has a size, too */
 	s->err = PMPI_Pack(&nothing, 0, type, &nothing, 1, &position, tm_job.own);
 	if (!s->err)
 		s->err = PMPI_Type_size_x(type, &size);

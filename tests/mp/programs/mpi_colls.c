@@ -122,8 +122,8 @@ static void callbacks(void)
 	MPI_Comm freed, next[4];
 
 	MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, sum_in_callback, &key, NULL);
-	for (i = 0; i < 4;
-	     i++) { /* set up never, after the attribute, before it, and disconnected */
+	/* set up never, after the attribute, before it, and disconnected */
+	for (i = 0; i < 4; i++) {
 		MPI_Comm_dup(MPI_COMM_WORLD, &freed);
 		if (i >= 2)
 			MPI_Allreduce(&i, &sum, 1, MPI_INT, MPI_SUM, freed);

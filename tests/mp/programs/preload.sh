@@ -240,7 +240,7 @@ take() {
 		counted allreduce "0 0 0 10"
 	done
 	TUTTI_MPI_TAKE=bcast,allredue=4- passes "$1" 2 hang
-	grep -q "TUTTI_MPI_TAKE: 'allredue' is unknown, did you mean 'allreduce'?;" "$tmp/out" ||
+	grep -q "TUTTI_MPI_TAKE: 'allredue' is unknown (did you mean 'allreduce'?);" "$tmp/out" ||
 		die "no near name"
 	TUTTI_MPI_TAKE=xyzzy passes "$1" 2 hang
 	grep -q "TUTTI_MPI_TAKE: 'xyzzy' is unknown; see" "$tmp/out" || die "xyzzy: no report"
