@@ -168,8 +168,8 @@ static void trim(struct tt_plan_cache *cache)
 }
 
 /*
- * A persistent reduction has the bits of the plain call, so it combines in the same order. Its slot
- * may be too small for node_slots; node_pull has the same order.
+ * A persistent reduction of ranks of one host has the bits of the plain call, so it combines in the
+ * same order. Its slot may be too small for node_slots; node_pull has the same order.
  */
 static const struct tt_alg *choose_reduction(struct tutti_comm *comm, struct tt_plan_args *args)
 {

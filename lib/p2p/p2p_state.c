@@ -129,8 +129,8 @@ void tt_p2p_drop(struct tt_p2p *p2p, struct tutti_message *msg)
  * A sender keeps a long message, and waits for a synchronous one, until it is matched, and for
  * credit after many. If the receiver frees the communicator first, it says so of each message: of
  * those that wait here, and of those that come later. A communicator that is not made yet is not
- * among the freed ones. Of one that has failed it says nothing: the failure is on its way to the
- * sender, and ends the message for its own reason.
+ * among the freed ones. A receiver that frees a failed communicator says nothing: the failure is on
+ * its way to the sender, and ends the message.
  */
 
 static void say_freed(struct tutti_comm *comm, int world, const struct tt_key *key, bool more)

@@ -463,7 +463,7 @@ static int freed_stopped_body(struct mp_job *job)
 	return job->rank ? 0 : tutti_comm_free(comm);
 }
 
-/* Rank 1 frees a communicator that has failed: a send ends with the failure, which may be slower.
+/* Rank 1 frees a failed communicator: a send ends with the failure, of which the news may be late.
  */
 static int freed_failed_body(struct mp_job *job)
 {
