@@ -41,7 +41,8 @@ asan_tests="tests/unit/* tests/plan/test_check tests/plan/test_choose tests/plan
 	tests/mp/ps/test_ps tests/mp/ps/test_ps_copies tests/mp/ps/test_ps_codec
 	tests/mp/ps/test_ps_save tests/mp/ps/test_ps_damaged tests/mp/ps/test_ps_resize
 	tests/mp/ps/test_ps_errors
-	tests/mp/train/test_reducer tests/mp/train/test_sharded tests/mp/gossip/test_gossip"
+	tests/mp/train/test_reducer tests/mp/train/test_sharded tests/mp/train/test_sharded_errors
+	tests/mp/gossip/test_gossip"
 asan_all_tests="tests/unit/* tests/plan/test_check tests/plan/test_choose tests/plan/test_tune
 	tests/conform/conform_self
 	tests/conform/conform_shm tests/conform/conform_ofi_tcp tests/conform/conform_fault_shm

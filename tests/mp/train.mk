@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # Tests of libtutti_train.
 TT_TRAIN_TESTS = tests/mp/train/test_local_steps tests/mp/train/test_sharded \
-	tests/mp/train/test_sharded_codec tests/mp/train/test_sharded_file
+	tests/mp/train/test_sharded_codec tests/mp/train/test_sharded_file \
+	tests/mp/train/test_sharded_errors
 TT_TRAIN_TESTS += tests/mp/train/test_train tests/mp/train/test_pipeline
 TT_TRAIN_TESTS += tests/mp/train/test_reducer tests/mp/train/test_reducer_codec
 TT_TRAIN_TESTS += tests/mp/train/test_freed
@@ -9,8 +10,12 @@ TT_TRAIN_TESTS += tests/mp/train/test_gpt_gradient
 TT_TRAIN_TESTS += tests/mp/train/test_rl
 check_PROGRAMS += $(TT_TRAIN_TESTS)
 TESTS += $(TT_TRAIN_TESTS)
-tests_mp_train_test_sharded_SOURCES = tests/mp/train/test_sharded.c tests/mp/train/model.h
+tests_mp_train_test_sharded_SOURCES = tests/mp/train/test_sharded.c tests/mp/train/model.h \
+	tests/mp/train/sharded_model.h
 tests_mp_train_test_sharded_LDADD = libtt_train.la libttmp.la $(JANSSON_LIBS) -lm
+tests_mp_train_test_sharded_errors_SOURCES = tests/mp/train/test_sharded_errors.c \
+	tests/mp/train/model.h tests/mp/train/sharded_model.h
+tests_mp_train_test_sharded_errors_LDADD = libtt_train.la libttmp.la $(JANSSON_LIBS) -lm
 tests_mp_train_test_sharded_codec_SOURCES = tests/mp/train/test_sharded_codec.c \
 	tests/mp/train/model.h
 tests_mp_train_test_sharded_codec_LDADD = libtt_train.la libttmp.la $(JANSSON_LIBS) -lm
