@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Communicators: dup, split in every way, hosts, hundreds of them, several threads. */
+/* Communicators: dup, split in every way, hosts, hundreds of them, several threads, timeouts. */
 #include "config.h"
 
 #include "tests/mp/job.h"
@@ -593,6 +593,35 @@ static void threads(void)
 		TT_CHECK(!MP_RUN(.n = 2, .fn = threads_body, .env = "TUTTI_TRANSPORT=ofi"));
 }
 
+/*
+ * The last rank makes no calls. The others wait for it, and for each other, in four communicators,
+ * and ask each other what they wait for: more ranks than an answer has room for.
+ */
+static int asked_body(struct mp_job *job)
+{
+	enum { COUNT = 50000, COMMS = 4 };
+	static float in[5 * COUNT], out[COMMS][5 * COUNT];
+	struct tutti_request *req[COMMS];
+	struct tutti_comm *comm[COMMS];
+	int i;
+
+	for (i = 0; i < COMMS; i++)
+		MP_OK(tutti_comm_dup(job->world, &comm[i]));
+	mp_meet(job);
+	for (i = 0; i < COMMS && job->rank < job->n - 1; i++)
+		MP_OK(tutti_ialltoall(in, out[i], COUNT, TUTTI_FLOAT32, comm[i], &req[i]));
+	if (job->rank < job->n - 1)
+		MP_ERR(tutti_waitall(COMMS, req), -ETIMEDOUT);
+	mp_meet(job);
+	return mp_leave_failed(job);
+}
+
+static void asked(void)
+{
+	TT_CHECK(!MP_RUN(.n = 5, .fn = asked_body,
+			 .env = "TUTTI_TIMEOUT=3s TUTTI_NODE=off TUTTI_TRANSPORT=shm"));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
@@ -605,6 +634,7 @@ int main(int argc, char **argv)
 		{"many", many},
 		{"crowd", crowd},
 		{"threads", threads},
+		{"asked", asked},
 		{NULL, NULL},
 	};
 
