@@ -113,10 +113,11 @@ bool tt_node_maps(const struct tt_node_group *g, const struct tt_region *region)
 bool tt_node_direct(const struct tt_node_group *g);
 /* How an input that peers cannot map is published. */
 enum tt_node_how {
-	TT_NODE_COPIES,	  /* in the slot, if it is short */
-	TT_NODE_STAYS,	  /* where it is: the turn uses the slot otherwise */
-	TT_NODE_ONE_WAY,  /* copy_or_read.c: as is faster, if tt_node_direct; */
-	TT_NODE_BOTH_WAYS /* the reader publishes one, too */
+	TT_NODE_COPIES,	   /* in the slot, if it is short */
+	TT_NODE_STAYS,	   /* where it is: the turn uses the slot otherwise */
+	TT_NODE_ONE_WAY,   /* copy_or_read.c: as is faster, if tt_node_direct; */
+	TT_NODE_BOTH_WAYS, /* the reader publishes one, too; */
+	TT_NODE_OPERAND	   /* the reader combines it with its own */
 };
 /*
  * Peers may access len bytes at addr in this turn, once this rank has signalled. region covers
@@ -162,6 +163,18 @@ void tt_node_count(struct tt_node_group *g, uint64_t turn, enum tt_node_counter 
 /* Whether a rank's counter exceeds n. */
 bool tt_node_counted(const struct tt_node_group *g, uint64_t turn, int rank,
 		     enum tt_node_counter which, uint32_t n);
+
+/*
+ * rings_or_direct.c. Of two ranks that may read and write each other's ordinary memory, a reduction
+ * of which each combines a part goes through rings, or straight between their memory: as is faster.
+ */
+#define TT_NODE_KINDS 4 /* of reductions: a number below this */
+/* Which times those of len bytes belong to, from 1 on; 0: they are not measured, but take rings. */
+unsigned tt_node_way(const struct tt_node_group *g, unsigned kind, size_t len);
+/* Whether the next one goes straight. *way 0: not to be measured. */
+bool tt_node_goes_direct(struct tt_node_group *g, unsigned *way);
+/* So many ticks this rank has moved and combined in one of len bytes, once all had come. */
+void tt_node_went(struct tt_node_group *g, unsigned way, bool direct, size_t len, uint64_t ticks);
 
 /* Memory of this rank only, not for peers. */
 void tt_node_own(struct tt_node_group *g, uint64_t turn, enum tt_node_which which, void *addr);

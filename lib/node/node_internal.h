@@ -13,7 +13,7 @@
 
 #define SEG_NAME "tutti-node"
 #define AREA_NAME "tutti-area"
-#define SEG_MAGIC 0x3830444e54545454ull /* includes the layout version */
+#define SEG_MAGIC 0x3930444e54545454ull /* includes the layout version */
 #define SEG_AREAS 256			/* areas being distributed at once */
 #define SEG_SLABS 4096
 #define SLOT_SKIP                                                                                  \
@@ -48,13 +48,20 @@ struct node_buf {
 };
 
 #define NODE_LENGTHS 3 /* of copy_or_read.c: powers of two */
-#define NODE_MEASURES (2 * NODE_LENGTHS)
+#define NODE_MEASURES (3 * NODE_LENGTHS)
+#define NODE_WAYS (TT_NODE_KINDS * 7) /* of rings_or_direct.c */
 
 /* A way for the inputs of a measure. */
 struct node_choice {
 	uint64_t inputs; /* so far */
 	uint32_t in;	 /* ticks for a KiB into the slot; 0: not known */
 	bool reads;	 /* between trials: they stay where they are */
+};
+
+/* The reductions of a way. */
+struct node_way {
+	uint64_t calls; /* so far */
+	bool direct;	/* between trials: not through rings */
 };
 
 /* flag is {turn, step}; the vector follows in the same line. */
@@ -75,6 +82,8 @@ struct node_rank {
 	_Atomic uint32_t busy;	    /* it is accessing peers' memory */
 	/* copy_or_read.c: ticks for a KiB, out of a peer's slot and where it is; 0: not known */
 	_Atomic uint32_t out[NODE_MEASURES], read[NODE_MEASURES];
+	/* rings_or_direct.c: ticks for a KiB; 0: not known */
+	_Atomic uint32_t ringed[NODE_WAYS], direct[NODE_WAYS];
 	_Alignas(LINE) _Atomic uint32_t
 		count[2][TT_NODE_COUNTS]; /* of its ring and its part, by turn % 2 */
 	/* In a line that is seldom written: */
@@ -144,6 +153,7 @@ struct tt_node_group {
 	char *tmp;		  /* scratch for ordinary memory of peers */
 	size_t tmp_len;
 	struct node_choice choice[NODE_MEASURES];
+	struct node_way way[NODE_WAYS];
 };
 
 /* copy_or_read.c: which times such an input belongs to, from 1 on; 0: none, it is not chosen. */

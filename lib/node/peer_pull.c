@@ -230,7 +230,9 @@ int tt_node_pull_reduce(struct tt_node_group *g, uint64_t turn, struct tt_node_r
 			struct tt_node_count *count, int *gone)
 {
 	int i, err = claim(g, gone);
+	const struct part *measured = NULL;
 	struct pull p; /* long, and mostly unused */
+	uint64_t began;
 
 	if (err)
 		return err;
@@ -245,6 +247,7 @@ int tt_node_pull_reduce(struct tt_node_group *g, uint64_t turn, struct tt_node_r
 		if (i < p.nsrc) {
 			err = look(g, turn, i, src, len, r, &p.src[i]);
 			p.plain_src += !err && !p.src[i].ptr;
+			measured = p.src[i].measure ? &p.src[i] : measured;
 		}
 		if (err || (to != TT_NODE_ALL && to != i))
 			continue;
@@ -252,12 +255,16 @@ int tt_node_pull_reduce(struct tt_node_group *g, uint64_t turn, struct tt_node_r
 		p.plain_dst += !err && !p.dst[p.ndst].ptr;
 		p.ndst++;
 	}
+	began = measured ? tt_ticks() : 0;
 	if (!err)
 		err = reduce_all(&p, len);
 	release(g);
-	if (!err)
-		count_reduce(&p, len);
-	return err;
+	if (err)
+		return err;
+	if (began)
+		tt_node_taken(g, measured->measure, !measured->ptr, len, began);
+	count_reduce(&p, len);
+	return 0;
 }
 
 int tt_node_pull_copy(struct tt_node_group *g, uint64_t turn, int from, struct tt_node_ref src,

@@ -302,6 +302,18 @@ void tt_pull_reduce_first(struct tt_builder *b, int ranks, int peer, struct tt_r
 				  .len = len});
 }
 
+void tt_pull_combine(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, struct tt_ref own,
+		     size_t len, unsigned flags)
+{
+	tt_add(b, &(struct tt_op){.kind = TT_OP_PULL_REDUCE,
+				  .flags = flags,
+				  .peer = b->plan.args.rank,
+				  .dst = dst,
+				  .a = a,
+				  .b = own,
+				  .len = len});
+}
+
 void tt_push(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len)
 {
 	tt_add(b,

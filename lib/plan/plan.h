@@ -42,7 +42,8 @@ enum tt_op_kind {
 	 * in a SIGNAL; a rank that accesses them has waited for it.
 	 */
 	TT_OP_PULL_REDUCE, /* dst of peer (TT_ALL_RANKS: of all) = all ranks' a, combined in order
-			      of rank; index > 0: those of the first index ranks only */
+			      of rank; index > 0: those of the first index ranks only; b: this
+			      rank's own, which it has not published */
 	TT_OP_PULL_COPY,   /* dst = a of peer */
 	TT_OP_PUSH,	   /* dst of peer (TT_ALL_RANKS: of all others) = a */
 	/*
@@ -447,6 +448,9 @@ void tt_pull_reduce(struct tt_builder *b, int peer, struct tt_ref dst, struct tt
 /* Into dst of peer, what the first so many ranks have in a, one at least. */
 void tt_pull_reduce_first(struct tt_builder *b, int ranks, int peer, struct tt_ref dst,
 			  struct tt_ref a, size_t len);
+/* Into the own dst, what all have in a, but this rank, which has not published it, in own. */
+void tt_pull_combine(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, struct tt_ref own,
+		     size_t len, unsigned flags);
 void tt_push(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len);
 /* Into the peer's result, where it tells that the block begins. */
 void tt_push_told(struct tt_builder *b, int peer, struct tt_ref told, struct tt_ref a, size_t len);
@@ -686,6 +690,25 @@ size_t tt_codec_grain(const struct tt_plan_args *a);
 static inline struct tt_span tt_node_part(const struct tt_plan_args *a, int i)
 {
 	return tt_node_part_of(a, a->nranks, i);
+}
+
+#define TT_REDUCE_BY_ONE ((size_t)32 << 10) /* bytes, at most */
+#define TT_SCAN_BY_ONE ((size_t)128 << 10)
+
+/*
+ * Whether one of two ranks of a host combines whole vectors, of a reduce or scan, or copies one, of
+ * an exscan; else each of them combines a part of them.
+ */
+static inline bool tt_node_by_one(const struct tt_plan_args *a)
+{
+	size_t len = a->count * a->elem;
+
+	if (a->nranks != 2)
+		return false;
+	if (a->coll == TT_COLL_EXSCAN)
+		return true;
+	return a->direct && ((a->coll == TT_COLL_REDUCE && len <= TT_REDUCE_BY_ONE) ||
+			     (a->coll == TT_COLL_SCAN && len <= TT_SCAN_BY_ONE));
 }
 
 /*

@@ -254,11 +254,13 @@ static int load_place(struct tt_checker *c, const struct place *p, bool copy,
 static int load(struct tt_checker *c, int rank, const struct ck_op *op, struct tt_ref a,
 		const struct ck_val **val)
 {
-	struct place p;
-	int err = find_place(c, rank, a, false, op, &p);
-	bool copy =
-		a.buf != TT_BUF_SLOT && rank != ck_lane_of(c, op)->rank && tt_ck_copies(c, rank);
+	int who = ck_lane_of(c, op)->rank, err;
+	bool copy = a.buf != TT_BUF_SLOT && rank != who && tt_ck_copies(c, rank);
+	struct place p = {who, op->op.b.buf, op->op.b.off};
 
+	if (op->op.kind == TT_OP_PULL_REDUCE && op->op.b.buf && rank == who)
+		return load_place(c, &p, false, op, val);
+	err = find_place(c, rank, a, false, op, &p);
 	return err ? err : load_place(c, &p, copy, op, val);
 }
 

@@ -424,6 +424,68 @@ static int choice_body(int me, int n, void *arg)
 	return 0;
 }
 
+/* Reductions from .. to - 1 of 64 KiB, each of which takes so many ticks for a KiB: straight ones.
+ */
+static int went_straight(struct tt_node_group *g, uint32_t ringed, uint32_t direct, int from,
+			 int to)
+{
+	int n = 0, k;
+
+	for (; from < to; from++) {
+		unsigned way = tt_node_way(g, TT_NODE_KINDS - 1, 64 << 10);
+
+		for (k = 0; k < NODE_WAYS; k++) {
+			atomic_store(&g->area->rank[g->rank].ringed[k], ringed);
+			atomic_store(&g->area->rank[g->rank].direct[k], direct);
+		}
+		n += tt_node_goes_direct(g, &way);
+	}
+	return n;
+}
+
+/* A reduction goes through rings or straight, as is faster for the slower rank that has measured.
+ */
+static int ways_body(int me, int n, void *arg)
+{
+	struct board *b = arg;
+	struct tt_node_group *g;
+	struct tt_node *node;
+
+	(void)n;
+	TT_EXPECT(!join(b, me, &node));
+	TT_EXPECT(!group(node, me, 1, WAIT_MS, &g));
+	g->plain = true;
+	TT_EXPECT(!tt_node_way(g, 0, 8191) && tt_node_way(g, 0, 8192) == 1);
+	TT_EXPECT(tt_node_way(g, TT_NODE_KINDS - 1, (1 << 20) - 1) == NODE_WAYS);
+	TT_EXPECT(!tt_node_way(g, TT_NODE_KINDS - 1, 1 << 20));
+	if (!me) {
+		TT_EXPECT(went_straight(g, 1000, 910, 0, 8) == 0);
+		TT_EXPECT(went_straight(g, 1000, 910, 8, 16) == 8);
+		TT_EXPECT(went_straight(g, 1000, 910, 16, 256) == 0); /* hardly faster */
+		TT_EXPECT(went_straight(g, 1000, 890, 256, 264) == 8);
+		TT_EXPECT(went_straight(g, 1000, 890, 264, 1024) == 760);
+		TT_EXPECT(went_straight(g, 1000, 2000, 1024, 1032) == 0);
+		TT_EXPECT(went_straight(g, 1000, 2000, 1032, 2048) == 0);
+		atomic_store(&g->area->rank[1].direct[NODE_WAYS - 4], 5000);
+		TT_EXPECT(went_straight(g, 1000, 890, 2048, 2056) == 8);
+		TT_EXPECT(went_straight(g, 1000, 890, 2056, 3072) == 1016);
+		atomic_store(&g->area->rank[1].ringed[NODE_WAYS - 4], 1000);
+		TT_EXPECT(went_straight(g, 1000, 890, 3072, 3080) == 0);
+		TT_EXPECT(went_straight(g, 1000, 890, 3080, 4096) == 0);
+	}
+	TT_EXPECT(meet(b, me));
+	g->plain = false; /* nobody may read it */
+	TT_EXPECT(!tt_node_way(g, 0, 64 << 10));
+	tt_node_group_free(g);
+	tt_node_close(node);
+	return 0;
+}
+
+static void ways(void)
+{
+	two(ways_body, 0);
+}
+
 static void choice(void)
 {
 	two(choice_body, 0);
@@ -432,8 +494,9 @@ static void choice(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"left", left},	  {"full", full}, {"fenced", fenced}, {"stopped", stopped},
-		{"reach", reach}, {"naps", naps}, {"choice", choice}, {NULL, NULL},
+		{"left", left},	      {"full", full},	{"fenced", fenced},
+		{"stopped", stopped}, {"reach", reach}, {"naps", naps},
+		{"choice", choice},   {"ways", ways},	{NULL, NULL},
 	};
 
 	return tt_test_main("node_memory", tests, argc, argv);

@@ -10,11 +10,13 @@
  * node_pull: every rank combines one part of the vector for all ranks, out of all inputs, and
  * stores it in their recvbufs: the last rank's result first, as in place it replaces an input that
  * only this result needs. Rank 0's result is its input, or none. An exscan of two ranks is a bcast.
+ * In a scan of a short vector by two ranks that may read each other's memory, rank 1 reads all of
+ * rank 0's input.
  *
  *	Cost: two waits for all. Rank r's result has r + 1 inputs (exscan: r), and each rank
  *	combines a part of it, so about (n + 1)/2 N bytes (exscan: (n - 1)/2 N) are read and N
  *	written by each rank; rank 0 copies its own vector. An exscan of two ranks: that of the
- *	bcast.
+ *	bcast; a short scan: 2 N bytes read and N written by rank 1.
  */
 #include "lib/coll/node/coll_node.h"
 
@@ -54,6 +56,23 @@ bool tt_can_scan_node_pull(const struct tt_plan_args *a)
 	       (a->count * a->elem > PULL_MORE_THAN || !tt_can_scan_node_slots(a));
 }
 
+/* Rank 0 has its result. */
+static void by_one(struct tt_builder *b)
+{
+	const struct tt_plan_args *a = tt_builder_args(b);
+
+	if (a->coll == TT_COLL_EXSCAN) {
+		tt_node_bcast(b, 0, tt_input(a));
+	} else if (a->rank) {
+		tt_node_combine(b);
+	} else {
+		tt_signal(b, 1, tt_input(a), TT_NONE);
+		if (!a->in_place)
+			tt_copy(b, TT_RECVBUF(0), TT_SENDBUF(0), a->count * a->elem);
+		tt_node_lent(b);
+	}
+}
+
 void tt_scan_node_pull(struct tt_builder *b)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
@@ -62,8 +81,8 @@ void tt_scan_node_pull(struct tt_builder *b)
 
 	if (!a->count)
 		return;
-	if (!inclusive && a->nranks == 2) {
-		tt_node_bcast(b, 0, tt_input(a));
+	if (tt_node_by_one(a)) {
+		by_one(b);
 		return;
 	}
 	tt_signal(b, 1, tt_input(a), a->rank ? TT_RECVBUF(0) : TT_NONE);

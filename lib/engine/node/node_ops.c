@@ -297,6 +297,8 @@ enum tt_node_how tt_node_how(enum tt_coll coll)
 		return TT_NODE_STAYS;
 	if (coll == TT_COLL_ALLGATHER || coll == TT_COLL_ALLGATHERV || coll == TT_COLL_ALLTOALL)
 		return TT_NODE_BOTH_WAYS;
+	if (coll == TT_COLL_REDUCE || coll == TT_COLL_SCAN)
+		return TT_NODE_OPERAND;
 	return tt_coll_reduces(coll) && coll != TT_COLL_EXSCAN ? TT_NODE_COPIES : TT_NODE_ONE_WAY;
 }
 
@@ -457,6 +459,8 @@ static int pull_op(struct tt_op_run *run, int *gone)
 					len, &count, gone);
 	} else {
 		r = tt_node_reduction(req, op);
+		if (op->b.buf)
+			tt_node_own(g, req->turn, TT_NODE_INPUT, req->base[op->b.buf] + op->b.off);
 		if (!req->bounce[TT_NODE_RESULT]) /* it may not be published */
 			tt_node_own(g, req->turn, TT_NODE_RESULT, req->base[op->dst.buf]);
 		err = tt_node_pull_reduce(g, req->turn, src, peer, dst, len, &r, &count, gone);

@@ -93,7 +93,9 @@ void tt_short_forget(struct tt_node_comm *nc);
 /* Published by a short call for vectors that peers cannot map. */
 struct tt_short_ring {
 	bool published, in, out; /* in, out: the vectors that the ring replaces */
-	char *mem;
+	char *mem;		 /* NULL: there is none */
+	void *pool;		 /* to be returned */
+	struct tt_region *region;
 };
 /* Where a short call stopped. */
 struct tt_short_stop {
@@ -201,6 +203,15 @@ void tt_node_count_bytes(struct tutti_context *ctx, const struct tt_node_count *
  * none.
  */
 uint32_t tt_ring_shape(const struct tt_plan_args *args, struct tt_node_ring *shape);
+/* Their kind and the bytes of a vector, for tt_node_way. */
+unsigned tt_ring_kind(enum tt_coll coll);
+size_t tt_ring_vector(const struct tt_plan_args *args);
+/*
+ * Memory for a ring of so many bytes: in the slot, or else, *pool to be returned, in the pool.
+ * NULL: there is none.
+ */
+char *tt_ring_memory(struct tutti_context *ctx, struct tt_node_group *g, uint64_t turn,
+		     size_t bytes, void **pool, struct tt_region **region);
 /*
  * Copies piece k of the other ranks' parts of a vector into this rank's ring or out of it; returns
  * the bytes.

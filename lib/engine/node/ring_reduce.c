@@ -82,11 +82,33 @@ static size_t vector_bytes(const struct tt_plan_args *a, size_t longest)
 
 static bool serves(const struct tt_plan_args *a)
 {
-	if (a->coll == TT_COLL_EXSCAN && a->nranks == 2) /* combines nothing */
+	if (tt_node_by_one(a))
 		return false;
 	return a->node && !(TT_NODE_LINE % a->elem) &&
 	       (a->coll == TT_COLL_ALLREDUCE || a->coll == TT_COLL_REDUCE || scatters(a) ||
 		scans(a));
+}
+
+unsigned tt_ring_kind(enum tt_coll coll)
+{
+	switch (coll) {
+	case TT_COLL_ALLREDUCE:
+		return 0;
+	case TT_COLL_REDUCE:
+		return 1;
+	case TT_COLL_SCAN:
+		return 2;
+	default: /* reduce-scatters */
+		return 3;
+	}
+}
+
+size_t tt_ring_vector(const struct tt_plan_args *a)
+{
+	size_t shortest, longest;
+
+	find_lengths(a, &shortest, &longest);
+	return vector_bytes(a, longest);
 }
 
 uint32_t tt_ring_shape(const struct tt_plan_args *a, struct tt_node_ring *shape)
@@ -143,6 +165,7 @@ void tt_ring_resume(struct tt_plan_req *req, const struct tt_short_ring *short_r
 
 	ring->made = short_ring->published;
 	ring->mem = short_ring->mem;
+	ring->pool = short_ring->pool;
 	ring->in = short_ring->in;
 	ring->out = short_ring->out;
 }
@@ -154,27 +177,23 @@ static bool is_mapped(const struct tt_plan_req *req, struct tt_ref ref)
 	return !ref.buf || tt_node_maps(req->node->group, req->region[ref.buf]);
 }
 
-static bool make_ring(struct tt_plan_req *req, struct tt_region **region)
+char *tt_ring_memory(struct tutti_context *ctx, struct tt_node_group *g, uint64_t turn,
+		     size_t bytes, void **pool, struct tt_region **region)
 {
-	struct tt_memory *memory = tt_wire_memory(req->r.comm->ctx->wire);
-	struct tt_node_group *g = req->node->group;
-	struct tt_ring_run *ring = &req->ring;
-	size_t bytes = tt_node_ring_bytes(g, &ring->shape);
+	struct tt_memory *memory = tt_wire_memory(ctx->wire);
+	char *slot = tt_node_ring_slot(g, turn, bytes);
 
+	*pool = NULL;
 	*region = NULL;
-	ring->mem = tt_node_ring_slot(g, req->turn, bytes);
-	if (ring->mem)
-		return true;
-	if (tt_mem_alloc(memory, bytes, &ring->pool, region)) {
-		ring->pool = NULL;
-		return false;
+	if (slot)
+		return slot;
+	if (tt_mem_alloc(memory, bytes, pool, region)) {
+		*pool = NULL;
+	} else if (!tt_node_maps(g, *region)) {
+		tt_mem_free(memory, *pool);
+		*pool = NULL;
 	}
-	if (!tt_node_maps(g, *region)) {
-		tt_ring_end(req);
-		return false;
-	}
-	ring->mem = ring->pool;
-	return true;
+	return *pool;
 }
 
 static void publish(struct tt_plan_req *req, enum tt_node_which which, struct tt_ref ref,
@@ -195,6 +214,7 @@ bool tt_ring_publish(struct tt_plan_req *req, const struct tt_op *op)
 {
 	bool in = !is_mapped(req, op->a), out = !is_mapped(req, op->dst);
 	struct tt_ring_run *ring = &req->ring;
+	struct tt_node_group *g = req->node->group;
 	struct tt_region *region;
 
 	if (!ring->pieces || !op->a.buf)
@@ -207,7 +227,9 @@ bool tt_ring_publish(struct tt_plan_req *req, const struct tt_op *op)
 	if (!(in || out) || (ring->shape.depth > 1 && !req->blocking &&
 			     (req->r.comm->ctx->node_can & TT_NODE_READS)))
 		return false;
-	if (!make_ring(req, &region))
+	ring->mem = tt_ring_memory(req->r.comm->ctx, g, req->turn,
+				   tt_node_ring_bytes(g, &ring->shape), &ring->pool, &region);
+	if (!ring->mem)
 		return false;
 	ring->in = in;
 	ring->out = out;

@@ -34,6 +34,10 @@ struct short_call {
 	bool in_slot; /* what peers read is a copy there, which the next turn leaves alone */
 	struct tt_region *region[TT_NODE_WHICH]; /* of published vectors */
 	struct tt_short_ring ring;
+	/* which times it belongs to: tt_node_way; 0: it is not measured */
+	unsigned way;
+	bool direct;	       /* without a ring, although peers cannot map a vector */
+	uint64_t filled, from; /* ticks to fill the ring; when the first pull began, 0: not yet */
 };
 
 /* ---- ops ---- */
@@ -50,10 +54,10 @@ static void publish(struct short_call *c, enum tt_node_which which, struct tt_re
 
 	if (by_ring)
 		tt_node_publish_ring(c->group, c->turn, which, ptr(c, ref), c->ring.mem,
-				     c->shape->ring_bytes, NULL);
+				     c->shape->ring_bytes, c->ring.region);
 	else if (ref.buf)
 		copied = tt_node_publish(c->group, c->turn, which, ptr(c, ref), len,
-					 c->region[which], tt_node_how(c->call->coll));
+					 c->region[which], c->shape->how);
 	if (copied > 0) {
 		c->in_slot = true;
 		tt_wire_stats(c->comm->ctx->wire)->copied_bytes += (uint64_t)copied;
@@ -68,6 +72,17 @@ static void move(struct short_call *c, char *vector, bool in)
 			     vector, 0, in);
 }
 
+static void fill(struct short_call *c, char *input)
+{
+	uint64_t from = c->way ? tt_ticks() : 0;
+
+	move(c, input, true);
+	if (!c->way)
+		return;
+	atomic_thread_fence(memory_order_seq_cst); /* lines that the peer still had have come */
+	c->filled = tt_ticks() - from;
+}
+
 static void publish_both(struct short_call *c, const struct tt_op *op)
 {
 	publish(c, TT_NODE_INPUT, op->a, tt_node_input_len(op, c->shape->extent), c->ring.in);
@@ -75,7 +90,7 @@ static void publish_both(struct short_call *c, const struct tt_op *op)
 		c->ring.out);
 	c->ring.published |= op->a.buf;
 	if (c->ring.in)
-		move(c, ptr(c, op->a), true);
+		fill(c, ptr(c, op->a));
 }
 
 static void signal_step(struct short_call *c, const struct tt_op *op)
@@ -95,6 +110,8 @@ static bool pull_op(struct short_call *c, const struct tt_op *op)
 	struct tt_node_count count = {0};
 	int err, gone;
 
+	if (c->way && !c->from)
+		c->from = tt_ticks();
 	if (op->flags & TT_OPF_TOLD)
 		*(op->kind == TT_OP_PUSH ? &dst.off : &src.off) +=
 			tt_node_told(c->group, c->turn, op->peer, op->b);
@@ -106,6 +123,8 @@ static bool pull_op(struct short_call *c, const struct tt_op *op)
 		err = tt_node_push(c->group, c->turn, op->peer, dst, ptr(c, op->a), op->len, &count,
 				   &gone);
 	} else {
+		if (op->b.buf)
+			tt_node_own(c->group, c->turn, TT_NODE_INPUT, ptr(c, op->b));
 		tt_node_own(c->group, c->turn, TT_NODE_RESULT, c->base[op->dst.buf]);
 		c->shape->reduce.ranks = (int)op->index;
 		err = tt_node_pull_reduce(c->group, c->turn, src, op->peer, dst, op->len,
@@ -256,35 +275,41 @@ static inline bool meet(struct short_call *c, const struct tt_op *op)
 
 /* ---- begin ---- */
 
-/* Whether peers can reach a published vector as they could that of a request; or a ring for it. */
-static bool find_vector(struct short_call *c, enum tt_node_which which, struct tt_ref ref,
-			size_t len)
+/* Whether peers can map a vector that is published, if any is. */
+static bool maps(struct short_call *c, enum tt_node_which which, struct tt_ref ref, size_t len)
 {
-	bool result = which == TT_NODE_RESULT;
-	struct tt_region *region;
-
 	if (!ref.buf)
 		return true;
-	region = tt_mem_find(tt_wire_memory(c->comm->ctx->wire), ptr(c, ref), len);
-	c->region[which] = region;
-	if (tt_node_maps(c->group, region))
-		return true;
-	if (!c->shape->rings) /* a short input is published in the slot */
-		return tt_node_direct(c->group) ||
-		       (!result && len <= TT_NODE_SLOT && !c->shape->own_counts);
-	*(result ? &c->ring.out : &c->ring.in) = true;
-	c->ring.mem = tt_node_ring_slot(c->group, c->turn, c->shape->ring_bytes);
-	return c->ring.mem;
+	c->region[which] = tt_mem_find(tt_wire_memory(c->comm->ctx->wire), ptr(c, ref), len);
+	return tt_node_maps(c->group, c->region[which]);
 }
 
+/* Whether peers can reach published vectors as they could those of a request; or has a ring. */
 static bool find_vectors(struct short_call *c)
 {
 	const struct tt_op *op = c->shape->ops;
+	bool in, out;
+	size_t len;
 
 	while (op->kind != TT_OP_SIGNAL) /* nothing is published after a wait */
 		op++;
-	return find_vector(c, TT_NODE_INPUT, op->a, tt_node_input_len(op, c->shape->extent)) &&
-	       find_vector(c, TT_NODE_RESULT, op->dst, c->shape->extent[op->dst.buf] - op->dst.off);
+	len = tt_node_input_len(op, c->shape->extent);
+	in = !maps(c, TT_NODE_INPUT, op->a, len);
+	out = !maps(c, TT_NODE_RESULT, op->dst, c->shape->extent[op->dst.buf] - op->dst.off);
+	if (!in && !out)
+		return true;
+	if (!c->shape->rings) /* a short input is published in the slot */
+		return tt_node_direct(c->group) ||
+		       (!out && len <= TT_NODE_SLOT && !c->shape->own_counts);
+	c->way = c->shape->way;
+	c->direct = c->way && tt_node_goes_direct(c->group, &c->way);
+	if (c->direct)
+		return true;
+	c->ring.in = in;
+	c->ring.out = out;
+	c->ring.mem = tt_ring_memory(c->comm->ctx, c->group, c->turn, c->shape->ring_bytes,
+				     &c->ring.pool, &c->ring.region);
+	return c->ring.mem;
 }
 
 static void record(struct short_call *c)
@@ -380,16 +405,29 @@ static void trace(const struct short_call *c)
 	tt_wire_unlock(c->comm->ctx->wire);
 }
 
+/* Takes the result out of the ring. */
+static void drain(struct short_call *c)
+{
+	struct tt_wire *wire = c->comm->ctx->wire;
+
+	tt_wire_lock(wire);
+	if (c->ring.out)
+		move(c, c->base[TT_BUF_RECV], false);
+	if (c->ring.pool)
+		tt_mem_free(tt_wire_memory(wire), c->ring.pool);
+	tt_wire_unlock(wire);
+}
+
 static void finish(struct short_call *c)
 {
 	struct tutti_context *ctx = c->comm->ctx;
 
-	if (c->ring.out) {
-		tt_wire_lock(ctx->wire);
-		move(c, c->base[TT_BUF_RECV], false);
-		tt_wire_unlock(ctx->wire);
-	}
+	if (c->ring.out || c->ring.pool)
+		drain(c);
 	tt_node_finish(c->group, c->turn);
+	if (c->from)
+		tt_node_went(c->group, c->way, c->direct, c->shape->way_len,
+			     c->filled + tt_ticks() - c->from);
 	wake(c);
 	tt_flight_done(ctx->flight, c->flight, c->shape->extent[TT_BUF_RECV]);
 	if (ctx->trace)
@@ -463,6 +501,8 @@ static int resume(struct short_call *c, const struct tt_call *call, struct tutti
 	if (err) { /* no request will end its record, or take back what it has published */
 		tt_flight_end(comm->ctx->flight, c->flight, err, tt_ticks());
 		take_back(c);
+		if (c->ring.pool)
+			tt_mem_free(tt_wire_memory(comm->ctx->wire), c->ring.pool);
 	}
 	return err;
 }
@@ -485,6 +525,9 @@ int tt_short_run(struct tutti_comm *comm, const struct tt_call *call, struct tut
 	c.quiet = true;
 	c.in_slot = false;
 	c.ring = (struct tt_short_ring){0};
+	c.way = 0;
+	c.direct = false;
+	c.filled = c.from = 0;
 	if (!begin_soon(&c))
 		return TT_SHORT_NOT;
 	end = c.shape->ops + c.shape->nops;

@@ -121,6 +121,16 @@ static inline uint64_t key_of(const struct tt_call *call)
 	       (uint64_t)(uint32_t)call->root << 11 | (uint64_t)call->datatype << TYPE_AT;
 }
 
+/* Of a call with rings. */
+static void find_way(const struct tt_node_group *g, const struct tt_plan_args *args,
+		     struct tt_short_shape *shape)
+{
+	shape->ring_bytes = tt_node_ring_bytes(g, &shape->reduce.ring);
+	shape->how = TT_NODE_STAYS; /* the ring has the slot; or there is none, as that is faster */
+	shape->way_len = tt_ring_vector(args);
+	shape->way = tt_node_way(g, tt_ring_kind(args->coll), shape->way_len);
+}
+
 static void learn(struct tutti_comm *comm, const struct tt_call *call, struct tt_short_shape *shape)
 {
 	struct tt_plan_args args = tt_call_args(comm, call);
@@ -150,8 +160,9 @@ static void learn(struct tutti_comm *comm, const struct tt_call *call, struct tt
 	shape->reduce.datatype = call->datatype;
 	shape->reduce.op = call->op;
 	shape->reduce.elem = args.elem;
+	shape->how = tt_node_how(call->coll);
 	if (shape->rings)
-		shape->ring_bytes = tt_node_ring_bytes(comm->node->group, &shape->reduce.ring);
+		find_way(comm->node->group, &args, shape);
 	count_ops(shape);
 	tt_wire_stats(comm->ctx->wire)->allocations++;
 	shape->record = tt_record_short(comm, shape);
