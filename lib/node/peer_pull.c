@@ -32,6 +32,7 @@ struct pull {
 	const struct tt_node_reduce *r;
 	struct part src[TT_NODE_RANKS], dst[TT_NODE_RANKS];
 	int nsrc, ndst, plain_src, plain_dst;
+	char *place; /* of this rank's result, where the only plain source is read to; or NULL */
 	struct tt_node_count *count;
 	int *gone;
 };
@@ -151,6 +152,7 @@ static int reduce_piece(struct pull *p, size_t off, size_t len, char *tmp, size_
 	void *dst[TT_NODE_RANKS];
 	int i, n = 0, err;
 
+	tmp = p->place ? p->place + off : tmp;
 	for (i = 0; i < p->nsrc; i++) {
 		src[i] = p->src[i].ptr + off;
 		if (p->src[i].ptr)
@@ -187,6 +189,19 @@ static int reduce_piece(struct pull *p, size_t off, size_t len, char *tmp, size_
 	return 0;
 }
 
+/* Needs no memory in between, which would take room in the cache; not in place. */
+static char *find_place(const struct pull *p)
+{
+	char *place = NULL;
+	int i;
+
+	for (i = 0; i < p->ndst; i++)
+		place = p->dst[i].rank == p->g->rank ? p->dst[i].ptr : place;
+	for (i = 0; i < p->nsrc; i++)
+		place = p->src[i].ptr == place ? NULL : place;
+	return p->plain_src == 1 && !p->r->fn ? place : NULL;
+}
+
 static int reduce_all(struct pull *p, size_t len)
 {
 	int places = p->plain_src + (p->r->fn || p->plain_dst == p->ndst);
@@ -194,13 +209,15 @@ static int reduce_all(struct pull *p, size_t len)
 	char *tmp = NULL;
 	int err;
 
+	p->place = NULL;
 	if (is_copy(p))
 		return copy_whole(p, len);
 	if (places) {
 		room = TMP_BYTES / (size_t)places;
 		room = room < PIECE_MIN ? PIECE_MIN : room > PIECE_MAX ? PIECE_MAX : room;
 		room = room < p->r->elem ? p->r->elem : room - room % p->r->elem;
-		tmp = tmp_of(p->g, room * (size_t)places);
+		p->place = find_place(p);
+		tmp = p->place ? p->place : tmp_of(p->g, room * (size_t)places);
 		if (!tmp)
 			return tt_fail(-ENOMEM, "no memory for pieces of other ranks' vectors");
 	}
