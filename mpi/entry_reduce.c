@@ -5,8 +5,6 @@
 
 #include "mpi/preload.h"
 
-#define LONG_BLOCKS ((uint64_t)32 << 10)
-
 /* The least elements with which the MPI refuses an MPI_Allreduce of one buffer to itself. */
 #ifdef OPEN_MPI
 #define LEAST_ALIASED 2
@@ -75,28 +73,6 @@ TM_ENTRY(Reduce,
 	  MPI_Comm comm),
 	 (sendbuf, recvbuf, count, datatype, op, root, comm))
 
-/*
- * The form with counts lets each rank read the other ranks' inputs in place, whereas the other form
- * stages long inputs, which takes up to four times as long where the cores share no cache but the
- * last.
- */
-static int run_long_blocks(struct tm_comm *c, struct tutti_call *call)
-{
-	size_t *list = malloc((size_t)c->size * sizeof(*list));
-	int i, err;
-
-	if (!list)
-		return tm_fail(c, MPI_ERR_NO_MEM, "no memory for a reduce-scatter");
-	for (i = 0; i < c->size; i++)
-		list[i] = call->count;
-	call->coll = TUTTI_COLL_REDUCE_SCATTER;
-	call->count = 0;
-	call->recvcounts = list;
-	err = tm_run(c, TM_REDUCE_SCATTER_BLOCK, call);
-	free(list);
-	return err;
-}
-
 static int tm_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int count,
 				   MPI_Datatype datatype, MPI_Op op, MPI_Comm comm)
 {
@@ -106,8 +82,6 @@ static int tm_Reduce_scatter_block(const void *sendbuf, void *recvbuf, int count
 
 	if (!c)
 		return tm_real.Reduce_scatter_block(sendbuf, recvbuf, count, datatype, op, comm);
-	if (call.count * tutti_datatype_size(call.datatype) >= LONG_BLOCKS)
-		return run_long_blocks(c, &call);
 	return tm_run(c, TM_REDUCE_SCATTER_BLOCK, &call);
 }
 TM_ENTRY(Reduce_scatter_block,

@@ -39,8 +39,8 @@ static const struct tm_range defaults[TM_NUM_COLLS] = {
 	[TM_GATHERV] = NONE,
 	[TM_SCATTERV] = NONE,
 	[TM_ALLTOALLV] = NONE,
+	[TM_REDUCE] = {0, ALL},
 #ifdef OPEN_MPI
-	[TM_REDUCE] = {0, 2048},
 	[TM_EXSCAN] = {0, ALL},
 	[TM_BCAST] = {512, ALL},
 	[TM_GATHER] = {0, ALL},
@@ -49,7 +49,6 @@ static const struct tm_range defaults[TM_NUM_COLLS] = {
 	[TM_ALLGATHERV] = {512, 131072},
 	[TM_ALLTOALL] = {0, 131072},
 #else
-	[TM_REDUCE] = {0, ALL},
 	[TM_EXSCAN] = {0, ALL},
 	[TM_BCAST] = {0, ALL},
 	[TM_GATHER] = {0, ALL},
