@@ -245,7 +245,7 @@ uint64_t tt_comm_called_mixed(struct tutti_comm *comm, const struct tt_fields *f
 	past->counts = counts ? tt_counts_get(counts) : NULL;
 	past->fprint = tt_hash_add(past->mixed, comm->seq);
 	if (comm->seq == comm->polled_seq) {
-		tt_stuck_report(comm, comm->seq, fields);
+		tt_stuck_came(comm, comm->seq, fields);
 		tt_comm_expect_poll(comm, 0);
 	}
 	return past->fprint;

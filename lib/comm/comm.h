@@ -646,6 +646,8 @@ bool tt_stuck_forms_differ(struct tutti_comm *comm, uint64_t seq, const struct t
 void tt_stuck_ask(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields);
 /* The same of a call that another rank asks for. */
 void tt_stuck_report(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields);
+/* The same of one that ranks have asked for before: it is late no more. */
+void tt_stuck_came(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields);
 /* The same if another rank is known to have made another call: a verdict follows. */
 void tt_stuck_differs(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields);
 void tt_stuck_msg(void *ctx, int from, const void *data, size_t len);

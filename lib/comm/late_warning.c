@@ -2,7 +2,8 @@
 /*
  * Warnings about late ranks: which call waits for which rank, and for how long so far. The first
  * one comes with the news that a rank is late (stuck.c), further ones when the wait has lasted
- * twice as long as at the last one. Such a rank may have called meanwhile: no news says so.
+ * twice as long as at the last one. Such a rank may have called meanwhile, and the news of it be on
+ * the way.
  */
 #include <stdio.h>
 

@@ -71,7 +71,7 @@ uint64_t tt_series_called(struct tutti_comm *comm, struct tt_series *s)
 	note_start(comm, s->past.fields.init);
 	s->past.fprint = tt_hash_add(s->past.mixed, ++s->past.seq);
 	if (s->past.seq == s->polled_seq) {
-		tt_stuck_report(comm, s->past.seq, &s->past.fields);
+		tt_stuck_came(comm, s->past.seq, &s->past.fields);
 		tt_comm_expect_poll(comm, s->past.fields.init);
 	}
 	return s->past.fprint;

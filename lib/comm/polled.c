@@ -32,8 +32,14 @@ static uint64_t next_polled(const struct tutti_context *ctx, uint64_t uid, uint3
 
 void tt_comm_poll(struct tutti_context *ctx, uint64_t uid, uint32_t init, uint64_t seq)
 {
+	int i;
+
 	if (!ctx->polled)
 		ctx->polled = calloc(POLLED_MAX, sizeof(*ctx->polled));
+	for (i = 0; ctx->polled && i < POLLED_MAX; i++)
+		if (ctx->polled[i].uid == uid && ctx->polled[i].init == init &&
+		    ctx->polled[i].seq == seq)
+			return;
 	if (ctx->polled)
 		ctx->polled[ctx->npolled++ % POLLED_MAX] =
 			(struct tt_polled){.uid = uid, .init = init, .seq = seq};

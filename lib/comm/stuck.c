@@ -9,7 +9,8 @@
  * that called something else (MISMATCH). Otherwise it asks all members (QUERY), at most five times
  * a second per call. Each member compares the call with its history: if its fields differ, it
  * answers STUCK with its own; if it has not made the call, it answers LATE, and rank 0 passes the
- * first few on. The cost is a handful of messages per stuck call, for any number of stuck ranks.
+ * first few on. When such a rank makes the call, it says so in STUCK, and rank 0 in LATE. The cost
+ * is a handful of messages per stuck call, for any number of stuck ranks.
  *
  * A rank that sees a message or a flag of another call reports it at once, although its own part
  * may be complete. Rank 0 then asks all members at once. A member that has not made the call, or
@@ -38,6 +39,7 @@
 #define EACH (-1)	      /* QUERY, as rank: all members answer */
 #define STUCK_NS (3 * TT_SEC) /* a call without progress is reported more often than this */
 #define DIFFERS 1	      /* STUCK, as collective of the other rank: it is another one */
+#define CAME 2		      /* the same: the rank makes the call that it was asked for */
 
 /* The lowest live rank collects. After its death the stuck ranks report again. */
 static bool collects(struct tutti_context *ctx)
@@ -47,9 +49,9 @@ static bool collects(struct tutti_context *ctx)
 
 /*
  * Layout of all four messages. rank, fields: the call of this rank. other, ...: the differing
- * rank; in STUCK: minus the size of the communicator, and DIFFERS or 0; in LATE: the same call of
- * the other form, if other_seq is not 0. The names of codecs are known to the ranks that pass them,
- * and from STUCK on to rank 0.
+ * rank; in STUCK: minus the size of the communicator, and DIFFERS, CAME or 0; in LATE: the same
+ * call of the other form, if other_seq is not 0, or rank again: it has come. The names of codecs
+ * are known to the ranks that pass them, and from STUCK on to rank 0.
  */
 struct stuck_msg {
 	uint64_t uid, seq;
@@ -96,15 +98,14 @@ static bool polls(const struct tt_stuck_entry *e)
 	       tt_now_ns() - e->polled_at < POLL_NS;
 }
 
-static void say(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields,
-		uint32_t differs)
+static void say(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields, uint32_t how)
 {
 	struct stuck_msg msg = {.uid = comm->uid,
 				.seq = seq,
 				.rank = comm->ctx->boot_params.rank,
 				.other = -comm->size,
 				.fields = *fields,
-				.other_fields.coll = differs,
+				.other_fields.coll = how,
 				.refused = tt_refusal_of(comm, fields->init, seq)};
 
 	tt_codec_name_text(fields->codec, msg.codec);
@@ -128,6 +129,11 @@ void tt_stuck_ask(struct tutti_comm *comm, uint64_t seq, const struct tt_fields 
 void tt_stuck_differs(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields)
 {
 	say(comm, seq, fields, DIFFERS);
+}
+
+void tt_stuck_came(struct tutti_comm *comm, uint64_t seq, const struct tt_fields *fields)
+{
+	say(comm, seq, fields, CAME);
 }
 
 static struct tt_stuck_entry *entry_of(struct tutti_context *ctx, const struct stuck_msg *msg)
@@ -169,6 +175,7 @@ static bool read_msg(const void *data, size_t len, struct stuck_msg *msg)
 }
 
 static void note_mismatch(struct tutti_context *ctx, const struct stuck_msg *msg);
+static void note_came(struct tutti_context *ctx, const struct stuck_msg *msg);
 
 /*
  * One verdict on a call. The first one on a communicator counts, so this rank notes verdicts in the
@@ -283,6 +290,31 @@ bool tt_stuck_undecided(void *arg)
 	return undecided;
 }
 
+/* The place of rank among the n late ones; n: it is not one. */
+static int find_late(const int *late, int n, int rank)
+{
+	int i;
+
+	for (i = 0; i < n && late[i] != rank; i++)
+		;
+	return i;
+}
+
+/* At rank 0: a rank that was late for the call has made it. */
+static void tell_came(struct tutti_context *ctx, struct tt_stuck_entry *e, int rank)
+{
+	struct stuck_msg msg = e->first;
+	int i = find_late(e->late, e->nlate, rank);
+
+	if (i == e->nlate)
+		return;
+	e->late[i] = e->late[--e->nlate];
+	e->late_seq[i] = e->late_seq[e->nlate];
+	msg.rank = msg.other = rank;
+	tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_LATE, &msg, sizeof(msg));
+	note_came(ctx, &msg);
+}
+
 /* At rank 0. */
 void tt_stuck_msg(void *arg, int from, const void *data, size_t len)
 {
@@ -300,6 +332,8 @@ void tt_stuck_msg(void *arg, int from, const void *data, size_t len)
 		e->differs |= msg.other_fields.coll == DIFFERS;
 		count(ctx, e, &msg);
 		compare(ctx, e);
+		if (msg.other_fields.coll == CAME)
+			tell_came(ctx, e, msg.rank);
 	}
 	if (e && e->nkinds < 2 && !e->differs && tt_now_ns() - e->asked_at > 200 * TT_MS) {
 		e->asked_at = tt_now_ns();
@@ -333,11 +367,10 @@ static void not_called(struct tutti_comm *comm, int from, struct stuck_msg *msg)
 		tt_stuck_report(comm, msg->seq, &own);
 		return;
 	}
-	if (msg->rank == EACH) {
-		tt_comm_poll(comm->ctx, msg->uid, init, msg->seq);
-		tt_comm_expect_poll(comm, init);
+	tt_comm_poll(comm->ctx, msg->uid, init, msg->seq);
+	tt_comm_expect_poll(comm, init);
+	if (msg->rank == EACH)
 		return;
-	}
 	msg->other_refused = tt_refusal_of(comm, init, msg->seq);
 	if (is_stuck(comm) && other_form(&msg->fields, &comm->stuck)) {
 		msg->other_fields = comm->stuck;
@@ -422,6 +455,30 @@ static bool waits_in(const struct tutti_comm *comm, uint32_t init, uint64_t seq)
 	       (comm->stuck_seq == seq && comm->stuck.init == init);
 }
 
+static void record_late(struct tutti_comm *comm)
+{
+	if (!comm->flight || comm->flight->uid != comm->uid)
+		return;
+	comm->flight->late_seq = tt_flight_start(comm->late_init, comm->late_seq);
+	memcpy(comm->flight->late, comm->late, sizeof(comm->late));
+	comm->flight->nlate = (uint32_t)comm->nlate;
+}
+
+static void note_came(struct tutti_context *ctx, const struct stuck_msg *msg)
+{
+	struct tutti_comm *comm = tt_comm_find(ctx, msg->uid);
+	int i;
+
+	if (!comm || comm->late_seq != msg->seq || comm->late_init != msg->fields.init)
+		return;
+	i = find_late(comm->late, comm->nlate, msg->other);
+	if (i == comm->nlate)
+		return;
+	comm->late[i] = comm->late[--comm->nlate];
+	comm->late_why[i] = comm->late_why[comm->nlate];
+	record_late(comm);
+}
+
 static void note_late(struct tutti_context *ctx, const struct stuck_msg *msg)
 {
 	struct tutti_comm *comm = tt_comm_find(ctx, msg->uid);
@@ -435,8 +492,7 @@ static void note_late(struct tutti_context *ctx, const struct stuck_msg *msg)
 		comm->nlate = 0;
 	comm->late_seq = msg->seq;
 	comm->late_init = msg->fields.init;
-	for (i = 0; i < comm->nlate && comm->late[i] != msg->other; i++)
-		;
+	i = find_late(comm->late, comm->nlate, msg->other);
 	if (i == TT_LATE_MAX)
 		return;
 	comm->late_why[i] = (struct tt_late){.refused = msg->other_refused,
@@ -445,21 +501,15 @@ static void note_late(struct tutti_context *ctx, const struct stuck_msg *msg)
 	if (i < comm->nlate)
 		return;
 	comm->late[comm->nlate++] = msg->other;
-	if (comm->flight && comm->flight->uid == comm->uid) {
-		comm->flight->late_seq = tt_flight_start(comm->late_init, msg->seq);
-		memcpy(comm->flight->late, comm->late, sizeof(comm->late));
-		comm->flight->nlate = (uint32_t)comm->nlate;
-	}
+	record_late(comm);
 	tt_late_warn(comm, &msg->fields, i);
 }
 
 /* Whether all ranks have to hear of it: the rank is late, or waits in another call than before. */
 static bool is_news(struct tt_stuck_entry *e, const struct stuck_msg *msg)
 {
-	int i;
+	int i = find_late(e->late, e->nlate, msg->other);
 
-	for (i = 0; i < e->nlate && e->late[i] != msg->other; i++)
-		;
 	if (i == TT_LATE_MAX || (i < e->nlate && e->late_seq[i] == msg->other_seq))
 		return false;
 	if (i == e->nlate)
@@ -481,12 +531,14 @@ void tt_late_msg(void *arg, int from, const void *data, size_t len)
 	if (!read_msg(data, len, &msg) || msg.other < 0 || msg.other >= ctx->boot_params.nranks)
 		return;
 	tt_ctx_lock(ctx);
-	if (collects(ctx)) {
+	if (ctx->boot && msg.rank == msg.other) {
+		note_came(ctx, &msg);
+	} else if (collects(ctx)) {
 		e = entry_of(ctx, &msg);
 		if (e && is_news(e, &msg))
 			tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_LATE, &msg, sizeof(msg));
 	}
-	if (ctx->boot)
+	if (ctx->boot && msg.rank != msg.other)
 		note_late(ctx, &msg);
 	tt_ctx_unlock(ctx);
 }
