@@ -151,7 +151,7 @@ static void plan_free(struct tutti_request *r)
 /* Before the deadline; plan_late comes every second. */
 #define VERDICT_NS (3 * TT_SEC / 2)
 #define ASK_NS (5 * TT_SEC / 2)
-#define ANSWER_NS (400 * TT_MS)
+#define ANSWER_NS (800 * TT_MS)
 
 /* How many ranks are known not to have made this call. */
 static int late_ranks(const struct tutti_request *r, uint32_t init)
@@ -161,9 +161,9 @@ static int late_ranks(const struct tutti_request *r, uint32_t init)
 	return comm->late_seq == r->seq && comm->late_init == init ? comm->nlate : 0;
 }
 
-#define NEEDED (TT_AWAITED > TT_LATE_MAX ? TT_AWAITED : TT_LATE_MAX)
+#define NEEDED (TT_LATE_MAX + TT_AWAITED)
 
-/* Late ranks, which may wait for others in an earlier call; or else the ranks that r needs next. */
+/* Late ranks, which may wait for others in an earlier call, and the ranks that r needs next. */
 static int needed(const struct tutti_request *r, int *ranks)
 {
 	const struct tt_plan_req *req = plan_req(r);
@@ -171,7 +171,7 @@ static int needed(const struct tutti_request *r, int *ranks)
 
 	for (i = 0; i < n; i++)
 		ranks[i] = r->comm->late[i];
-	return n ? n : tt_run_awaited(req, ranks, TT_AWAITED);
+	return n + tt_run_awaited(req, ranks + n, TT_AWAITED);
 }
 
 /* Ranks that are stopped or cut off say nothing, and no rank says that they are late. */

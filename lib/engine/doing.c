@@ -2,9 +2,9 @@
 /*
  * The text of a wait that has reached its deadline says what the other rank is doing. The waiter
  * asks shortly before, over the control tree. The control thread of that rank answers, also while
- * its callers compute or hang. A collective asks late ranks, or else those that it needs, and those
- * on the way there: the first that does not answer is stopped or cut off. Answers name the ranks
- * that the answering one needs itself, which are asked next.
+ * its callers compute or hang. A collective asks late ranks, those that it needs, and those on the
+ * way there: the first that does not answer is stopped or cut off. Answers name the ranks that the
+ * answering one needs itself, which are asked next.
  */
 #include <stdio.h>
 #include <string.h>

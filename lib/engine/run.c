@@ -455,30 +455,42 @@ void tt_run_ask(struct tt_plan_req *req)
 			}
 }
 
-/* The rank that a wait in the memory of the host needs next. */
-static int node_awaited(const struct tt_op_run *run)
+/* The ranks that a wait in the memory of the host needs. */
+static int node_awaited(const struct tt_op_run *run, int *ranks, int max)
 {
 	const struct tt_plan_req *req = run->lane->req;
-	int peer = run->op->peer;
+	const struct tt_node_comm *nc = req->node;
+	int n = 0, i;
+	bool differs;
 
-	if (peer == TT_ALL_RANKS)
-		peer = (int)run->at < req->node->n ? req->node->member[run->at] : -1;
-	return peer < 0 ? -1 : req->r.comm->world[peer];
+	if (run->op->peer != TT_ALL_RANKS) {
+		ranks[0] = req->r.comm->world[run->op->peer];
+		return 1;
+	}
+	for (i = (int)run->at; i < nc->n && n < max; i++)
+		if (nc->member[i] != req->r.comm->rank &&
+		    !tt_node_reached(nc->group, i, req->turn, run->op->index, req->fprint,
+				     &differs))
+			ranks[n++] = req->r.comm->world[nc->member[i]];
+	return n;
 }
 
-/* The rank that keeps a call from its turn in the memory of the host; -1: none. */
-static int behind(const struct tt_plan_req *req)
+/* The ranks that keep a call from its turn in the memory of the host. */
+static int behind(const struct tt_plan_req *req, int *ranks, int max)
 {
 	const struct tt_list *gated = &req->r.comm->ctx->node_gated, *l;
-	int i;
+	const struct tt_node_comm *nc = req->node;
+	int n = 0, i;
 
-	for (l = gated->next; l != gated; l = l->next) {
-		if (tt_container(l, struct tt_lane_run, ready)->req != req || !req->node->group)
-			continue;
-		i = tt_node_behind(req->node->group, req->turn);
-		return i < 0 ? -1 : req->r.comm->world[req->node->member[i]];
-	}
-	return -1;
+	for (l = gated->next; l != gated; l = l->next)
+		if (tt_container(l, struct tt_lane_run, ready)->req == req && nc->group)
+			break;
+	if (l == gated)
+		return 0;
+	for (i = tt_node_behind(nc->group, 0, req->turn); i >= 0 && n < max;
+	     i = tt_node_behind(nc->group, i + 1, req->turn))
+		ranks[n++] = req->r.comm->world[nc->member[i]];
+	return n;
 }
 
 int tt_run_awaited(const struct tt_plan_req *req, int *ranks, int max)
@@ -487,11 +499,11 @@ int tt_run_awaited(const struct tt_plan_req *req, int *ranks, int max)
 	const struct tt_op_run *run;
 	int i, k, n;
 
-	n = max > 0 && (ranks[0] = behind(req)) >= 0;
+	n = behind(req, ranks, max);
 	for (l = waits->next; l != waits && n < max; l = l->next) {
 		run = tt_container(l, struct tt_op_run, wait);
-		if (run->lane->req == req && run->op->kind == TT_OP_WAIT && node_awaited(run) >= 0)
-			ranks[n++] = node_awaited(run);
+		if (run->lane->req == req && run->op->kind == TT_OP_WAIT)
+			n += node_awaited(run, ranks + n, max - n);
 	}
 	for (i = 0; i < req->plan->nlanes; i++)
 		for (k = 0; req->lanes[i].pending && k < req->plan->max_ops && n < max; k++)

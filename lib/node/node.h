@@ -95,8 +95,8 @@ void tt_node_forget(struct tt_node *node, uint64_t uid);
 
 /* Whether this rank may begin a turn. The first turn is 1. */
 bool tt_node_may_begin(struct tt_node_group *g, uint64_t turn);
-/* Another rank for which it has to wait; -1: none. */
-int tt_node_behind(const struct tt_node_group *g, uint64_t turn);
+/* The first other rank, at `from` or behind it, for which it has to wait; -1: none. */
+int tt_node_behind(const struct tt_node_group *g, int from, uint64_t turn);
 /* This rank's slot of a turn; another rank's. */
 void *tt_node_slot(struct tt_node_group *g, uint64_t turn);
 const void *tt_node_slot_of(const struct tt_node_group *g, int rank, uint64_t turn);

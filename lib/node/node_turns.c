@@ -31,11 +31,11 @@ bool tt_node_may_begin(struct tt_node_group *g, uint64_t turn)
 	return turn <= g->all_done + 2;
 }
 
-int tt_node_behind(const struct tt_node_group *g, uint64_t turn)
+int tt_node_behind(const struct tt_node_group *g, int from, uint64_t turn)
 {
 	int i;
 
-	for (i = 0; i < g->size; i++)
+	for (i = from; i < g->size; i++)
 		if (i != g->rank &&
 		    turn > atomic_load_explicit(&g->area->rank[i].done, memory_order_relaxed) + 2)
 			return i;

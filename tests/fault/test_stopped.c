@@ -93,6 +93,72 @@ static void unheard(void)
 			 .arg = &stream));
 }
 
+/*
+ * Rank 1 is late, and rank 2 stopped: the call of rank 0, which is told that rank 1 is late, names
+ * rank 2, and rank 1 only if that has not come until the deadline.
+ */
+struct beside {
+	bool comes, stream; /* rank 1 comes; rank 0 waits for its turn only */
+};
+
+static int wait_beside(struct mp_job *job, const struct beside *b)
+{
+	static float in[1000], out[3000];
+	struct tutti_request *req;
+	int err = 0, i, done = 0;
+
+	for (i = 0; b->stream && i < 10 && !err; i++)
+		err = tutti_bcast(in, 1000, TUTTI_FLOAT32, 0, job->world);
+	if (b->stream)
+		return err;
+	MP_OK(tutti_igather(in, out, 1000, TUTTI_FLOAT32, 0, job->world, &req));
+	while (!done && !mp_log_has(job, "waits for rank 1 on host"))
+		MP_OK(tutti_test(&req, &done));
+	TT_EXPECT(!done);
+	atomic_store(&job->shared->word[1], 1);
+	return tutti_wait(&req);
+}
+
+static int beside_body(struct mp_job *job)
+{
+	const struct beside *b = job->arg;
+	struct tutti_error_info info = {.size = sizeof(info)};
+	static float in[1000], out[3000];
+
+	MP_OK(tutti_gather(in, out, 1000, TUTTI_FLOAT32, 0, job->world));
+	MP_OK(tutti_barrier(job->world));
+	mp_meet(job);
+	if (job->rank == 2)
+		raise(SIGSTOP);
+	if (job->rank == 1 && b->comes && mp_await(&job->shared->word[1], 1, MP_HANG_MS))
+		MP_OK(tutti_gather(in, out, 1000, TUTTI_FLOAT32, 0, job->world));
+	if (job->rank) {
+		TT_EXPECT(mp_await(&job->shared->word[0], 1, MP_HANG_MS));
+		return mp_leave_failed(job);
+	}
+	MP_ERR(wait_beside(job, b), -ETIMEDOUT);
+	atomic_store(&job->shared->word[0], 1);
+	kill(atomic_load(&job->shared->pid[2]), SIGCONT);
+	MP_OK(tutti_comm_error(job->world, &info));
+	TT_EXPECT(info.rank == 2 && mp_said("rank 2 on host") && mp_said("it may be stopped"));
+	TT_EXPECT(mp_said("waits for rank 1 on host") == !b->comes);
+	return mp_leave_failed(job);
+}
+
+static void beside_late(void)
+{
+	struct beside comes = {.comes = true}, away = {0}, stream = {.stream = true};
+
+#define SOON "TUTTI_TIMEOUT=5s TUTTI_LATE_AFTER=100ms "
+	TT_CHECK(!MP_RUN(.n = 3, .env = SOON "TUTTI_NODE=on", .fn = beside_body, .arg = &comes));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SOON "TUTTI_NODE=off TUTTI_TRANSPORT=shm",
+			 .fn = beside_body, .arg = &comes));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SOON "TUTTI_NODE=on", .fn = beside_body, .arg = &away));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SOON "TUTTI_NODE=off TUTTI_TRANSPORT=shm",
+			 .fn = beside_body, .arg = &away));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SOON "TUTTI_NODE=on", .fn = beside_body, .arg = &stream));
+}
+
 /* ---- stopped for too long ---- */
 
 struct stop {
@@ -438,9 +504,11 @@ static void computing(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"unheard", unheard},	  {"stopped", stopped}, {"in_the_middle", in_the_middle},
-		{"reading", reading},	  {"paused", paused},	{"busy", busy},
-		{"computing", computing}, {NULL, NULL},
+		{"unheard", unheard}, {"beside_late", beside_late},
+		{"stopped", stopped}, {"in_the_middle", in_the_middle},
+		{"reading", reading}, {"paused", paused},
+		{"busy", busy},	      {"computing", computing},
+		{NULL, NULL},
 	};
 
 	return tt_test_main("stopped", tests, argc, argv);
