@@ -2,7 +2,8 @@
 /*
  * Calls that this rank refused for their arguments or for lack of memory, so that it did not take
  * part. Other ranks may wait in them. The communicator remembers one such call, and the messages of
- * stuck.c name it. In tutti_finalize a rank makes no further calls, so it fails the communicator.
+ * stuck.c name it. A rank that has freed the communicator, or is in tutti_finalize, makes no
+ * further calls, so it fails the communicator.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -56,16 +57,27 @@ const char *tt_refusal_text(const struct tt_refusal *refused, char *buf, size_t 
 	return buf;
 }
 
+/* Of a rank that makes no further calls: this one, or one that the others made without this rank.
+ */
+static bool never_called(const struct tutti_comm *comm, uint32_t init, uint64_t seq)
+{
+	return was_refused(comm, init, seq) ||
+	       (!init && comm->refused.code && comm->refused_seq > comm->seq &&
+		comm->refused_seq < seq);
+}
+
 bool tt_refusal_tell(struct tutti_comm *comm, uint32_t init, uint64_t seq)
 {
 	const char *call = refused_call(&comm->refused);
 	int rank = comm->ctx->boot_params.rank, code = comm->refused.code;
 
-	if (comm->tolerant || !was_refused(comm, init, seq))
+	if (comm->tolerant || !never_called(comm, init, seq))
 		return false;
 	tt_comm_fail(comm, code == -ENOMEM ? code : -TUTTI_EMISMATCH, rank, call, seq, "",
-		     "rank %d on host %s leaves the job: its %s failed: %s", rank,
-		     tt_boot_host(comm->ctx->boot, rank), call, tutti_strerror(code));
+		     "rank %d on host %s %s: its %s failed: %s", rank,
+		     tt_boot_host(comm->ctx->boot, rank),
+		     comm->ctx->leaves ? "leaves the job" : "has freed the communicator", call,
+		     tutti_strerror(code));
 	return true;
 }
 

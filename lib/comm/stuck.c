@@ -358,7 +358,8 @@ static void not_called(struct tutti_comm *comm, int from, struct stuck_msg *msg)
 	uint32_t init = msg->fields.init;
 	struct tt_fields own;
 
-	if ((comm->ctx->leaves && tt_refusal_tell(comm, init, msg->seq)) ||
+	if (((comm->ctx->leaves || comm->magic == TT_COMM_DEAD) &&
+	     tt_refusal_tell(comm, init, msg->seq)) ||
 	    (comm->ask_at && msg->rank != EACH)) /* it waits for another rank, too */
 		return;
 	/* a persistent operation, of which the _init call has fixed what it will be */

@@ -18,7 +18,10 @@ const char *tt_inner_name(uint32_t inner);
 struct tt_refusal tt_refusal_of(const struct tutti_comm *comm, uint32_t init, uint64_t seq);
 /* " (its allreduce failed: Invalid argument)"; or "". */
 const char *tt_refusal_text(const struct tt_refusal *refused, char *buf, size_t size);
-/* This rank leaves, and the call of this number was refused; false: it was not, or comm goes on. */
+/*
+ * This rank makes no further calls, and that of this number or one before it was refused; false: it
+ * was not, or comm goes on.
+ */
 bool tt_refusal_tell(struct tutti_comm *comm, uint32_t init, uint64_t seq);
 
 #endif

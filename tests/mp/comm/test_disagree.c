@@ -4,6 +4,7 @@
 
 #include "tests/mp/job.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -211,12 +212,51 @@ static void nothing(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TIMEOUT=20s", .fn = nothing_body));
 }
 
+/*
+ * Rank 1 frees a communicator whose call was refused there. The others, who wait for it in that
+ * call or in the next one, hear of it.
+ */
+static int freed_body(struct mp_job *job)
+{
+	const bool *next = job->arg;
+	struct tutti_comm *comm;
+	int v = 1, err;
+
+	MP_OK(tutti_comm_dup(job->world, &comm));
+	if (job->rank == 1) {
+		MP_ERR(tutti_bcast(NULL, 1, TUTTI_INT32, 0, comm), -EINVAL);
+		MP_OK(tutti_comm_free(comm));
+	} else {
+		err = *next ? tutti_bcast(&v, 1, TUTTI_INT32, 0, comm) : 0;
+		err = err ? err : tutti_barrier(comm);
+		MP_ERR(err, -TUTTI_EMISMATCH);
+		MP_SAID("rank 1 on host");
+		MP_SAID("has freed the communicator: its bcast failed: Invalid argument");
+		MP_OK(tutti_comm_free(comm));
+	}
+	MP_OK(tutti_barrier(job->world));
+	MP_ERR(mp_leave(job), job->rank == 1 ? -TUTTI_EMISMATCH : 0);
+	return 0;
+}
+
+static void freed(void)
+{
+	static const char *const envs[] = {"TUTTI_NODE=on", "TUTTI_NODE=off TUTTI_TRANSPORT=shm"};
+	bool next;
+	int i;
+
+	for (i = 0; i < 4; i++) {
+		next = i % 2;
+		TT_CHECK(!MP_RUN(.n = 3, .env = envs[i / 2], .fn = freed_body, .arg = &next));
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"shm", shm},	{"ofi", ofi},	      {"in_place", in_place},
-		{"root", root}, {"nothing", nothing}, {"last_nothing", last_nothing},
-		{NULL, NULL},
+		{"shm", shm},	  {"ofi", ofi},		{"in_place", in_place},
+		{"root", root},	  {"nothing", nothing}, {"last_nothing", last_nothing},
+		{"freed", freed}, {NULL, NULL},
 	};
 
 	return tt_test_main("disagree", tests, argc, argv);
