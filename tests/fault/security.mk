@@ -16,7 +16,7 @@ check_PROGRAMS += tests/fault/test_shortage tests/fault/test_late_shortage \
 TESTS += tests/fault/test_shortage tests/fault/test_late_shortage \
 	tests/fault/test_nth tests/fault/test_nth_averages tests/fault/test_nth_ps
 tests_fault_test_shortage_SOURCES = tests/fault/test_shortage.c tests/fault/limits.c \
-	tests/fault/limits.h
+	tests/fault/limits.h tests/fault/allocations.c tests/fault/allocations.h
 tests_fault_test_shortage_LDADD = libttmp.la
 tests_fault_test_late_shortage_SOURCES = tests/fault/test_late_shortage.c tests/fault/limits.c \
 	tests/fault/limits.h

@@ -3,9 +3,8 @@
  * Three allocations of rank 1 in a row fail during a call that other ranks wait in, from the N-th
  * on, for every N: the call works, or it or what it makes fails with one code on all ranks, the
  * error names rank 1, and the parent goes on. Then all allocations of all its threads fail, or many
- * calls in a row. The program has the allocation functions of its own that this takes. At last,
- * rank 1 has no room for mappings of its peers' memory, and for connections. It may hear late what
- * its peers say about these.
+ * calls in a row. At last, rank 1 has no room for mappings of its peers' memory, and for
+ * connections. It may hear late what its peers say about these.
  */
 #include <errno.h>
 #include <limits.h>
@@ -13,70 +12,13 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "tests/fault/allocations.h"
 #include "tests/fault/limits.h"
 
 #define BAD 1
 #define ROW 3
-#define MOST 200   /* allocations of a call */
-#define MADE 90	   /* calls in a row */
-#define SOME 500   /* least bytes of what fails in a row: news of a failure, parts of comms */
-#define EARLY 4096 /* bytes of an early message, which there must be memory for */
-
-/* SLOW: of the calling thread, in part, while the others are slow. */
-enum who { NONE, CALLER, ALL, SLOW };
-
-static atomic_int armed; /* enum who */
-static atomic_long calls, first, last;
-
-static bool fails(size_t size)
-{
-	int who = atomic_load(&armed);
-	bool other = who != NONE && gettid() != getpid();
-	long n;
-
-	if (who == SLOW && other)
-		usleep(1000);
-	if (who == NONE || (who != ALL && other))
-		return false;
-	if (who == SLOW && (size < SOME || size >= EARLY))
-		return false;
-	n = atomic_fetch_add(&calls, 1) + 1;
-	if (n < atomic_load(&first) || n > atomic_load(&last))
-		return false;
-	errno = ENOMEM; /* glibc asserts it in pthread_create, the library reports it */
-	return true;
-}
-
-#define REPLACES __attribute__((visibility("default")))
-
-#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-extern void *__libc_malloc(size_t size);
-extern void *__libc_calloc(size_t n, size_t size);
-extern void *__libc_realloc(void *p, size_t size);
-
-REPLACES void *malloc(size_t size)
-{
-	return fails(size) ? NULL : __libc_malloc(size);
-}
-
-REPLACES void *calloc(size_t n, size_t size)
-{
-	return fails(n * size) ? NULL : __libc_calloc(n, size);
-}
-
-REPLACES void *realloc(void *p, size_t size)
-{
-	return fails(size) ? NULL : __libc_realloc(p, size);
-}
-#endif
-
-static void arm(enum who who, long from, long row)
-{
-	atomic_store(&calls, 0);
-	atomic_store(&first, from);
-	atomic_store(&last, from - 1 + row);
-	atomic_store(&armed, who);
-}
+#define MOST 200 /* allocations of a call */
+#define MADE 90	 /* calls in a row */
 
 /* ---- the calls ---- */
 
@@ -170,7 +112,7 @@ static int call_without(struct mp_job *job, make_fn *make, enum who who, long fr
 	arm(job->rank == BAD ? who : NONE, from, row);
 	err = make(job, parent, &made);
 	mp_meet(job); /* news of a failure are on their way until then */
-	*count = atomic_load(&calls);
+	*count = counted();
 	arm(NONE, 0, 0);
 	if (!err && made)
 		err = tutti_barrier(made);
