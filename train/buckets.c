@@ -230,29 +230,26 @@ static const char *both_text(const struct tt_same *same, uint64_t a, uint64_t b,
 static int compare(const char *call, const struct tt_same *same, int n, const uint64_t *all,
 		   int ranks)
 {
-	size_t width = (size_t)n + 2;
+	size_t width = (size_t)n + 1;
 	const uint64_t *v;
 	char both[80];
 	int r, k;
 
-	for (r = 0; r < ranks; r++)
-		if (!all[(size_t)r * width])
-			return tt_train_fail(-ENOMEM, "%s: rank %d has no memory", call, r);
 	for (r = 1; r < ranks; r++) {
 		v = all + (size_t)r * width;
-		if (v[1] != all[1])
+		if (v[0] != all[0])
 			return tt_train_fail(-TUTTI_EMISMATCH,
 					     "%s: rank %d has %llu tensors, rank 0 has %llu; pass "
 					     "the same model on all ranks",
-					     call, r, (unsigned long long)v[1],
-					     (unsigned long long)all[1]);
+					     call, r, (unsigned long long)v[0],
+					     (unsigned long long)all[0]);
 		for (k = 0; k < n; k++)
-			if (v[k + 2] != all[k + 2])
+			if (v[k + 1] != all[k + 1])
 				return tt_train_fail(-TUTTI_EMISMATCH,
 						     "%s: ranks 0 and %d disagree on %s%s; pass "
 						     "the same config on all ranks",
 						     call, r, same[k].name,
-						     both_text(&same[k], all[k + 2], v[k + 2], both,
+						     both_text(&same[k], all[k + 1], v[k + 1], both,
 							       sizeof(both)));
 	}
 	return 0;
@@ -290,17 +287,18 @@ static int compare_counts(struct tutti_comm *comm, const char *call, const struc
 int tt_buckets_agree(struct tutti_comm *comm, const char *call, const struct tt_same *same, int n,
 		     const struct tt_buckets *b)
 {
-	uint64_t own[SAME_MAX + 2] = {0, b->n}, *all, *first;
-	int ranks = tutti_comm_size(comm), k, err;
+	uint64_t own[SAME_MAX + 1] = {b->n}, *all, *first;
+	int ranks = tutti_comm_size(comm), k, err = 0;
 
-	all = calloc((size_t)ranks, ((size_t)n + 2) * sizeof(*all));
-	if (!all)
-		return tt_train_fail(-ENOMEM, "%s: no memory to compare the ranks", call);
+	all = calloc((size_t)ranks, ((size_t)n + 1) * sizeof(*all));
 	first = malloc((b->n + 1) * sizeof(*first));
-	own[0] = first != NULL;
+	if (!all || !first)
+		err = tt_train_fail(-ENOMEM, "%s: no memory to compare the ranks", call);
+	err = tt_train_agree(comm, call, err);
 	for (k = 0; k < n; k++)
-		own[k + 2] = same[k].value;
-	err = tutti_allgather(own, all, (size_t)n + 2, TUTTI_UINT64, comm);
+		own[k + 1] = same[k].value;
+	if (!err)
+		err = tutti_allgather(own, all, (size_t)n + 1, TUTTI_UINT64, comm);
 	if (!err)
 		err = compare(call, same, n, all, ranks);
 	if (!err)

@@ -125,9 +125,10 @@ static int begin(const char *call, struct tutti_local_steps *l, unsigned flags)
 		return err;
 	tt_bucket_pack(&l->b, 0, l->parameters, l->start);
 	err = tutti_bcast(l->start, l->b.total, l->datatype, 0, l->comm);
-	if (!err)
-		tt_bucket_unpack(&l->b, 0, l->start, l->parameters);
-	return err;
+	if (err)
+		return err;
+	tt_bucket_unpack(&l->b, 0, l->start, l->parameters);
+	return tt_train_agree(l->comm, call, 0); /* a broadcast needs no rank but its root */
 }
 
 int tutti_local_steps_create(struct tutti_comm *comm, const struct tutti_local_steps_config *config,

@@ -41,9 +41,9 @@ static int place_blocks(struct tutti_sharded *s)
 	size_t P = (size_t)s->ranks, k, r, block, count, from;
 	struct tt_shard *shard;
 
-	s->shard = calloc(s->b.nbuckets, sizeof(*s->shard));
 	s->table = malloc(s->b.nbuckets * P * 2 * sizeof(*s->table));
-	if (!s->shard || !s->table)
+	s->shard = s->table ? calloc(s->b.nbuckets, sizeof(*s->shard)) : NULL;
+	if (!s->shard)
 		return -ENOMEM;
 	for (k = 0; k < s->b.nbuckets; k++) {
 		shard = &s->shard[k];

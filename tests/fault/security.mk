@@ -12,12 +12,17 @@ tests_fault_test_guarded_SOURCES = tests/fault/test_guarded.c tests/fault/strang
 	tests/fault/stranger.h
 tests_fault_test_guarded_LDADD = libttmp.la
 check_PROGRAMS += tests/fault/test_shortage tests/fault/test_late_shortage \
+	tests/fault/test_shortage_train \
 	tests/fault/test_nth tests/fault/test_nth_averages tests/fault/test_nth_ps
 TESTS += tests/fault/test_shortage tests/fault/test_late_shortage \
+	tests/fault/test_shortage_train \
 	tests/fault/test_nth tests/fault/test_nth_averages tests/fault/test_nth_ps
 tests_fault_test_shortage_SOURCES = tests/fault/test_shortage.c tests/fault/limits.c \
 	tests/fault/limits.h tests/fault/allocations.c tests/fault/allocations.h
 tests_fault_test_shortage_LDADD = libttmp.la
+tests_fault_test_shortage_train_SOURCES = tests/fault/test_shortage_train.c \
+	tests/fault/allocations.c tests/fault/allocations.h
+tests_fault_test_shortage_train_LDADD = libtt_train.la libttmp.la
 tests_fault_test_late_shortage_SOURCES = tests/fault/test_late_shortage.c tests/fault/limits.c \
 	tests/fault/limits.h
 tests_fault_test_late_shortage_LDADD = libttmp.la
