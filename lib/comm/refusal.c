@@ -66,19 +66,31 @@ static bool never_called(const struct tutti_comm *comm, uint32_t init, uint64_t 
 		comm->refused_seq < seq);
 }
 
+/* Its last request has ended, too: no persistent one can be started any more. */
+static bool is_buried(const struct tutti_comm *comm)
+{
+	return comm->magic == TT_COMM_DEAD && !comm->world;
+}
+
 bool tt_refusal_tell(struct tutti_comm *comm, uint32_t init, uint64_t seq)
 {
-	const char *call = refused_call(&comm->refused);
 	int rank = comm->ctx->boot_params.rank, code = comm->refused.code;
+	const char *host = tt_boot_host(comm->ctx->boot, rank), *call;
+	const char *what = comm->ctx->leaves ? "leaves the job" : "has freed the communicator";
 
-	if (comm->tolerant || !never_called(comm, init, seq))
+	if (comm->tolerant)
 		return false;
-	tt_comm_fail(comm, code == -ENOMEM ? code : -TUTTI_EMISMATCH, rank, call, seq, "",
-		     "rank %d on host %s %s: its %s failed: %s", rank,
-		     tt_boot_host(comm->ctx->boot, rank),
-		     comm->ctx->leaves ? "leaves the job" : "has freed the communicator", call,
-		     tutti_strerror(code));
-	return true;
+	if (never_called(comm, init, seq)) {
+		call = refused_call(&comm->refused);
+		tt_comm_fail(comm, code == -ENOMEM ? code : -TUTTI_EMISMATCH, rank, call, seq, "",
+			     "rank %d on host %s %s: its %s failed: %s", rank, host, what, call,
+			     tutti_strerror(code));
+		return true;
+	}
+	if (is_buried(comm))
+		tt_comm_fail(comm, -TUTTI_EREVOKED, rank, "", seq, "",
+			     "rank %d on host %s has freed the communicator", rank, host);
+	return is_buried(comm);
 }
 
 void tt_comm_tell_refused(struct tutti_context *ctx)

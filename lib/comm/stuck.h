@@ -19,8 +19,8 @@ struct tt_refusal tt_refusal_of(const struct tutti_comm *comm, uint32_t init, ui
 /* " (its allreduce failed: Invalid argument)"; or "". */
 const char *tt_refusal_text(const struct tt_refusal *refused, char *buf, size_t size);
 /*
- * This rank makes no further calls, and that of this number or one before it was refused; false: it
- * was not, or comm goes on.
+ * This rank makes no further calls, as that of this number: true if it fails comm, which it does if
+ * it has freed it, or if that call or one before it was refused.
  */
 bool tt_refusal_tell(struct tutti_comm *comm, uint32_t init, uint64_t seq);
 
