@@ -180,14 +180,13 @@ int tutti_local_steps_create(struct tutti_comm *comm, const struct tutti_local_s
 
 int tutti_local_steps_free(struct tutti_local_steps *l)
 {
+	int err;
+
 	if (!l)
 		return 0;
 	if (TT_TRAIN_CHECK("tutti_local_steps_free", l, "local", TT_LOCAL_STEPS_MAGIC))
 		return -EINVAL;
-	if (l->sum && !l->error)
-		return tt_train_fail(-EBUSY,
-				     "tutti_local_steps_free: a delayed change is under way; call "
-				     "tutti_local_steps_finish first");
+	err = l->error || l->made ? 0 : tutti_local_steps_finish(l);
 	destroy(l);
-	return 0;
+	return err;
 }

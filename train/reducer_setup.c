@@ -141,15 +141,6 @@ int tutti_reducer_free(struct tutti_reducer *r)
 		return 0;
 	if (TT_TRAIN_CHECK("tutti_reducer_free", r, "reducer", TT_REDUCER_MAGIC))
 		return -EINVAL;
-	pthread_mutex_lock(&r->lock);
-	if (tt_reducer_in_step(r) && !r->error) {
-		pthread_mutex_unlock(&r->lock);
-		return tt_train_fail(-EBUSY,
-				     "tutti_reducer_free: %zu tensors of a step are ready; "
-				     "call tutti_reducer_finish first",
-				     r->nseen);
-	}
-	pthread_mutex_unlock(&r->lock);
 	destroy(r);
 	return 0;
 }

@@ -192,24 +192,16 @@ int tutti_sharded_create(struct tutti_comm *comm, const struct tutti_sharded_con
 
 int tutti_sharded_free(struct tutti_sharded *s)
 {
-	size_t k;
+	int err = 0;
 
 	if (!s)
 		return 0;
 	if (TT_TRAIN_CHECK("tutti_sharded_free", s, "sharded", TT_SHARDED_MAGIC))
 		return -EINVAL;
-	if (s->nready && !s->error)
-		return tt_train_fail(-EBUSY,
-				     "tutti_sharded_free: %zu tensors of a step are ready; call "
-				     "tutti_sharded_step first",
-				     s->nready);
-	for (k = 0; k < s->b.nbuckets && !s->error; k++)
-		if (s->shard[k].gather)
-			return tt_train_fail(-EBUSY,
-					     "tutti_sharded_free: parameters are under way; call "
-					     "tutti_sharded_wait first");
+	if (!s->error)
+		err = tt_sharded_gathered_all(s);
 	destroy(s);
-	return 0;
+	return err;
 }
 
 int tutti_sharded_memory(struct tutti_sharded *s, struct tutti_sharded_memory *memory)

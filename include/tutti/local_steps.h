@@ -44,8 +44,8 @@ struct tutti_local_steps_config {
 int tutti_local_steps_create(struct tutti_comm *comm, const struct tutti_local_steps_config *config,
 			     struct tutti_local_steps **local);
 /**
- * tutti_local_steps_free - free a state. Local; -EBUSY while a delayed change is under way, until
- * finish. NULL is no error.
+ * tutti_local_steps_free - free a state. It waits for a delayed change that is under way, and
+ * applies it if no round has begun since. NULL is no error.
  */
 int tutti_local_steps_free(struct tutti_local_steps *local);
 /**

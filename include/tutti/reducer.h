@@ -38,7 +38,10 @@ struct tutti_reducer_config {
  */
 int tutti_reducer_create(struct tutti_comm *comm, const struct tutti_reducer_config *config,
 			 struct tutti_reducer **reducer);
-/** tutti_reducer_free - free a reducer between steps. Local. NULL is no error. */
+/**
+ * tutti_reducer_free - free a reducer. Local. In the middle of a step, the step fails on the other
+ * ranks with -TUTTI_EREVOKED. NULL is no error.
+ */
 int tutti_reducer_free(struct tutti_reducer *reducer);
 /**
  * tutti_reducer_ready - the gradient of this tensor is complete; it belongs to the reducer until

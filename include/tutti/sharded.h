@@ -44,7 +44,10 @@ struct tutti_sharded_config {
  */
 int tutti_sharded_create(struct tutti_comm *comm, const struct tutti_sharded_config *config,
 			 struct tutti_sharded **sharded);
-/** tutti_sharded_free - free an optimizer between steps. Local. NULL is no error. */
+/**
+ * tutti_sharded_free - free an optimizer. It waits for parameters that are under way. In the middle
+ * of a step, the step fails on the other ranks with -TUTTI_EREVOKED. NULL is no error.
+ */
 int tutti_sharded_free(struct tutti_sharded *sharded);
 /**
  * tutti_sharded_ready - the gradient of this tensor is complete. Stage 1: it belongs to the

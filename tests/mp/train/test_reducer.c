@@ -627,7 +627,6 @@ static int refusals_body(struct mp_job *job)
 	MP_ERR(tutti_reducer_ready(r, TENSORS), -EINVAL);
 	MP_SAID("0 to 11");
 	MP_ERR(tutti_reducer_ready(NULL, 0), -EINVAL);
-	MP_ERR(tutti_reducer_free(r), -EBUSY);
 	MP_ERR(tutti_reducer_accumulate(r, 1), -EBUSY);
 	for (i = 0; i < 11; i++)
 		MP_OK(tutti_reducer_ready(r, i));
@@ -641,6 +640,46 @@ static int refusals_body(struct mp_job *job)
 	MP_ERR(tutti_reducer_stats(r, NULL), -EINVAL);
 	MP_OK(tutti_reducer_free(NULL));
 	return tutti_reducer_free(r);
+}
+
+/*
+ * Rank 1 frees its reducer in the middle of a step, and the others' step fails; or all ranks do,
+ * and no call fails.
+ */
+static int left_body(struct mp_job *job)
+{
+	const bool all = job->arg != NULL;
+	static float memory[TOTAL];
+	struct tutti_reducer_config config;
+	struct tutti_reducer *r;
+	float *g[TENSORS];
+	int err = 0;
+	size_t i;
+
+	tensors_of(memory, sizeof(float), 0, (void **)g);
+	config = config_of((void *const *)g);
+	MP_OK(tutti_reducer_create(job->world, &config, &r));
+	for (i = TENSORS; !err && i-- > 0;)
+		if ((job->rank != 1 && !all) || i > 2)
+			err = tutti_reducer_ready(r, i);
+	if (job->rank != 1 && !all) {
+		err = err ? err : tutti_reducer_finish(r);
+		MP_SAID("rank 1 on host");
+	}
+	MP_ERR(err, all || job->rank == 1 ? 0 : -TUTTI_EREVOKED);
+	MP_OK(tutti_reducer_free(r));
+	mp_meet(job);
+	if (all)
+		return tutti_barrier(job->world);
+	return mp_leave_failed(job); /* the world may share connections with the reducer */
+}
+
+static void left(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_NODE=on", .fn = left_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_NODE=off", .fn = left_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_NODE=on", .fn = left_body, .arg = "all"));
+	TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_NODE=off", .fn = left_body, .arg = "all"));
 }
 
 static void refusals(void)
@@ -744,6 +783,7 @@ static const struct tt_test tests[] = {{"steps_shm", steps_shm},
 				       {"accumulate", accumulate},
 				       {"unused", unused},
 				       {"lacking", lacking},
+				       {"left", left},
 				       {"messages", messages_alone},
 				       {"divided", divided},
 				       {"refusals", refusals},

@@ -78,15 +78,12 @@ static int refusals_body(struct mp_job *job)
 				MP_OK(tutti_sharded_ready(s, i, m.grad[i]));
 		MP_ERR(tutti_sharded_ready(s, 3, m.grad[3]), -EINVAL);
 		MP_SAID("tensor 3 is ready already in step 1");
-		MP_ERR(tutti_sharded_free(s), -EBUSY);
 		MP_ERR(tutti_sharded_save(s, "/nowhere"), -EBUSY);
 		MP_ERR(tutti_sharded_step(s, NULL), -EINVAL);
 		MP_SAID("tensor 5 was not ready in step 1 (1 ranks lack tensors)");
 		TT_EXPECT(!memcmp(before, m.x, sizeof(before)));
 		TT_EXPECT(!ready_all(job, s, &m, 1, true, false));
 		MP_OK(tutti_sharded_step(s, NULL));
-		MP_ERR(tutti_sharded_free(s), -EBUSY);
-		MP_SAID("under way");
 		MP_ERR(tutti_sharded_wait(s, TENSORS), -EINVAL);
 		MP_ERR(tutti_sharded_wait(NULL, 0), -EINVAL);
 		MP_OK(tutti_sharded_wait(s, TUTTI_SHARDED_ALL));
@@ -95,12 +92,57 @@ static int refusals_body(struct mp_job *job)
 		MP_ERR(tutti_sharded_memory(s, &memory), -EINVAL);
 		MP_ERR(tutti_sharded_memory(NULL, &memory), -EINVAL);
 		MP_ERR(tutti_sharded_restore(NULL, "x"), -EINVAL);
-		MP_OK(tutti_sharded_free(s));
+		TT_EXPECT(!ready_all(job, s, &m, 2, true, false));
+		MP_OK(tutti_sharded_step(s, NULL));
+		MP_OK(tutti_sharded_free(s)); /* it waits for the parameters */
+		MP_OK(plain_step(&m, &rule, 2));
+		TT_EXPECT(same_bits(&m));
 	}
 	config.stage = job->rank == 1 ? 1 : 2;
 	MP_ERR(tutti_sharded_create(job->world, &config, &s), -TUTTI_EMISMATCH);
 	MP_SAID("disagree on stage (2 and 1)");
 	return tutti_sharded_free(NULL);
+}
+
+/* Rank 1 frees its optimizer in the middle of a step: no rank changes a parameter. */
+static int left_body(struct mp_job *job)
+{
+	static struct model m;
+	static float before[TOTAL];
+	const struct tutti_rule rule = rule_of(TUTTI_PS_ADAM);
+	struct tutti_sharded_config config;
+	struct tutti_sharded *s;
+	int err = 0;
+	size_t i;
+
+	model_new(&m, 0);
+	config = config_of((void *const *)m.tensor, &rule, *(const int *)job->arg);
+	MP_OK(tutti_sharded_create(job->world, &config, &s));
+	gradients(&m, 1, job->rank, job->n, false);
+	memcpy(before, m.x, sizeof(before));
+	for (i = TENSORS; !err && i-- > 0;)
+		if (job->rank != 1 || i > 2)
+			err = tutti_sharded_ready(s, i, m.grad[i]);
+	if (job->rank != 1) {
+		err = err ? err : tutti_sharded_step(s, NULL);
+		MP_ERR(err, -TUTTI_EREVOKED);
+		MP_SAID("rank 1 on host");
+	}
+	MP_OK(tutti_sharded_free(s));
+	TT_EXPECT(!memcmp(before, m.x, sizeof(before)));
+	mp_meet(job);
+	return mp_leave_failed(job); /* the world may share connections with the optimizer */
+}
+
+static void left(void)
+{
+	int stage;
+
+	for (stage = 1; stage <= 2; stage++) {
+		TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_NODE=on", .fn = left_body, .arg = &stage));
+		TT_CHECK(!MP_RUN(.n = 3, .env = SHM "TUTTI_NODE=off", .fn = left_body,
+				 .arg = &stage));
+	}
 }
 
 /* The pool has no room: the text says how much is needed. */
@@ -201,7 +243,7 @@ static void death(void)
 }
 
 static const struct tt_test tests[] = {
-	{"refusals", refusals}, {"update", update}, {"death", death}, {NULL, NULL}};
+	{"refusals", refusals}, {"left", left}, {"update", update}, {"death", death}, {NULL, NULL}};
 
 int main(int argc, char **argv)
 {
