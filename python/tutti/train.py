@@ -18,7 +18,7 @@ from ._library import check, encoded, in_use, train
 from .buffers import Buffer, Memory, memory
 from .codec import Codec, _floats, _Handle
 from .communicator import Comm
-from .errors import ArgumentError
+from .errors import ArgumentError, Error
 
 
 class _Tensors:
@@ -78,10 +78,14 @@ class _Part(_Handle):
         in_use.add(self)
 
     def Free(self) -> None:
-        """Free it."""
-        super().Free()
+        """Free it, in the middle of a step, too: that ends the step."""
+        handle, self._handle = self._handle, None
+        if handle is None:
+            return
+        code = self._release(handle)  # it is freed, whatever this says
         in_use.discard(self)
         self._tensors.release()
+        check(code)
 
     def _check(self, code: int) -> None:
         self.comm._check(code)
@@ -167,9 +171,11 @@ class Sharded(_Part):
         self._gradients: list[Memory] = []
 
     def Free(self) -> None:
-        """Free it."""
-        super().Free()
-        self._gradients.clear()
+        """Free it, in the middle of a step, too: that ends the step."""
+        try:
+            super().Free()
+        finally:
+            self._gradients.clear()
 
     def ready(self, tensor: int, gradient: Buffer) -> None:
         """The gradient of this tensor is complete. From any thread."""
@@ -179,14 +185,20 @@ class Sharded(_Part):
                 data.datatype != self._tensors.datatype:
             raise ArgumentError(f"a gradient of {data.count} {data.datatype!r} does not fit "
                                 f"tensor {tensor}")
-        # A refused one is kept until the end of the step, too: the first one must not be replaced.
-        self._gradients.append(data)
         self._check(train.sharded_ready(pointer, tensor, data.address))
+        self._gradients.append(data)
 
     def step(self) -> float:
         """Update the parameters: the norm of the gradient before clipping. Collective."""
         norm = C.c_double()
-        self._check(train.sharded_step(self._pointer(), C.addressof(norm)))
+        pointer = self._pointer()
+        try:
+            self._check(train.sharded_step(pointer, C.addressof(norm)))
+        except Error:
+            # A step that failed may still use them, until Free. One that was refused does not.
+            if train.sharded_wait(pointer, 0) == 0:
+                self._gradients.clear()
+            raise
         self._gradients.clear()
         return norm.value
 

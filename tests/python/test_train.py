@@ -181,17 +181,43 @@ PARTS = {
 
 @pytest.mark.parametrize("name", PARTS)
 def test_exception(world, name):
-    """An exception in the middle of a step comes through."""
+    """An exception in the middle of a step comes through, and all is freed."""
     make, begin, end = PARTS[name]
+    tensor = array.array("f", [1, 2, 3])
     with pytest.raises(ZeroDivisionError) as caught:
-        with make(world, [np.ones(3, "f4")]) as part:
+        with make(world, [tensor]) as part:
             begin(part)
             raise ZeroDivisionError
-    assert "_free: " in getattr(caught.value, "__notes__", ["_free: "])[0]
-    with pytest.raises(tutti.BusyError):
-        part.Free()
-    end(part)
-    part.Free()
+    assert not hasattr(caught.value, "__notes__")
+    tensor.append(4)
+    with pytest.raises(tutti.Error, match="was freed"):
+        end(part)
+    alive = weakref.ref(part)
+    del part, caught
+    gc.collect()
+    assert alive() is None
+    world.Barrier()
+
+
+def test_refused_gradients(world):
+    """A gradient that was refused, or whose step was, is not kept."""
+    with Sharded(world, [np.zeros(3, "f4"), np.zeros(3, "f4")], rule(Rule.SGD)) as optimizer:
+        kept, refused = np.ones(3, "f4"), np.ones(3, "f4")
+        alive = [weakref.ref(kept), weakref.ref(refused)]
+        optimizer.ready(0, kept)
+        with pytest.raises(tutti.Error, match="ready already"):
+            optimizer.ready(0, refused)
+        del kept, refused
+        gc.collect()
+        assert alive[0]() is not None and alive[1]() is None
+        with pytest.raises(tutti.Error, match="was not ready"):
+            optimizer.step()
+        gc.collect()
+        assert alive[0]() is None
+        for tensor in (0, 1):
+            optimizer.ready(tensor, np.ones(3, "f4"))
+        optimizer.step()
+        optimizer.wait()
 
 
 @pytest.mark.parametrize("name", PARTS)
