@@ -404,6 +404,10 @@ int tutti_comm_free(struct tutti_comm *comm)
 	if (comm == comm->ctx->world || comm == comm->ctx->self)
 		return tt_fail(-EINVAL, "%s is freed by tutti_finalize",
 			       comm == comm->ctx->self ? "self" : "the world");
+	if (comm->in_grid)
+		return tt_fail(-EINVAL,
+			       "%s: the communicator is a grid's; tutti_grid_free frees it",
+			       __func__);
 	err = tt_comm_carries(comm, __func__);
 	if (!err)
 		tt_comm_free(comm);

@@ -254,7 +254,8 @@ struct tutti_comm {
 	int windows;				/* existing */
 	int partials;				/* partial all-reduces made of it */
 	size_t carried;				/* bytes that they carry, of this rank */
-	bool freed; /* by its maker: goes with its last request and window */
+	bool freed;   /* by its maker: goes with its last request and window */
+	bool in_grid; /* tutti_grid_free frees it */
 	/* "a reducer", whose own it is, and the call that frees that; NULL: the caller's */
 	const char *owner, *owner_free;
 	struct tt_plan_cache *plans;

@@ -144,6 +144,7 @@ int tt_grid_split(const char *call, struct tutti_grid *grid, unsigned axes)
 		tutti_comm_free(made);
 	if (bad)
 		return bad;
+	made->in_grid = true;
 	grid->comms[axes] = made;
 	return tutti_comm_set_name(made, name);
 }
@@ -153,6 +154,7 @@ static int split_axes(struct tutti_grid *grid)
 	unsigned all = tt_grid_all(grid);
 	int i, err = tutti_comm_set_name(grid->comms[all], "grid");
 
+	grid->comms[all]->in_grid = true;
 	if (!err)
 		err = tutti_comm_set_owner(grid->comms[all], "a grid", "tutti_grid_free");
 	for (i = 0; i < grid->ndims && !err; i++)
@@ -191,8 +193,10 @@ void tt_grid_free(struct tutti_grid *grid)
 	unsigned set;
 
 	for (set = 0; set <= tt_grid_all(grid); set++)
-		if (grid->comms[set])
+		if (grid->comms[set]) {
+			grid->comms[set]->in_grid = false;
 			tutti_comm_free(grid->comms[set]);
+		}
 	grid->magic = 0;
 	free(grid);
 }

@@ -27,6 +27,8 @@ static int check_set(struct mp_job *job, struct tutti_grid *grid, const struct s
 	MP_OK(tutti_grid_comm(grid, axes, &comm));
 	MP_OK(tutti_grid_comm(grid, axes, &again));
 	TT_EXPECT(comm == again);
+	MP_ERR(tutti_comm_free(comm), -EINVAL);
+	MP_SAID("tutti_grid_free frees it");
 	for (r = 0; r < s->n; r++) {
 		MP_OK(tutti_grid_coords(grid, r, at));
 		TT_EXPECT(tutti_grid_rank(grid, at) == r);
