@@ -44,6 +44,34 @@ int tt_sharded_check_codec(const char *call, const struct tutti_sharded_config *
 	return 0;
 }
 
+/* A name of a built-in codec is no name of another one. */
+static int find_user_codec(struct tutti_sharded *s)
+{
+	struct tutti_codec *built_in;
+	int err = tutti_codec_create(tutti_codec_name(s->codec), &built_in);
+
+	s->user_codec = err == -EINVAL;
+	if (err)
+		return s->user_codec ? 0 : err;
+	return tutti_codec_free(built_in);
+}
+
+/* All-reduces compare flags and alignment, and name them. */
+int tt_sharded_compare_codecs(const struct tutti_sharded *s)
+{
+	float zero = 0;
+	struct tutti_call call = {.size = sizeof(call),
+				  .coll = TUTTI_COLL_ALLREDUCE,
+				  .sendbuf = TUTTI_IN_PLACE,
+				  .recvbuf = &zero,
+				  .count = 1,
+				  .datatype = TUTTI_FLOAT32,
+				  .op = TUTTI_SUM,
+				  .codec = s->codec};
+
+	return s->user_codec ? tutti_call(s->comm, &call, NULL) : 0;
+}
+
 static size_t residual_bytes(const struct tutti_sharded *s, size_t k)
 {
 	return s->b.bucket[k].count * (size_t)tutti_codec_states(s->codec) * sizeof(float);
@@ -53,7 +81,10 @@ int tt_sharded_new_residuals(struct tutti_sharded *s)
 {
 	struct tt_shard *shard;
 	size_t k;
+	int err = s->codec ? find_user_codec(s) : 0;
 
+	if (err)
+		return err;
 	for (k = 0; s->codec && k < s->b.nbuckets; k++) {
 		shard = &s->shard[k];
 		shard->residual = calloc(residual_bytes(s, k) + 1, 1);

@@ -182,6 +182,8 @@ int tutti_sharded_create(struct tutti_comm *comm, const struct tutti_sharded_con
 	err = tt_train_agree(own, call, reserve(call, s, &c));
 	if (!err)
 		err = agree(call, s);
+	if (!err)
+		err = tt_sharded_compare_codecs(s);
 	if (err) {
 		destroy(s);
 		return err;

@@ -56,6 +56,7 @@ struct tutti_sharded {
 	double clip_norm;
 	size_t bucket_bytes;
 	struct tutti_codec *codec;
+	bool user_codec;
 	struct tt_buckets b;
 	char **parameters, **gradients; /* of the caller; gradients of this step, stage 1 */
 	unsigned char *ready;
@@ -92,6 +93,8 @@ int tt_sharded_reduce(struct tutti_sharded *s);
 int tt_sharded_give_up(struct tutti_sharded *s, int err);
 /* sharded_codec.c: 0, or -EINVAL with a text */
 int tt_sharded_check_codec(const char *call, const struct tutti_sharded_config *c);
+/* Collective: ranks whose codecs have one name differ in no property. */
+int tt_sharded_compare_codecs(const struct tutti_sharded *s);
 int tt_sharded_new_residuals(struct tutti_sharded *s);
 /* Encodes bucket k, which is not used afterwards, and starts its reduce-scatter. */
 int tt_sharded_scatter_coded(struct tutti_sharded *s, size_t k, const void *from);

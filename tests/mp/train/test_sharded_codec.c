@@ -436,7 +436,7 @@ static int decode(const void *in, size_t len, uint64_t first, float *out, size_t
  * not wait. */
 static int alone_body(struct mp_job *job)
 {
-	int what = *(const int *)job->arg, fails = job->rank == 1 ? what : 0, err = 0;
+	int what = *(const int *)job->arg, fails = 0, err = 0;
 	const struct tutti_codec_user user = {.size = sizeof(user),
 					      .name = "autograd",
 					      .bound = bound,
@@ -454,6 +454,7 @@ static int alone_body(struct mp_job *job)
 	MP_OK(tutti_codec_create_user(&user, &o.codec));
 	config = config_of(&o, 1, 0);
 	MP_OK(tutti_sharded_create(job->world, &config, &o.s));
+	fails = job->rank == 1 ? what : 0;
 	for (i = 0; !err && i < TENSORS; i++)
 		err = tutti_sharded_ready(o.s, i, o.grad[i]);
 	if (!err)
@@ -546,6 +547,48 @@ static int missing(struct mp_job *job, struct optimizer *o)
 	return optimizer_free(o);
 }
 
+static size_t bound_as_is(size_t count, void *arg)
+{
+	(void)arg;
+	return 4 * count;
+}
+
+/* Codecs of one name that differ on rank 1 in their flags, or in their alignment. */
+static int differ_body(struct mp_job *job)
+{
+	const bool flags = job->arg != NULL, other = job->rank == 1;
+	const struct tutti_codec_user user = {.size = sizeof(user),
+					      .name = "mine",
+					      .flags = flags && other ? TUTTI_CODEC_FIXED : 0,
+					      .align = !flags && other ? 4 : 1,
+					      .bound = bound_as_is,
+					      .encode = encode,
+					      .decode = decode,
+					      .arg = &(int){0}};
+	static struct optimizer o;
+	struct tutti_sharded_config config;
+
+	tensors_of(o.x, sizeof(float), 0, (void **)o.tensor);
+	MP_OK(tutti_codec_create_user(&user, &o.codec));
+	config = config_of(&o, 1, 0);
+	MP_ERR(tutti_sharded_create(job->world, &config, &o.s), -TUTTI_EMISMATCH);
+	MP_SAID("disagree on codec");
+	TT_EXPECT(mp_said(flags ? "mine (fixed, align 1)" : "mine (varies, align 4)"));
+	mp_meet(job); /* the world may have failed, too */
+	MP_OK(tutti_codec_free(o.codec));
+	return mp_leave_failed(job);
+}
+
+static void differ(void)
+{
+	static const char *const envs[] = {SHM "TUTTI_NODE=on", SHM "TUTTI_NODE=off"};
+	int i;
+
+	for (i = 0; i < 4; i++)
+		TT_CHECK(!MP_RUN(.n = 3, .env = envs[i / 2], .fn = differ_body,
+				 .arg = i % 2 ? "flags" : NULL));
+}
+
 static int refusals_body(struct mp_job *job)
 {
 	static struct optimizer o;
@@ -587,10 +630,19 @@ static void refusals(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = SHM, .fn = refusals_body));
 }
 
-static const struct tt_test tests[] = {
-	{"exact", exact},     {"later", later},		{"resumed", resumed},	{"moved", moved},
-	{"cleared", cleared}, {"rough", rough},		{"momentum", momentum}, {"drawn", drawn},
-	{"alone", alone},     {"as_before", as_before}, {"refusals", refusals}, {NULL, NULL}};
+static const struct tt_test tests[] = {{"exact", exact},
+				       {"later", later},
+				       {"resumed", resumed},
+				       {"moved", moved},
+				       {"cleared", cleared},
+				       {"rough", rough},
+				       {"momentum", momentum},
+				       {"drawn", drawn},
+				       {"alone", alone},
+				       {"as_before", as_before},
+				       {"differ", differ},
+				       {"refusals", refusals},
+				       {NULL, NULL}};
 
 int main(int argc, char **argv)
 {
