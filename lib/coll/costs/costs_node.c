@@ -46,9 +46,10 @@ void tt_cost_bcast_node_pull(struct tt_cost *c, const struct tt_plan_args *a)
 		tt_cost_pull(c, tt_cost_bytes(a), a->nranks - 1);
 }
 
+/* Only the root waits. */
 void tt_cost_reduce_node_slots(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	tt_cost_signals(c, 1);
+	tt_cost_signals(c, 0.5);
 	tt_cost_work(c, a->nranks * tt_cost_bytes(a) * IN_CACHE, true, 1);
 }
 

@@ -303,14 +303,17 @@ enum tt_node_how tt_node_how(enum tt_coll coll)
 }
 
 #define BCAST_LEAST ((size_t)256 << 10) /* the others wait for the copy */
+#define SCAN_MOST ((size_t)64 << 20)	/* peers read it for each rank's result */
 
 static bool prefers_pool(const struct tt_plan_req *req, const struct tt_region *region, size_t len)
 {
-	size_t least = tt_node_slot_bytes(req->node->group);
+	size_t least = tt_node_slot_bytes(req->node->group), most = TT_NODE_POOL_MOST;
 
 	if (req->fields.coll == TT_COLL_BCAST)
 		least = BCAST_LEAST;
-	if (len <= least || len > TT_NODE_POOL_MOST || tt_node_maps(req->node->group, region) ||
+	if (req->fields.coll == TT_COLL_SCAN || req->fields.coll == TT_COLL_EXSCAN)
+		most = SCAN_MOST;
+	if (len <= least || len > most || tt_node_maps(req->node->group, region) ||
 	    tt_node_direct(req->node->group))
 		return false;
 	/* not if each peer reads, or stores, only a part */
