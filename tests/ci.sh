@@ -33,7 +33,8 @@ asan_tests="tests/unit/* tests/plan/test_check tests/plan/test_choose tests/plan
 	tests/mp/comm/test_comm tests/mp/coll/test_random tests/mp/coll/test_alltoallw
 	tests/mp/coll/test_own_counts tests/mp/coll/test_root_counts tests/mp/coll/test_node
 	tests/mp/coll/test_node_comms
-	tests/mp/coll/test_rings tests/mp/coll/test_neighbors tests/mp/coll/test_partial*
+	tests/mp/coll/test_rings tests/mp/coll/test_streams
+	tests/mp/coll/test_neighbors tests/mp/coll/test_partial*
 	tests/mp/coll/test_codec_failures tests/mp/coll/test_factors
 	tests/mp/coll/test_persistent_random
 	tests/mp/p2p/test_p2p tests/mp/p2p/test_pull tests/mp/p2p/test_layout tests/mp/p2p/test_flow
@@ -54,7 +55,7 @@ asan_all_tests="tests/unit/* tests/plan/test_check tests/plan/test_choose tests/
 tsan_tests="tests/unit/test_lock tests/unit/test_boot_[!f]* tests/unit/test_mem tests/unit/test_self
 	tests/unit/test_shm
 	tests/mp/comm/test_comm tests/mp/p2p/test_threads tests/mp/coll/test_ways
-	tests/mp/coll/test_group tests/mp/coll/test_rings
+	tests/mp/coll/test_group tests/mp/coll/test_rings tests/mp/coll/test_streams
 	tests/mp/ps/test_ps_codec tests/mp/ps/test_ps_end
 	tests/mp/ps/test_ps_soak tests/mp/ps/test_ps_stale tests/mp/ps/test_ps_traffic"
 tsan_all_tests="$tsan_tests

@@ -176,6 +176,16 @@ struct tt_ring_run {
 	bool made;    /* short_path.c has published the buffers, and filled the ring, if any */
 };
 
+/* stream_input.c: this rank's input, copied piece by piece to where peers read it. */
+struct tt_stream_run {
+	char *mem; /* NULL: there is none */
+	char *input;
+	int lanes;
+	size_t piece;	 /* the longest */
+	unsigned waited; /* steps without room */
+	bool full;	 /* all has been copied */
+};
+
 /* Residuals of encodings. Any thread; one call at a time reads and writes state. */
 struct tutti_feedback {
 	volatile uint64_t magic; /* also when it is freed */
@@ -220,15 +230,16 @@ struct tt_plan_req {
 
 	/* this run */
 	uint64_t fprint;
-	uint64_t turn;		 /* of a node plan */
-	unsigned step;		 /* the step that this rank has reached in it */
-	unsigned stores;	 /* flags of its reductions: stores.h */
-	enum tt_branch way;	 /* of a plan with several */
-	int first_round;	 /* short_path.c has run the rounds before it, else 0 */
-	bool resumed;		 /* short_path.c has begun this call, but could not end it */
-	void *bounce[2];	 /* of a node plan: buffers that peers can reach */
-	struct tt_ring_run ring; /* used instead */
-	char *unbounced;	 /* of a mixed plan: the result's place, while bounced */
+	uint64_t turn;		     /* of a node plan */
+	unsigned step;		     /* the step that this rank has reached in it */
+	unsigned stores;	     /* flags of its reductions: stores.h */
+	enum tt_branch way;	     /* of a plan with several */
+	int first_round;	     /* short_path.c has run the rounds before it, else 0 */
+	bool resumed;		     /* short_path.c has begun this call, but could not end it */
+	void *bounce[2];	     /* of a node plan: buffers that peers can reach */
+	struct tt_ring_run ring;     /* used instead, */
+	struct tt_stream_run stream; /* or this */
+	char *unbounced;	     /* of a mixed plan: the result's place, while bounced */
 	struct tt_region *unbounced_region;
 	int lanes_left;
 	bool missed;	 /* a dead neighbour's block is not there */

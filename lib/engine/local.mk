@@ -9,7 +9,8 @@ libtt_la_SOURCES += \
 	lib/engine/node/node_comm.c lib/engine/node/node_ops.c lib/engine/node/node_ops.h \
 	lib/engine/node/node_probe.c lib/engine/node/persistent_area.c \
 	lib/engine/node/ring_reduce.c lib/engine/node/short_path.c \
-	lib/engine/node/short_path.h lib/engine/node/short_shape.c lib/engine/plans.c \
+	lib/engine/node/short_path.h lib/engine/node/short_shape.c \
+	lib/engine/node/stream_input.c lib/engine/plans.c \
 	lib/engine/outlive.c \
 	lib/engine/record.c lib/engine/request.c lib/engine/request_memory.c \
 	lib/engine/run.c lib/engine/thread.c \

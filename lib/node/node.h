@@ -176,6 +176,33 @@ bool tt_node_goes_direct(struct tt_node_group *g, unsigned *way);
 /* So many ticks this rank has moved and combined in one of len bytes, once all had come. */
 void tt_node_went(struct tt_node_group *g, unsigned way, bool direct, size_t len, uint64_t ticks);
 
+/*
+ * A stream replaces an input that peers can neither map nor read: memory that they map, into which
+ * the owner puts the input piece by piece while they copy out what is there. A lane is a part of
+ * the input, for one reader or for all other ranks, which copy it from its beginning to its end. A
+ * stream has one lane; or n - 1, for the next rank, the one after it, ...
+ */
+struct tt_node_lane {
+	size_t off, len; /* off: from the beginning of the input */
+	int reader;	 /* TT_NODE_ALL: all other ranks */
+};
+size_t tt_node_stream_bytes(const struct tt_node_group *g, const struct tt_node_lane *lane, int n);
+/* As tt_node_publish, of the input, in memory that peers map. */
+void tt_node_publish_stream(struct tt_node_group *g, uint64_t turn, void *mem, size_t bytes,
+			    const struct tt_region *region, const struct tt_node_lane *lane, int n);
+/* The bytes of a lane's piece that begins at `at`. */
+size_t tt_node_stream_next(size_t len, size_t at);
+/*
+ * Puts the next piece into lane i, if that has room: where all readers have left a place, or within
+ * `most` bytes of places. Returns its bytes or 0.
+ */
+size_t tt_node_stream_fill(struct tt_node_group *g, char *stream, int i, const char *input,
+			   size_t most);
+/* Whether all pieces have been put in. */
+bool tt_node_stream_full(const struct tt_node_group *g, char *stream);
+/* Whether a rank that has published its input has a stream. */
+bool tt_node_has_stream(const struct tt_node_group *g, uint64_t turn, int rank);
+
 /* Memory of this rank only, not for peers. */
 void tt_node_own(struct tt_node_group *g, uint64_t turn, enum tt_node_which which, void *addr);
 /* This rank has reached a step, 1 .. 255, of a turn of this fingerprint. */
@@ -268,9 +295,18 @@ struct tt_node_count {
 int tt_node_pull_reduce(struct tt_node_group *g, uint64_t turn, struct tt_node_ref src, int to,
 			struct tt_node_ref dst, size_t len, const struct tt_node_reduce *r,
 			struct tt_node_count *count, int *gone);
-/* Copies from rank from's src to dst here. */
+/* Copies from rank from's src to dst here. -EAGAIN: it is a stream. */
 int tt_node_pull_copy(struct tt_node_group *g, uint64_t turn, int from, struct tt_node_ref src,
 		      void *dst, size_t len, struct tt_node_count *count, int *gone);
+/*
+ * stream.c: the same of the next piece of a stream, len bytes in all, of which this rank has `at`.
+ * *took: its bytes, 0: it is not there yet.
+ */
+int tt_node_stream_take(struct tt_node_group *g, uint64_t turn, int from, struct tt_node_ref src,
+			void *dst, size_t at, size_t len, size_t *took, int *gone);
+/* Whether it is there, or never will be. */
+bool tt_node_stream_there(struct tt_node_group *g, uint64_t turn, int from, struct tt_node_ref src,
+			  size_t len, size_t at);
 /* Copies local data to dst of rank `to` (TT_NODE_ALL: of all other ranks). */
 int tt_node_push(struct tt_node_group *g, uint64_t turn, int to, struct tt_node_ref dst,
 		 const void *src, size_t len, struct tt_node_count *count, int *gone);

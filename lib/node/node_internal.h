@@ -37,12 +37,12 @@ struct node_seg {
 
 enum node_kind { NODE_NONE, NODE_POOL, NODE_PLAIN, NODE_SLOT };
 
-/* This buffer is a ring (node.h); its rank has one (published with its input). */
-enum { NODE_RING_HERE = 1, NODE_RING_OWNER = 2 };
+/* This buffer is a ring (node.h); its rank has one (published with its input); it is a stream. */
+enum { NODE_RING_HERE = 1, NODE_RING_OWNER = 2, NODE_STREAM = 4 };
 
 /* A published buffer. */
 struct node_buf {
-	uint16_t kind, ring;   /* ring: NODE_RING_* */
+	uint16_t kind, ring;   /* ring: NODE_RING_*, NODE_STREAM */
 	uint32_t slab;	       /* of pool memory; else a tt_node_measure */
 	uint64_t id, off, len; /* off: into the slab; an address; into the slot */
 };
@@ -168,6 +168,10 @@ void tt_node_taken(struct tt_node_group *g, unsigned measure, bool read, size_t 
 const struct tt_mr *tt_node_mr(const struct tt_node_group *g, const struct tt_region *region);
 /* Memory that peers can map, described for them. */
 struct node_buf tt_node_pool_buf(const struct tt_mr *mr, const void *addr, size_t len);
+
+/* peer_pull.c: the caller accesses peers' memory until it releases it; -EPIPE: *gone withdrew. */
+int tt_node_claim(struct tt_node_group *g, int *gone);
+void tt_node_release(struct tt_node_group *g);
 
 /* node_segment.c */
 /* Closes the descriptors of areas that all ranks have mapped. */

@@ -54,6 +54,8 @@ static int look(struct tt_node_group *g, uint64_t turn, int rank, struct tt_node
 		return 0;
 	}
 	buf = nr->buf[turn % 2][ref.which]; /* a copy, which the peer cannot change */
+	if (buf.ring & NODE_STREAM)
+		return -EAGAIN;
 	part->measure = buf.kind == NODE_POOL ? 0 : buf.slab;
 	if ((buf.ring & NODE_RING_HERE) && r && r->ring.piece)
 		ref.off = tt_node_ring_place(g, &r->ring, rank, g->rank, r->number);
@@ -78,7 +80,7 @@ static int look(struct tt_node_group *g, uint64_t turn, int rank, struct tt_node
 }
 
 /* Announces the access, then checks for permission; seq_cst both, as in Dekker's algorithm. */
-static int claim(struct tt_node_group *g, int *gone)
+int tt_node_claim(struct tt_node_group *g, int *gone)
 {
 	int i;
 
@@ -93,7 +95,7 @@ static int claim(struct tt_node_group *g, int *gone)
 	return 0;
 }
 
-static void release(struct tt_node_group *g)
+void tt_node_release(struct tt_node_group *g)
 {
 	atomic_store_explicit(&g->area->rank[g->rank].busy, 0, memory_order_release);
 }
@@ -246,7 +248,7 @@ int tt_node_pull_reduce(struct tt_node_group *g, uint64_t turn, struct tt_node_r
 			struct tt_node_ref dst, size_t len, const struct tt_node_reduce *r,
 			struct tt_node_count *count, int *gone)
 {
-	int i, err = claim(g, gone);
+	int i, err = tt_node_claim(g, gone);
 	const struct part *measured = NULL;
 	struct pull p; /* long, and mostly unused */
 	uint64_t began;
@@ -275,7 +277,7 @@ int tt_node_pull_reduce(struct tt_node_group *g, uint64_t turn, struct tt_node_r
 	began = measured ? tt_ticks() : 0;
 	if (!err)
 		err = reduce_all(&p, len);
-	release(g);
+	tt_node_release(g);
 	if (err)
 		return err;
 	if (began)
@@ -289,7 +291,7 @@ int tt_node_pull_copy(struct tt_node_group *g, uint64_t turn, int from, struct t
 {
 	struct part part;
 	uint64_t began;
-	int err = claim(g, gone);
+	int err = tt_node_claim(g, gone);
 
 	if (err)
 		return err;
@@ -300,7 +302,7 @@ int tt_node_pull_copy(struct tt_node_group *g, uint64_t turn, int from, struct t
 		tt_copy_near(dst, part.ptr, len);
 	else if (!err)
 		err = plain_copy(&part, 0, dst, len, false);
-	release(g);
+	tt_node_release(g);
 	if (err)
 		return err;
 	if (began)
@@ -327,7 +329,7 @@ static int push_one(struct tt_node_group *g, uint64_t turn, int to, struct tt_no
 int tt_node_push(struct tt_node_group *g, uint64_t turn, int to, struct tt_node_ref dst,
 		 const void *src, size_t len, struct tt_node_count *count, int *gone)
 {
-	int i, err = claim(g, gone);
+	int i, err = tt_node_claim(g, gone);
 
 	if (err)
 		return err;
@@ -337,7 +339,7 @@ int tt_node_push(struct tt_node_group *g, uint64_t turn, int to, struct tt_node_
 		*gone = i;
 		err = push_one(g, turn, i, dst, src, len, count);
 	}
-	release(g);
+	tt_node_release(g);
 	return err;
 }
 

@@ -102,7 +102,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/coll/test_node tests/mp/coll/test_node_comms \
 	tests/mp/coll/test_opaque \
 	tests/mp/coll/test_own_counts tests/mp/coll/test_root_counts \
-	tests/mp/coll/test_rings \
+	tests/mp/coll/test_rings tests/mp/coll/test_streams \
 	tests/mp/coll/test_hier \
 	tests/mp/coll/test_scale
 check_PROGRAMS += $(TT_MP_TESTS) tests/mp/coll/test_big
@@ -326,5 +326,7 @@ tests_mp_coll_test_opaque_SOURCES = tests/mp/coll/test_opaque.c
 tests_mp_coll_test_opaque_LDADD = libttmp.la
 tests_mp_coll_test_rings_SOURCES = tests/mp/coll/test_rings.c
 tests_mp_coll_test_rings_LDADD = libttmp.la
+tests_mp_coll_test_streams_SOURCES = tests/mp/coll/test_streams.c
+tests_mp_coll_test_streams_LDADD = libttmp.la
 tests_mp_coll_test_hier_SOURCES = tests/mp/coll/test_hier.c
 tests_mp_coll_test_hier_LDADD = libttmp.la

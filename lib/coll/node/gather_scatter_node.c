@@ -26,20 +26,18 @@ bool tt_can_gather_node_slots(const struct tt_plan_args *a)
 	return tt_can_node_ranks(a) && a->count * a->elem <= tt_slot_bytes(a);
 }
 
+/* Its own last: a short call that cannot pull at once begins again, as a request. */
 static void pull_blocks(struct tt_builder *b, struct tt_ref from)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
 	size_t len = a->count * a->elem;
 	int i;
 
-	for (i = 0; i < a->nranks; i++) {
-		struct tt_ref dst = TT_RECVBUF(tt_recv_block(a, i).off);
-
+	for (i = 0; i < a->nranks; i++)
 		if (i != a->root)
-			tt_pull_copy(b, i, dst, from, len);
-		else if (!a->in_place)
-			tt_copy(b, dst, TT_SENDBUF(0), len);
-	}
+			tt_pull_copy(b, i, TT_RECVBUF(tt_recv_block(a, i).off), from, len);
+	if (!a->in_place)
+		tt_copy(b, TT_RECVBUF(tt_recv_block(a, a->root).off), TT_SENDBUF(0), len);
 }
 
 void tt_gather_node_slots(struct tt_builder *b)

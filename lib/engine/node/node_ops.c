@@ -13,7 +13,8 @@
 #include "lib/base/hash.h"
 #include "lib/engine/node/node_ops.h"
 
-#define FEW 4 /* calls whose turns a difference may concern */
+#define FEW 4	      /* calls whose turns a difference may concern */
+#define LAST_STEP 255 /* of a turn */
 
 /* ---- turns ---- */
 
@@ -143,6 +144,7 @@ static void give_back(struct tt_plan_req *req)
 		req->bounce[i] = NULL;
 	}
 	tt_ring_end(req);
+	tt_stream_end(req);
 }
 
 /*
@@ -249,7 +251,11 @@ static size_t spend(struct tutti_context *ctx, size_t len, size_t elem)
 static bool copy_piece(struct tt_op_run *run, char *dst, const char *src, size_t len)
 {
 	struct tutti_context *ctx = run->lane->req->r.comm->ctx;
-	size_t n = spend(ctx, len - run->at, 1);
+	size_t left = len - run->at, n;
+
+	if (left > TT_STREAM_STEP && tt_stream_in_step(run->lane->req))
+		left = TT_STREAM_STEP;
+	n = spend(ctx, left, 1);
 
 	tt_copy_near(dst + run->at, src + run->at, n);
 	tt_wire_stats(ctx->wire)->copied_bytes += n;
@@ -291,6 +297,15 @@ static int bounce(struct tt_plan_req *req, enum tt_node_which which, size_t len)
 			       TT_NODE_STAYS);
 }
 
+/* Publishes memory that peers cannot reach as it is, or had better not. */
+static int copy_aside(struct tt_plan_req *req, enum tt_node_which which, struct tt_ref ref,
+		      size_t len)
+{
+	int rc = which == TT_NODE_INPUT ? tt_stream_publish(req, ref, len) : 0;
+
+	return rc ? (rc < 0 ? rc : 0) : bounce(req, which, len);
+}
+
 enum tt_node_how tt_node_how(enum tt_coll coll)
 {
 	if (tt_coll_own_counts(coll)) /* lengths are in the slot */
@@ -330,14 +345,14 @@ static int publish(struct tt_plan_req *req, enum tt_node_which which, struct tt_
 		return 0;
 	/* scratch is in the pool, and the plan, not the engine, copies results out of it */
 	if (ref.buf != TT_BUF_SCRATCH && prefers_pool(req, req->region[ref.buf], len) &&
-	    !bounce(req, which, len))
+	    !copy_aside(req, which, ref, len))
 		return 0;
 	rc = tt_node_publish(req->node->group, req->turn, which, addr, len, req->region[ref.buf],
 			     tt_node_how(req->fields.coll));
 	if (rc == -EOPNOTSUPP && ref.buf == TT_BUF_SCRATCH)
 		return tt_fail(-ENOMEM, "peers can map no more pool memory of this process");
 	if (rc == -EOPNOTSUPP)
-		return bounce(req, which, len);
+		return copy_aside(req, which, ref, len);
 	if (rc < 0)
 		return rc;
 	tt_wire_stats(req->r.comm->ctx->wire)->copied_bytes += (uint64_t)rc;
@@ -373,6 +388,7 @@ static int signal_op(struct tt_op_run *run)
 		return 0;
 	req->step = op->index == TT_NEXT_STEP ? req->step + 1 : op->index;
 	tt_node_signal(req->node->group, req->turn, req->step, req->fprint);
+	tt_stream_feed(req);
 	return 1;
 }
 
@@ -436,24 +452,47 @@ void tt_node_count_bytes(struct tutti_context *ctx, const struct tt_node_count *
 	stats->copied_bytes += count->copied;
 }
 
+static bool reads_stream(const struct tt_op_run *run)
+{
+	const struct tt_plan_req *req = run->lane->req;
+
+	return run->op->kind == TT_OP_PULL_COPY &&
+	       tt_node_ref_of(run->op->a).which == TT_NODE_INPUT &&
+	       tt_node_has_stream(req->node->group, req->turn, place_of(req, run->op->peer));
+}
+
+/* Where a pull begins; and in a push, this rank's memory. */
+static struct tt_node_ref source_of(const struct tt_op_run *run)
+{
+	const struct tt_plan_req *req = run->lane->req;
+	struct tt_node_ref src = tt_node_ref_of(run->op->a);
+
+	if (run->op->kind == TT_OP_PULL_COPY && run->op->flags & TT_OPF_TOLD)
+		src.off += tt_node_told(req->node->group, req->turn, place_of(req, run->op->peer),
+					run->op->b);
+	return src;
+}
+
 static int pull_op(struct tt_op_run *run, int *gone)
 {
 	struct tt_plan_req *req = run->lane->req;
 	struct tt_node_group *g = req->node->group;
 	const struct tt_op *op = run->op;
-	size_t len = spend(req->r.comm->ctx, op->len - run->at, req->elem);
-	struct tt_node_ref src = tt_node_ref_of(op->a),
-			   dst = {TT_NODE_RESULT, op->dst.off + run->at};
+	struct tt_node_ref src = source_of(run), dst = {TT_NODE_RESULT, op->dst.off};
 	int err, peer = place_of(req, op->peer);
 	struct tt_node_count count = {0};
 	struct tt_node_reduce r;
+	size_t len;
 
+	if (reads_stream(run))
+		return tt_stream_pull(run, peer, src, req->base[op->dst.buf] + dst.off, gone);
+	if (op->kind == TT_OP_PUSH && op->flags & TT_OPF_TOLD)
+		dst.off += tt_node_told(g, req->turn, peer, op->b);
+	len = spend(req->r.comm->ctx, op->len - run->at, req->elem);
 	if (!len)
 		return 0;
 	src.off += run->at;
-	if (op->flags & TT_OPF_TOLD)
-		*(op->kind == TT_OP_PUSH ? &dst.off : &src.off) +=
-			tt_node_told(g, req->turn, peer, op->b);
+	dst.off += run->at;
 	if (op->kind == TT_OP_PUSH) {
 		err = tt_node_push(g, req->turn, peer, dst, req->base[op->a.buf] + src.off, len,
 				   &count, gone);
@@ -574,10 +613,11 @@ int tt_node_poll(struct tutti_context *ctx)
 	tt_list_each(l, tmp, &ctx->node_waits)
 	{
 		struct tt_op_run *run = tt_container(l, struct tt_op_run, wait);
+		bool fed = tt_stream_feed(run->lane->req);
 		size_t at = run->at;
 		bool over = try_op(run);
 
-		n += over || run->at != at;
+		n += fed || over || run->at != at;
 		run->lane->req->r.progressed |= run->at != at;
 		if (!over)
 			continue;
@@ -598,12 +638,13 @@ bool tt_node_keep_core(struct tutti_context *ctx)
 		struct tt_op_run *run = tt_container(l, struct tt_op_run, wait);
 		struct tt_plan_req *req = run->lane->req;
 		struct tt_node_comm *nc = req->node;
-		bool all = run->op->peer == TT_ALL_RANKS;
+		bool all = run->op->peer == TT_ALL_RANKS, stream = reads_stream(run);
 		int j = all ? (int)run->at : place_of(req, run->op->peer);
 
-		if (run->op->kind != TT_OP_WAIT)
+		if (run->op->kind != TT_OP_WAIT && !stream)
 			return false;
-		if (!tt_node_shares(nc->group, j, all ? nc->n : j + 1, req->turn, run->op->index))
+		if (!tt_node_shares(nc->group, j, all ? nc->n : j + 1, req->turn,
+				    stream ? LAST_STEP : run->op->index))
 			continue;
 		tt_spread(ctx, nc, req->turn);
 		return false;
@@ -627,6 +668,13 @@ bool tt_node_ready(struct tutti_context *ctx)
 
 		if (run->broken || run->told)
 			continue;
+		if (tt_stream_hungry(req))
+			return true;
+		if (reads_stream(run)) {
+			if (tt_stream_there(run, j, source_of(run)))
+				return true;
+			continue;
+		}
 		if (run->op->kind == TT_OP_PULL_REDUCE && tt_ring_is_on(req)) {
 			if (tt_ring_ready(run))
 				return true;

@@ -246,6 +246,29 @@ bool tt_ring_drain(struct tt_op_run *run);
 void tt_ring_end(struct tt_plan_req *req);
 
 /*
+ * stream_input.c: an input of ordinary memory that peers cannot read, in calls that copy. All for
+ * the request's current turn.
+ */
+
+/* Publishes a stream of len bytes. 1: done, 0: not for this call, or a negative code. */
+int tt_stream_publish(struct tt_plan_req *req, struct tt_ref ref, size_t len);
+/*
+ * Whether copies of a call take turns, piece by piece, so that none holds up a stream: its caller
+ * waits, each rank has a core, and inputs may be streams.
+ */
+#define TT_STREAM_STEP ((size_t)128 << 10) /* about so many bytes of each */
+bool tt_stream_in_step(const struct tt_plan_req *req);
+/* Puts in as many pieces as have room now; returns whether there was one. */
+bool tt_stream_feed(struct tt_plan_req *req);
+/* Whether some are still to be put in. */
+bool tt_stream_hungry(const struct tt_plan_req *req);
+/* Copies of a peer's stream what is there. 1: over, 0: not yet, or a negative code. */
+int tt_stream_pull(struct tt_op_run *run, int from, struct tt_node_ref src, char *dst, int *gone);
+/* Whether some is there. */
+bool tt_stream_there(const struct tt_op_run *run, int from, struct tt_node_ref src);
+void tt_stream_end(struct tt_plan_req *req);
+
+/*
  * crowding.c: in this turn this rank waits for a rank on its own core: may move it to another
  * core.
  */

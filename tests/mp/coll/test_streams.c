@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * Streams, used for inputs that peers can neither map nor read (lib/engine/node/stream_input.c):
+ * with all kinds of calls and memory, with a rank that is busy, and with calls that fail in the
+ * middle, after which no rank accesses their buffers.
+ */
+#include "config.h"
+
+#include "lib/base/hash.h"
+#include "tests/mp/coll/colls.h"
+#include "tests/mp/job.h"
+
+#include <pthread.h>
+#include <signal.h>
+#include <unistd.h>
+
+/* As mp_run does, where no process may read or write another one's memory. */
+static int join(struct mp_job *job)
+{
+	struct tutti_config config = {0};
+
+	TT_EXPECT(!mp_forbid_vm());
+	MP_OK(mp_join(job, MP_ID, &config));
+	return 0;
+}
+
+static int meet_once(struct mp_job *job, enum colls_kind kind, size_t count, unsigned mix)
+{
+	unsigned mine = mix >> 3 * job->rank;
+	struct coll c = {.kind = kind,
+			 .type = TUTTI_INT32,
+			 .op = TUTTI_SUM,
+			 .root = (int)(mix >> 20) % job->n,
+			 .count = count,
+			 .in_place = mix >> 21 & mix >> 22 & 1,
+			 .displs = mix >> 23 & 1,
+			 .memory = mine & 3 ? MP_PLAIN : MP_POOL};
+
+	return colls_once(job, &c,
+			  mix >> 18 & mix >> 19 & 1 ? F_PERSISTENT
+			  : mine & 4		    ? F_NONBLOCKING
+						    : F_BLOCKING);
+}
+
+#define KINDS (C_KINDS - C_REDUCING) /* of calls that copy */
+#define COUNTS 4
+#define PLAIN 03333u /* a mix: of all ranks, in blocking calls */
+
+/* Streams meet memory that is mapped; short ones, and such as use a place often. */
+static int meet_body(struct mp_job *job)
+{
+	static const size_t counts[COUNTS] = {9000, 20011, 70001, 300007};
+	uint64_t seed = 42;
+	unsigned mix;
+	int k;
+
+	TT_EXPECT(!join(job));
+	for (k = 0; k < KINDS * COUNTS * 3; k++) {
+		mix = k < KINDS * COUNTS ? PLAIN : (unsigned)(tt_random(&seed) >> 36);
+		TT_EXPECT(!meet_once(job, (enum colls_kind)(C_REDUCING + k % KINDS),
+				     counts[k / KINDS % COUNTS], mix));
+	}
+	MP_OK(mp_leave(job));
+	return 0;
+}
+
+static void meet(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = meet_body, .env = "TUTTI_NODE=on", .no_init = true));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = meet_body, .env = "TUTTI_NODE=on", .no_init = true));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = meet_body, .env = "TUTTI_NODE=on TUTTI_PROGRESS=thread",
+			 .no_init = true));
+	TT_CHECK(!MP_RUN(.n = 4, .fn = meet_body, .env = "TUTTI_NODE=on TUTTI_WAIT=sleep",
+			 .no_init = true));
+}
+
+#define LONG ((size_t)6 << 20)
+
+/* Rank 1 has begun a bcast and does nothing for it until rank 2 has its result. */
+static int busy_body(struct mp_job *job)
+{
+	char *v = malloc(LONG);
+	struct tutti_request *req;
+	size_t i;
+
+	TT_EXPECT(v && !join(job));
+	for (i = 0; i < LONG; i++)
+		v[i] = (char)(job->rank ? 0 : i % 251);
+	if (job->rank == 1) {
+		MP_OK(tutti_ibcast(v, LONG, TUTTI_INT8, 0, job->world, &req));
+		TT_EXPECT(mp_await(&job->shared->word[0], 1, 20000));
+		MP_OK(tutti_wait(&req));
+	} else {
+		MP_OK(tutti_bcast(v, LONG, TUTTI_INT8, 0, job->world));
+		if (job->rank == 2)
+			atomic_store(&job->shared->word[0], 1);
+	}
+	for (i = 0; i < LONG; i++)
+		TT_EXPECT(v[i] == (char)(i % 251));
+	free(v);
+	MP_OK(mp_leave(job));
+	return 0;
+}
+
+static void busy(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .fn = busy_body, .env = "TUTTI_NODE=on TUTTI_WAIT=spin",
+			 .no_init = true));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = busy_body, .env = "TUTTI_NODE=on TUTTI_WAIT=sleep",
+			 .no_init = true));
+}
+
+/* ---- ended in the middle ---- */
+
+#define BLOCK ((size_t)7 << 20) /* pool memory, that of a stream among it */
+#define BLOCKS 3
+#define MARK 0x5a
+
+static int call(struct tutti_comm *comm, int n, int k, char *v)
+{
+	size_t each = LONG / (size_t)n;
+
+	return k % 4 == 0   ? tutti_alltoall(v, v + LONG, each, TUTTI_INT8, comm)
+	       : k % 4 == 1 ? tutti_allgather(v, v + LONG, each, TUTTI_INT8, comm)
+	       : k % 4 == 2 ? tutti_bcast(v, LONG, TUTTI_INT8, 1, comm)
+			    : tutti_gather(v, v + LONG, each, TUTTI_INT8, 1, comm);
+}
+
+static bool is_marked(const char *p, size_t size)
+{
+	return p[0] == MARK && !memcmp(p, p + 1, size - 1);
+}
+
+/*
+ * A call has failed: reuses vectors and pool memory at once; their new contents must not change
+ * until this many ranks have come here.
+ */
+static int untouched(struct mp_job *job, char *v, int ranks)
+{
+	char *block[BLOCKS];
+	int k;
+
+	memset(v, MARK, 2 * LONG);
+	for (k = 0; k < BLOCKS; k++) {
+		MP_OK(tutti_alloc(job->ctx, BLOCK, (void **)&block[k]));
+		memset(block[k], MARK, BLOCK);
+	}
+	atomic_fetch_add(&job->shared->word[0], 1);
+	TT_EXPECT(mp_await(&job->shared->word[0], ranks, 20000));
+	mp_sleep_ms(2);
+	TT_EXPECT(is_marked(v, 2 * LONG));
+	for (k = 0; k < BLOCKS; k++) {
+		TT_EXPECT(is_marked(block[k], BLOCK));
+		MP_OK(tutti_free(block[k]));
+	}
+	return 0;
+}
+
+/* One rank has its part of the call still to do when the others' time is over. */
+static int late(struct mp_job *job)
+{
+	char *v = calloc(2, LONG);
+	struct tutti_request *req;
+
+	TT_EXPECT(v && !join(job));
+	mp_meet(job);
+	if (job->rank == 1) {
+		MP_OK(tutti_iallgather(v, v + LONG, LONG / (size_t)job->n, TUTTI_INT8, job->world,
+				       &req));
+		TT_EXPECT(mp_await(&job->shared->word[0], job->n - 1, 20000));
+		TT_EXPECT(tutti_wait(&req) < 0);
+	} else {
+		TT_EXPECT(call(job->world, job->n, 1, v) < 0);
+	}
+	TT_EXPECT(!untouched(job, v, job->n));
+	mp_leave(job);
+	free(v);
+	return 0;
+}
+
+struct end {
+	struct tutti_comm *comm; /* NULL: the process's */
+	int us;
+};
+
+static void *end_it(void *arg)
+{
+	struct end *end = arg;
+
+	usleep((useconds_t)end->us);
+	if (end->comm)
+		tutti_comm_revoke(end->comm);
+	else
+		kill(getpid(), SIGKILL);
+	return NULL;
+}
+
+static int until_failure(struct mp_job *job, struct tutti_comm *comm, int kind, char *v)
+{
+	int err = 0;
+
+	while (!err)
+		err = call(comm, job->n, kind, v);
+	TT_EXPECT(err == -TUTTI_EPEER || err == -TUTTI_EREVOKED);
+	return 0;
+}
+
+static int revoked(struct mp_job *job)
+{
+	char *v = calloc(2, LONG);
+	uint64_t seed = 7;
+	struct end end;
+	pthread_t thread;
+	int k;
+
+	TT_EXPECT(v && !join(job));
+	for (k = 0; k < 16; k++) {
+		MP_OK(tutti_comm_dup(job->world, &end.comm));
+		end.us = (int)(tt_random(&seed) % 8000);
+		mp_meet(job);
+		if (job->rank == k % job->n)
+			TT_EXPECT(!pthread_create(&thread, NULL, end_it, &end));
+		TT_EXPECT(!until_failure(job, end.comm, k, v) &&
+			  !untouched(job, v, (k + 1) * job->n));
+		if (job->rank == k % job->n)
+			pthread_join(thread, NULL);
+		MP_OK(tutti_comm_free(end.comm));
+	}
+	free(v);
+	MP_OK(mp_leave(job));
+	return 0;
+}
+
+static int killed(struct mp_job *job)
+{
+	char *v = calloc(2, LONG);
+	struct end end = {.us = *(int *)job->arg};
+	pthread_t thread;
+
+	TT_EXPECT(v && !join(job));
+	mp_meet(job);
+	if (job->rank == 1)
+		TT_EXPECT(!pthread_create(&thread, NULL, end_it, &end));
+	TT_EXPECT(!until_failure(job, job->world, end.us, v) && !untouched(job, v, job->n - 1));
+	mp_leave(job);
+	free(v);
+	return 0;
+}
+
+static void torn(void)
+{
+	int us;
+
+	TT_CHECK(!MP_RUN(.n = 3, .fn = late, .env = "TUTTI_NODE=on TUTTI_TIMEOUT=400",
+			 .no_init = true));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = revoked, .env = "TUTTI_NODE=on", .no_init = true));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = revoked, .env = "TUTTI_NODE=on TUTTI_PROGRESS=thread",
+			 .no_init = true));
+	for (us = 1000; us < 9000; us += 1101)
+		TT_CHECK(!MP_RUN(.n = 3, .fn = killed, .arg = &us, .env = "TUTTI_NODE=on",
+				 .killed = 1u << 1, .no_init = true));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {
+		{"meet", meet}, {"busy", busy}, {"torn", torn}, {NULL, NULL}};
+
+	return tt_test_main("streams", tests, argc, argv);
+}
