@@ -48,13 +48,10 @@ static struct tt_span longer(const struct tt_plan_args *a, const struct tt_share
 	return block;
 }
 
-/*
- * Longer blocks are copied aside, one after the other, if what comes overwrites them; or if peers
- * cannot read them where they are: memory between blocks, which may not exist, must not be copied.
- */
+/* Longer blocks are copied aside, one after the other, if what comes overwrites them. */
 static bool goes_aside(const struct tt_plan_args *a)
 {
-	return (a->in_place && a->coll == TT_COLL_ALLTOALLV) || !a->direct;
+	return a->in_place && a->coll == TT_COLL_ALLTOALLV;
 }
 
 static void copy_aside(struct tt_builder *b, const struct tt_shares *s, size_t at)
