@@ -295,7 +295,7 @@ struct tt_node_count {
 int tt_node_pull_reduce(struct tt_node_group *g, uint64_t turn, struct tt_node_ref src, int to,
 			struct tt_node_ref dst, size_t len, const struct tt_node_reduce *r,
 			struct tt_node_count *count, int *gone);
-/* Copies from rank from's src to dst here. -EAGAIN: it is a stream. */
+/* Copies from rank from's src to dst here. -EAGAIN: of a stream not all is there. */
 int tt_node_pull_copy(struct tt_node_group *g, uint64_t turn, int from, struct tt_node_ref src,
 		      void *dst, size_t len, struct tt_node_count *count, int *gone);
 /*

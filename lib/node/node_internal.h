@@ -173,6 +173,10 @@ struct node_buf tt_node_pool_buf(const struct tt_mr *mr, const void *addr, size_
 int tt_node_claim(struct tt_node_group *g, int *gone);
 void tt_node_release(struct tt_node_group *g);
 
+/* stream.c, under a claim: all of a stream, if all pieces are there; else -EAGAIN. */
+int tt_node_stream_whole(struct tt_node_group *g, uint64_t turn, int from, struct tt_node_ref src,
+			 void *dst, size_t len);
+
 /* node_segment.c */
 /* Closes the descriptors of areas that all ranks have mapped. */
 void tt_node_hand_out(struct tt_node *node);

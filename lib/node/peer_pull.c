@@ -54,8 +54,6 @@ static int look(struct tt_node_group *g, uint64_t turn, int rank, struct tt_node
 		return 0;
 	}
 	buf = nr->buf[turn % 2][ref.which]; /* a copy, which the peer cannot change */
-	if (buf.ring & NODE_STREAM)
-		return -EAGAIN;
 	part->measure = buf.kind == NODE_POOL ? 0 : buf.slab;
 	if ((buf.ring & NODE_RING_HERE) && r && r->ring.piece)
 		ref.off = tt_node_ring_place(g, &r->ring, rank, g->rank, r->number);
@@ -296,6 +294,12 @@ int tt_node_pull_copy(struct tt_node_group *g, uint64_t turn, int from, struct t
 	if (err)
 		return err;
 	*gone = from;
+	if (src.which == TT_NODE_INPUT && tt_node_has_stream(g, turn, from)) {
+		err = tt_node_stream_whole(g, turn, from, src, dst, len);
+		tt_node_release(g);
+		count->pulled += err ? 0 : len;
+		return err;
+	}
 	err = look(g, turn, from, src, len, NULL, &part);
 	began = !err && part.measure ? tt_ticks() : 0;
 	if (!err && part.ptr)

@@ -267,6 +267,23 @@ static int take(struct tt_node_group *g, const struct lane *lane, int from, char
 	return 0;
 }
 
+/* This rank has copied nothing of it yet, so no place has been used again. */
+int tt_node_stream_whole(struct tt_node_group *g, uint64_t turn, int from, struct tt_node_ref src,
+			 void *dst, size_t len)
+{
+	struct lane lane;
+	size_t at, n;
+	int err = find_lane(g, turn, from, src, len, &lane);
+
+	if (!err && !is_there(&lane, len - 1))
+		err = -EAGAIN;
+	for (at = 0; !err && at < len; at += n) {
+		n = tt_node_stream_next(len, at);
+		err = take(g, &lane, from, dst, at, len, n);
+	}
+	return err;
+}
+
 int tt_node_stream_take(struct tt_node_group *g, uint64_t turn, int from, struct tt_node_ref src,
 			void *dst, size_t at, size_t len, size_t *took, int *gone)
 {

@@ -386,6 +386,8 @@ static int signal_op(struct tt_op_run *run)
 	    !copy_piece(run, req->base[TT_BUF_RECV] + own.off, req->unbounced + own.off,
 			tt_send_bytes(&req->plan->args)))
 		return 0;
+	if (!tt_stream_begun(req))
+		return 0;
 	req->step = op->index == TT_NEXT_STEP ? req->step + 1 : op->index;
 	tt_node_signal(req->node->group, req->turn, req->step, req->fprint);
 	tt_stream_feed(req);

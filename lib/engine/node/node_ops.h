@@ -252,6 +252,8 @@ void tt_ring_end(struct tt_plan_req *req);
 
 /* Publishes a stream of len bytes. 1: done, 0: not for this call, or a negative code. */
 int tt_stream_publish(struct tt_plan_req *req, struct tt_ref ref, size_t len);
+/* Whether the signal may be given: readers find something to do. */
+bool tt_stream_begun(struct tt_plan_req *req);
 /*
  * Whether copies of a call take turns, piece by piece, so that none holds up a stream: its caller
  * waits, each rank has a core, and inputs may be streams.

@@ -7,6 +7,9 @@
  * the two copies of a byte overlap with those of other bytes, and with few places in use they stay
  * in the cache. Of N bytes N are copied in, and N out by each reader.
  *
+ * Where ranks share cores, the owner fills the stream before the signal: a reader would only take
+ * its core.
+ *
  * An owner whose caller waits first lets readers leave one of few places. If they do not, or if its
  * caller may be busy later, it uses more places, so that no reader waits for another one.
  */
@@ -158,6 +161,14 @@ bool tt_stream_feed(struct tt_plan_req *req)
 	if (s->waited < PATIENCE)
 		s->waited = moved ? 0 : s->waited + 1;
 	return moved;
+}
+
+bool tt_stream_begun(struct tt_plan_req *req)
+{
+	if (req->r.comm->ctx->wait_mode == TT_WAIT_SPIN)
+		return true;
+	tt_stream_feed(req);
+	return !tt_stream_hungry(req);
 }
 
 /* The next piece, if it is there and may be copied now; returns its bytes, or a negative code. */
