@@ -29,7 +29,9 @@ static bool has_lanes(enum tt_coll coll)
 
 static bool serves(const struct tt_plan_args *a)
 {
-	return a->node && (has_lanes(a->coll) || a->coll == TT_COLL_BCAST ||
+	bool copies = a->coll == TT_COLL_EXSCAN && tt_node_by_one(a);
+
+	return a->node && (has_lanes(a->coll) || copies || a->coll == TT_COLL_BCAST ||
 			   a->coll == TT_COLL_GATHER || a->coll == TT_COLL_GATHERV ||
 			   a->coll == TT_COLL_ALLGATHER || a->coll == TT_COLL_ALLGATHERV);
 }

@@ -60,6 +60,8 @@ static int meet_body(struct mp_job *job)
 		TT_EXPECT(!meet_once(job, (enum colls_kind)(C_REDUCING + k % KINDS),
 				     counts[k / KINDS % COUNTS], mix));
 	}
+	for (k = 0; k < COUNTS; k++) /* of two ranks it is a copy */
+		TT_EXPECT(!meet_once(job, C_EXSCAN, counts[k], PLAIN));
 	MP_OK(mp_leave(job));
 	return 0;
 }
