@@ -5,6 +5,7 @@
 
 #define IN_CACHE 0.6	 /* of the time in memory: slots stay in the cache */
 #define OWN_CACHE 0.1	 /* and bytes that another rank of this core has fetched */
+#define THEIR_CACHE 0.8	 /* bytes that the other one of two ranks keeps in its cache */
 #define KERNEL_CALL 2560 /* bytes copied in the time of one to process_vm_writev */
 #define TAKEN_BACK                                                                                 \
 	0.8 /* a slot's lines, from those that have read them two turns ago, before it is written  \
@@ -31,19 +32,30 @@ void tt_cost_barrier_node(struct tt_cost *c, const struct tt_plan_args *a)
 	tt_cost_signals(c, 1);
 }
 
+/* The root does not wait, the others for the root alone. */
 void tt_cost_bcast_node_slots(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	tt_cost_signals(c, 1);
+	tt_cost_signals(c, 0.5);
 	tt_cost_pull(c, 2 * tt_cost_bytes(a) * IN_CACHE, a->nranks);
+}
+
+/* Bytes that one of two ranks reads where the other one has them, if few, in its cache. */
+static double read_by_one(const struct tt_plan_args *a)
+{
+	double bytes = tt_cost_bytes(a);
+
+	return a->nranks == 2 && bytes <= (double)tt_slot_bytes(a) ? bytes * THEIR_CACHE : bytes;
 }
 
 void tt_cost_bcast_node_pull(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	tt_cost_signals(c, 2);
-	if (tt_bcast_in_halves(a))
+	bool halves = tt_bcast_in_halves(a);
+
+	tt_cost_signals(c, halves ? 2 : 1.5);
+	if (halves)
 		tt_cost_pull(c, tt_cost_bytes(a) / 2, 2);
 	else
-		tt_cost_pull(c, tt_cost_bytes(a), a->nranks - 1);
+		tt_cost_pull(c, read_by_one(a), a->nranks - 1);
 }
 
 /* Only the root waits. */
@@ -124,16 +136,24 @@ void tt_cost_gather_node_pull(struct tt_cost *c, const struct tt_plan_args *a)
 	tt_cost_pull(c, (a->nranks - 1) * tt_cost_bytes(a), 1);
 }
 
+/* As of a bcast. */
 void tt_cost_scatter_node(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	tt_cost_signals(c, 2);
-	tt_cost_pull(c, tt_cost_bytes(a), a->nranks);
+	tt_cost_signals(c, 1.5);
+	tt_cost_pull(c, read_by_one(a), a->nranks);
+}
+
+/* The root copies the blocks of the others, and each reads its own. */
+static void scatter_by_slots(struct tt_cost *c, const struct tt_plan_args *a, double block)
+{
+	tt_cost_signals(c, 0.5);
+	tt_cost_pull(c, (a->nranks - 1) * block * IN_CACHE, 1);
+	tt_cost_pull(c, block * IN_CACHE, a->nranks);
 }
 
 void tt_cost_scatter_slots(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	tt_cost_signals(c, 1);
-	tt_cost_pull(c, a->nranks * tt_cost_bytes(a) * IN_CACHE, a->nranks);
+	scatter_by_slots(c, a, tt_cost_bytes(a));
 }
 
 void tt_cost_alltoall_slots(struct tt_cost *c, const struct tt_plan_args *a)
@@ -167,8 +187,7 @@ void tt_cost_gatherv_slots(struct tt_cost *c, const struct tt_plan_args *a)
 
 void tt_cost_scatterv_slots(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	tt_cost_signals(c, 1);
-	tt_cost_pull(c, (a->nranks + 1) * shared(a, a->nranks) * IN_CACHE, a->nranks);
+	scatter_by_slots(c, a, shared(a, a->nranks));
 }
 
 void tt_cost_alltoall_node(struct tt_cost *c, const struct tt_plan_args *a)
