@@ -139,6 +139,7 @@ static void meet(void)
 /* ---- ended in the middle ---- */
 
 #define LONG ((size_t)1500000)
+#define SHORT ((size_t)100000) /* without a request, with rings in the pool */
 #define VECTOR (LONG * sizeof(int32_t))
 #define BLOCK ((size_t)256 << 10) /* pool memory, the ring's among it */
 #define BLOCKS 48
@@ -214,18 +215,19 @@ static void *end_it(void *arg)
 	return NULL;
 }
 
-static int until_failure(struct mp_job *job, struct tutti_comm *comm, char *v)
+static int until_failure(struct mp_job *job, struct tutti_comm *comm, char *v, size_t count)
 {
 	int err = 0;
 
 	while (!err)
-		err = tutti_allreduce(v, v + VECTOR, LONG, TUTTI_INT32, TUTTI_SUM, comm);
+		err = tutti_allreduce(v, v + VECTOR, count, TUTTI_INT32, TUTTI_SUM, comm);
 	TT_EXPECT(err == -TUTTI_EPEER || err == -TUTTI_EREVOKED);
 	return 0;
 }
 
 static int revoked(struct mp_job *job)
 {
+	size_t count = *(size_t *)job->arg;
 	char *v = calloc(2, VECTOR);
 	uint64_t seed = 7;
 	struct end end;
@@ -239,7 +241,8 @@ static int revoked(struct mp_job *job)
 		mp_meet(job);
 		if (job->rank == k % job->n)
 			TT_EXPECT(!pthread_create(&thread, NULL, end_it, &end));
-		TT_EXPECT(!until_failure(job, end.comm, v) && !untouched(job, v, (k + 1) * job->n));
+		TT_EXPECT(!until_failure(job, end.comm, v, count) &&
+			  !untouched(job, v, (k + 1) * job->n));
 		if (job->rank == k % job->n)
 			pthread_join(thread, NULL);
 		MP_OK(tutti_comm_free(end.comm));
@@ -248,17 +251,23 @@ static int revoked(struct mp_job *job)
 	return 0;
 }
 
+struct kill {
+	int us;
+	size_t count;
+};
+
 static int killed(struct mp_job *job)
 {
+	const struct kill *how = job->arg;
 	char *v = calloc(2, VECTOR);
-	struct end end = {.us = *(int *)job->arg};
+	struct end end = {.us = how->us};
 	pthread_t thread;
 
 	TT_EXPECT(v);
 	mp_meet(job);
 	if (job->rank == 1)
 		TT_EXPECT(!pthread_create(&thread, NULL, end_it, &end));
-	TT_EXPECT(!until_failure(job, job->world, v) && !untouched(job, v, job->n - 1));
+	TT_EXPECT(!until_failure(job, job->world, v, how->count) && !untouched(job, v, job->n - 1));
 	mp_leave(job);
 	free(v);
 	return 0;
@@ -266,19 +275,74 @@ static int killed(struct mp_job *job)
 
 static void torn(void)
 {
-	int us;
+	size_t count = LONG;
+	struct kill how = {.count = LONG};
 
 	TT_CHECK(!MP_RUN(.n = 3, .fn = late, .env = PULLS " TUTTI_TIMEOUT=400"));
-	TT_CHECK(!MP_RUN(.n = 3, .fn = revoked, .env = PULLS));
-	TT_CHECK(!MP_RUN(.n = 3, .fn = revoked, .env = PULLS " TUTTI_PROGRESS=thread"));
-	for (us = 1000; us < 9000; us += 2300)
-		TT_CHECK(
-			!MP_RUN(.n = 3, .fn = killed, .arg = &us, .env = PULLS, .killed = 1u << 1));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = revoked, .arg = &count, .env = PULLS));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = revoked, .arg = &count,
+			 .env = PULLS " TUTTI_PROGRESS=thread"));
+	for (how.us = 1000; how.us < 9000; how.us += 2300)
+		TT_CHECK(!MP_RUN(.n = 3, .fn = killed, .arg = &how, .env = PULLS,
+				 .killed = 1u << 1));
+}
+
+/* The same, of two ranks also straight between their vectors. */
+static void torn_short(void)
+{
+	size_t count = SHORT;
+	struct kill how = {.count = SHORT};
+	int n;
+
+	for (n = 2; n <= 3; n++) {
+		TT_CHECK(!MP_RUN(.n = n, .fn = revoked, .arg = &count, .env = PULLS));
+		for (how.us = 1000; how.us < 9000; how.us += 2300)
+			TT_CHECK(!MP_RUN(.n = n, .fn = killed, .arg = &how, .env = PULLS,
+					 .killed = 1u << 1));
+	}
+}
+
+/* ---- the pool has its memory back ---- */
+
+#define LIMIT ((size_t)16 << 20)
+
+/* Some calls go on as requests, as a rank comes late. The rings of all are more than the pool. */
+static int returned_body(struct mp_job *job)
+{
+	int32_t *v = calloc(SHORT, sizeof(*v));
+	struct tutti_stats a = {.size = sizeof(a)}, b = {.size = sizeof(b)};
+	size_t ring = SHORT * sizeof(*v) * (size_t)(job->n - 1) / (size_t)job->n;
+	void *rest;
+	int k;
+
+	TT_EXPECT(v);
+	MP_OK(tutti_stats_get(job->ctx, &a));
+	for (k = 0; k < 150; k++) {
+		if (k % 3 == 1 && job->rank == k / 3 % job->n)
+			mp_sleep_ms(2);
+		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, SHORT, TUTTI_INT32, TUTTI_SUM,
+				      job->world));
+	}
+	MP_OK(tutti_stats_get(job->ctx, &b));
+	TT_EXPECT(b.copied_bytes - a.copied_bytes >= 150 * ring && 150 * ring > 2 * LIMIT);
+	MP_OK(tutti_alloc(job->ctx, LIMIT / 4 * 3, &rest));
+	MP_OK(tutti_free(rest));
+	free(v);
+	return 0;
+}
+
+static void returned(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .fn = returned_body, .env = PULLS " TUTTI_POOL_LIMIT=16M"));
 }
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"meet", meet}, {"torn", torn}, {NULL, NULL}};
+	static const struct tt_test tests[] = {{"meet", meet},
+					       {"torn", torn},
+					       {"torn_short", torn_short},
+					       {"returned", returned},
+					       {NULL, NULL}};
 
 	return tt_test_main("rings", tests, argc, argv);
 }
