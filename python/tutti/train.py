@@ -177,6 +177,11 @@ class Sharded(_Part):
         finally:
             self._gradients.clear()
 
+    @staticmethod
+    def _failed(pointer: int) -> bool:
+        """Whether a collective may still use gradients, until Free; not after a refused call."""
+        return train.sharded_wait(pointer, 0) != 0
+
     def ready(self, tensor: int, gradient: Buffer) -> None:
         """The gradient of this tensor is complete. From any thread."""
         pointer, data = self._pointer(), memory(gradient, False)
@@ -185,7 +190,12 @@ class Sharded(_Part):
                 data.datatype != self._tensors.datatype:
             raise ArgumentError(f"a gradient of {data.count} {data.datatype!r} does not fit "
                                 f"tensor {tensor}")
-        self._check(train.sharded_ready(pointer, tensor, data.address))
+        try:
+            self._check(train.sharded_ready(pointer, tensor, data.address))
+        except Error:
+            if self._failed(pointer):
+                self._gradients.append(data)
+            raise
         self._gradients.append(data)
 
     def step(self) -> float:
@@ -195,8 +205,7 @@ class Sharded(_Part):
         try:
             self._check(train.sharded_step(pointer, C.addressof(norm)))
         except Error:
-            # A step that failed may still use them, until Free. One that was refused does not.
-            if train.sharded_wait(pointer, 0) == 0:
+            if not self._failed(pointer):
                 self._gradients.clear()
             raise
         self._gradients.clear()

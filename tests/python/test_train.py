@@ -2,6 +2,7 @@
 """The reducer, the sharded optimizer and local steps, against NumPy."""
 
 import array
+import errno
 import gc
 import weakref
 
@@ -197,6 +198,22 @@ def test_exception(world, name):
     gc.collect()
     assert alive() is None
     world.Barrier()
+
+
+def test_failed_gradient(world, monkeypatch):
+    """A gradient is kept until Free if its reduction has begun and failed."""
+    with Sharded(world, [np.zeros(3, "f4")], rule(Rule.SGD)) as optimizer:
+        gradient = np.ones(3, "f4")
+        alive = weakref.ref(gradient)
+        with monkeypatch.context() as patch:
+            patch.setattr(tutti.train.train, "sharded_ready", lambda *given: -errno.EIO)
+            patch.setattr(tutti.train.train, "sharded_wait", lambda *given: -errno.EIO)
+            with pytest.raises(tutti.Error):
+                optimizer.ready(0, gradient)
+        del gradient
+        gc.collect()
+        assert alive() is not None
+    assert alive() is None
 
 
 def test_refused_gradients(world):
