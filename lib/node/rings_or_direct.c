@@ -11,8 +11,8 @@
 #include "lib/node/node_internal.h"
 #include "lib/node/trials.h"
 
-#define LEAST 13 /* log2 of the shortest length */
-#define LENGTHS (NODE_WAYS / TT_NODE_KINDS)
+#define LEAST 13			    /* log2 of the shortest length */
+#define LENGTHS (NODE_WAYS / TT_NODE_KINDS) /* powers of two: below 1 MiB */
 
 unsigned tt_node_way(const struct tt_node_group *g, unsigned kind, size_t len)
 {

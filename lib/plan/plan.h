@@ -43,7 +43,7 @@ enum tt_op_kind {
 	 */
 	TT_OP_PULL_REDUCE, /* dst of peer (TT_ALL_RANKS: of all) = all ranks' a, combined in order
 			      of rank; index > 0: those of the first index ranks only; b: this
-			      rank's own, which it has not published */
+			      rank's operand in place of its a, not published */
 	TT_OP_PULL_COPY,   /* dst = a of peer */
 	TT_OP_PUSH,	   /* dst of peer (TT_ALL_RANKS: of all others) = a */
 	/*
@@ -448,7 +448,7 @@ void tt_pull_reduce(struct tt_builder *b, int peer, struct tt_ref dst, struct tt
 /* Into dst of peer, what the first so many ranks have in a, one at least. */
 void tt_pull_reduce_first(struct tt_builder *b, int ranks, int peer, struct tt_ref dst,
 			  struct tt_ref a, size_t len);
-/* Into the own dst, what all have in a, but this rank, which has not published it, in own. */
+/* Into this rank's dst, what all ranks have in a; this rank's operand is own, not published. */
 void tt_pull_combine(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, struct tt_ref own,
 		     size_t len, unsigned flags);
 void tt_push(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len);

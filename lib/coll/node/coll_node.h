@@ -5,10 +5,9 @@
 
 #include "lib/plan/plan.h"
 
-/* Of tt_node_by_one, the rank that combines: the other one's input and its own, into its recvbuf.
- */
+/* tt_node_by_one: the combining rank reads its peer's input and stores into its own recvbuf. */
 void tt_node_combine(struct tt_builder *b);
-/* The other one, which has published its input, is done. */
+/* The last ops of that peer, which has published its input. */
 void tt_node_lent(struct tt_builder *b);
 /* Whether the root of a bcast by node_pull stores a half of the vector. */
 bool tt_bcast_in_halves(const struct tt_plan_args *a);
