@@ -73,9 +73,8 @@ struct tutti_win {
 	 * that failed without a request. Written under the lock; a flush reads them without it.
 	 */
 	atomic_int *pending, *status;
-	uint32_t age; /* number of flush requests so far; an operation has the age at which it began
-		       */
-	struct tt_list flushing;  /* flush requests that wait */
+	uint32_t age; /* number of flushes so far; an operation has the age at which it began */
+	struct tt_list flushing;  /* flushes that wait */
 	atomic_uint idle_flushes; /* that found nothing to flush */
 	int requests;		  /* not collected yet */
 	int amo_place; /* place of the transport whose devices execute atomics, as agreed; -1: CPUs
@@ -146,6 +145,15 @@ struct tt_win_amo {
 	void (*done)(struct tt_win_amo *amo); /* after it is over; NULL: the waiting thread polls */
 };
 
+/* A wait for the operations on rank (-1: all) that have begun before it. */
+struct tt_win_flush {
+	struct tt_list link; /* while operations are left */
+	int rank;
+	uint32_t age;				  /* of the latest of them */
+	uint64_t left;				  /* of them */
+	void (*over)(struct tt_win_flush *flush); /* none is left; NULL: its owner polls */
+};
+
 /*
  * Begins an operation on rank; returns its age, which is passed to tt_win_end once. Under the
  * lock.
@@ -159,6 +167,8 @@ static inline uint32_t tt_win_begin(struct tutti_win *win, int rank)
 	return win->age;
 }
 void tt_win_end(struct tutti_win *win, int rank, uint32_t age);
+/* Under the lock; over is not called within it. */
+void tt_win_flush_begin(struct tutti_win *win, int rank, struct tt_win_flush *flush);
 /* Takes the status of operations on rank (-1: all, the lowest rank's); *at: the rank. */
 int tt_win_take_status(struct tutti_win *win, int rank, int *at);
 /* Sets the last error of an operation on rank that has ended with status; returns it. */
@@ -303,11 +313,6 @@ int tt_win_irun(struct tutti_win *win, int rank, const char *call, tt_win_start_
 /* All operations on rank, -1: on all ranks, that have begun. */
 int tt_win_iflush(struct tutti_win *win, int rank, const char *call,
 		  struct tutti_request **request);
-/*
- * For window.c: an operation has ended that the flush request of this link may wait for. Under the
- * lock.
- */
-void tt_win_flush_end(struct tt_list *link, int rank, uint32_t age);
 void tt_win_free_reqs(struct tutti_win *win);
 
 /*

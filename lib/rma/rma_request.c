@@ -15,11 +15,9 @@ struct tt_win_req {
 	const char *call;
 	bool cancelled; /* set by the cancel, which also ends the request */
 	struct tt_win_end end;
-	/* a flush: operations left of those begun at or before this age */
-	struct tt_list flushing;
-	uint64_t left;
-	uint32_t age;
+	struct tt_win_flush flush;
 	/* an atomic */
+	uint32_t age;
 	struct tt_win_amo amo;
 	struct tt_stalled stalled;
 	uint64_t *old;
@@ -98,7 +96,7 @@ static void req_cancel(struct tutti_request *r)
 	req->cancelled = true;
 	tt_list_del(&req->stalled.link);
 	req->stalled.again = amo_again;
-	tt_list_del(&req->flushing);
+	tt_list_del(&req->flush.link);
 	tt_win_take_back(req->win, req->rank);
 }
 
@@ -178,6 +176,15 @@ static const struct tt_request_ops req_ops = {.list = TT_ACTIVE_OTHER,
 					      .waits = req_waits,
 					      .explain = req_explain};
 
+static void flush_over(struct tt_win_flush *flush)
+{
+	struct tt_win_req *req = tt_container(flush, struct tt_win_req, flush);
+	int at = -1, status = tt_win_take_status(req->win, req->rank, &at);
+
+	req->here = status == -TT_EFAULT_HERE;
+	req_over(req, at, req->here ? -EFAULT : status);
+}
+
 static void amo_done(struct tt_win_amo *amo)
 {
 	struct tt_win_req *req = tt_container(amo, struct tt_win_req, amo);
@@ -222,7 +229,8 @@ static struct tt_win_req *req_new(struct tutti_win *win, int rank, const char *c
 		req->stalled.again = amo_again;
 		req->end.over = op_over;
 		tt_list_init(&req->stalled.link);
-		tt_list_init(&req->flushing);
+		req->flush.over = flush_over;
+		tt_list_init(&req->flush.link);
 	}
 	req->rank = rank;
 	req->call = call;
@@ -337,43 +345,20 @@ int tt_win_iatomic(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t 
 
 /* ---- flushes ---- */
 
-static void flushed(struct tt_win_req *req)
-{
-	struct tutti_win *win = req->win;
-	int at = -1, status = tt_win_take_status(win, req->rank, &at);
-
-	tt_list_del(&req->flushing);
-	req->here = status == -TT_EFAULT_HERE;
-	req_over(req, at, req->here ? -EFAULT : status);
-}
-
-void tt_win_flush_end(struct tt_list *link, int rank, uint32_t age)
-{
-	struct tt_win_req *req = tt_container(link, struct tt_win_req, flushing);
-
-	if ((req->rank < 0 || req->rank == rank) && (int32_t)(req->age - age) >= 0 && !--req->left)
-		flushed(req);
-}
-
 int tt_win_iflush(struct tutti_win *win, int rank, const char *call, struct tutti_request **request)
 {
 	struct tutti_context *ctx = win->comm->ctx;
 	struct tt_win_req *req;
-	int err, i;
+	int err;
 
 	atomic_thread_fence(memory_order_seq_cst); /* as in tt_win_wait: copies took no lock */
 	tt_wire_lock(ctx->wire);
 	tt_engine_progress(ctx); /* sends held operations, ends complete ones */
 	req = req_new(win, rank, call, &err);
 	if (req) {
-		req->age = win->age++;
-		req->left = 0;
-		for (i = 0; i < win->comm->size; i++)
-			if (rank < 0 || rank == i)
-				req->left += (uint64_t)win->pending[i];
-		tt_list_add(&win->flushing, &req->flushing);
-		if (!req->left)
-			flushed(req);
+		tt_win_flush_begin(win, rank, &req->flush);
+		if (!req->flush.left)
+			flush_over(&req->flush);
 		*request = &req->r;
 	}
 	leave_wire(ctx);

@@ -11,13 +11,38 @@
 #include "lib/base/clock.h"
 #include "lib/rma/rma.h"
 
+/* An operation has ended for which f may wait. */
+static void operation_over(struct tt_win_flush *f, int rank, uint32_t age)
+{
+	if ((f->rank >= 0 && f->rank != rank) || (int32_t)(f->age - age) < 0 || --f->left)
+		return;
+	tt_list_del(&f->link);
+	if (f->over)
+		f->over(f);
+}
+
 void tt_win_end(struct tutti_win *win, int rank, uint32_t age)
 {
 	struct tt_list *l, *tmp;
 
 	/* Released: a flush that sees this sees the bytes. */
 	atomic_store_explicit(&win->pending[rank], win->pending[rank] - 1, memory_order_release);
-	tt_list_each(l, tmp, &win->flushing) tt_win_flush_end(l, rank, age);
+	tt_list_each(l, tmp, &win->flushing)
+		operation_over(tt_container(l, struct tt_win_flush, link), rank, age);
+}
+
+void tt_win_flush_begin(struct tutti_win *win, int rank, struct tt_win_flush *f)
+{
+	int i, end = rank < 0 ? win->comm->size : rank + 1;
+
+	f->rank = rank;
+	f->age = win->age++;
+	f->left = 0;
+	for (i = rank < 0 ? 0 : rank; i < end; i++)
+		f->left += (uint64_t)win->pending[i];
+	tt_list_init(&f->link);
+	if (f->left)
+		tt_list_add(&win->flushing, &f->link);
 }
 
 int tt_win_take_status(struct tutti_win *win, int rank, int *at)
@@ -341,27 +366,34 @@ void tt_win_close(struct tutti_win *win)
 	free_win(win);
 }
 
+/* A blocking flush: operations that other threads begin meanwhile are not its own. */
 struct flush {
 	struct tutti_win *win;
-	int rank;
+	struct tt_win_flush wait;
+	bool begun;
 };
 
 /* The verdict on a lost connection to a rank that f needs is on its way, and names the rank. */
 static bool awaits_verdict(const struct flush *f)
 {
 	const struct tutti_comm *comm = f->win->comm;
+	int rank = f->wait.rank;
 
 	return comm->suspect >= 0 &&
-	       (f->rank < 0 || comm->world[f->rank] == comm->suspect || f->win->status[f->rank]);
+	       (rank < 0 || comm->world[rank] == comm->suspect || f->win->status[rank]);
 }
 
+/* Its first call comes after a step of progress, which has ended complete operations. */
 static bool flushed(void *arg)
 {
 	struct flush *f = arg;
 
+	if (!f->begun)
+		tt_win_flush_begin(f->win, f->wait.rank, &f->wait);
+	f->begun = true;
 	if (atomic_load(&f->win->comm->failed))
 		return true;
-	return !awaits_verdict(f) && !any_pending(f->win, f->rank);
+	return !f->wait.left && !awaits_verdict(f);
 }
 
 /* Nothing is under way and no error has to be reported. Without the lock. */
@@ -407,7 +439,7 @@ static bool may_skip_progress(struct tutti_win *win)
 int tt_win_wait(struct tutti_win *win, int rank)
 {
 	struct tutti_context *ctx = win->comm->ctx;
-	struct flush f = {.win = win, .rank = rank};
+	struct flush f = {.win = win, .wait.rank = rank};
 	int err, at = rank, status, late;
 
 	/* what this processor has put is in place before the caller reads anything */
@@ -417,9 +449,10 @@ int tt_win_wait(struct tutti_win *win, int rank)
 		return 0;
 	err = tt_engine_wait(ctx, flushed, &f, tt_deadline_ms(ctx->env.timeout.number));
 	tt_wire_lock(ctx->wire);
-	late = first_pending(win, rank);
-	tt_win_take_back(win,
-			 rank); /* after a failure or timeout: before the caller learns of it */
+	late = f.wait.left ? first_pending(win, rank) : -1;
+	tt_list_del(&f.wait.link);
+	if (f.wait.left) /* after a failure or timeout: before the caller learns of it */
+		tt_win_take_back(win, rank);
 	err = err ? too_late(win, late) : tt_comm_check(win->comm);
 	status = tt_win_take_status(win, rank, &at);
 	if (!err && status)

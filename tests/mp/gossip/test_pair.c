@@ -256,6 +256,32 @@ static int threads_body(struct mp_job *job)
 	return 0;
 }
 
+/* Beside a thread that averages, locks of other ranks' vectors: neither breaks the other's waits.
+ */
+static int others_body(struct mp_job *job)
+{
+	struct beside beside = {.times = 100 * *(const int *)job->arg};
+	struct tutti_pair *pair;
+	pthread_t thread;
+	void *failed;
+	int64_t *x;
+	int i;
+
+	MP_OK(tutti_pair_create(job->world, 1, TUTTI_INT64, (void **)&x, &pair));
+	beside.pair = pair;
+	MP_OK(tutti_barrier(job->world));
+	TT_EXPECT(!pthread_create(&thread, NULL, average_beside, &beside));
+	for (i = 0; i < beside.times; i++) {
+		MP_OK(tutti_pair_lock(pair, (job->rank + 1 + i % (job->n - 1)) % job->n));
+		MP_OK(tutti_pair_unlock(pair));
+	}
+	pthread_join(thread, &failed);
+	TT_EXPECT(!failed);
+	MP_OK(tutti_barrier(job->world));
+	MP_OK(tutti_pair_free(pair));
+	return 0;
+}
+
 /* Rank 0 keeps a lock: the others fail at their deadline, and say who has it. */
 static int kept_body(struct mp_job *job)
 {
@@ -601,6 +627,7 @@ static void each(const char *env, int times)
 	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = floats_body));
 	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = own_body, .arg = &times));
 	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = threads_body, .arg = &times));
+	TT_CHECK(!MP_RUN(.n = 2, .env = env, .fn = others_body, .arg = &times));
 	TT_CHECK(!MP_RUN(.n = 8, .env = env, .fn = deaths_body, .arg = &times,
 			 .killed = 1u << 1 | 1u << 6));
 	TT_CHECK(!MP_RUN(.n = 2, .env = env, .fn = alone_body, .killed = 2));

@@ -528,6 +528,59 @@ static int refused_body(struct mp_job *job)
 	return 0;
 }
 
+/* ---- threads ---- */
+
+#define FLUSHES 1000
+
+struct beside {
+	struct tutti_win *win;
+	uint64_t word[2];
+	atomic_bool stop;
+};
+
+/* Puts and never flushes. */
+static void *put_beside(void *arg)
+{
+	struct beside *b = arg;
+
+	do {
+		if (tutti_put(b->win, 1, &b->word[1], 8, 8))
+			return arg;
+	} while (!atomic_load(&b->stop));
+	return NULL;
+}
+
+/* A flush waits for the puts before it, and leaves alone those that another thread begins. */
+static int beside_body(struct mp_job *job)
+{
+	struct beside b = {.word = {0, 7}};
+	pthread_t thread;
+	void *mine, *failed;
+	int i;
+
+	MP_OK(tutti_win_allocate(job->world, 16, 0, &mine, &b.win));
+	if (job->rank == 0) {
+		TT_EXPECT(!pthread_create(&thread, NULL, put_beside, &b));
+		for (i = 0; i < FLUSHES; i++) {
+			b.word[0]++;
+			MP_OK(tutti_put(b.win, 1, b.word, 8, 0));
+			if (i % 2)
+				MP_OK(tutti_win_flush(b.win, 1));
+			else
+				MP_OK(tutti_win_flush_all(b.win));
+		}
+		atomic_store(&b.stop, true);
+		pthread_join(thread, &failed);
+		TT_EXPECT(!failed);
+		MP_OK(tutti_win_flush(b.win, 1));
+	}
+	MP_OK(tutti_barrier(job->world));
+	TT_EXPECT(job->rank == 0 ||
+		  (((uint64_t *)mine)[0] == FLUSHES && ((uint64_t *)mine)[1] == 7));
+	MP_OK(tutti_win_free(b.win));
+	return 0;
+}
+
 static void run(const char *env)
 {
 	char short_env[256];
@@ -545,6 +598,7 @@ static void run(const char *env)
 		TT_CHECK(!failed);
 	}
 	TT_CHECK(!MP_RUN(.n = 2, .env = env, .fn = flood_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = env, .fn = beside_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = env, .fn = dead_body, .killed = 1));
 	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = read_only_body));
 	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = refused_body));
