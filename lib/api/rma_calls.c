@@ -48,11 +48,9 @@ int tutti_win_free(struct tutti_win *win)
 	struct tutti_comm *comm;
 	int err, requests;
 
-	if (!win)
-		return tt_fail(-EINVAL, "tutti_win_free: win is NULL");
-	if (win->closed)
-		return tt_fail(-EINVAL, "tutti_win_free: the window has been freed already");
-	err = tt_group_refuse(__func__);
+	err = tt_check_win(__func__, win);
+	if (!err)
+		err = tt_group_refuse(__func__);
 	if (err)
 		return err;
 	comm = win->comm;
@@ -81,8 +79,10 @@ int tt_check_win(const char *call, const struct tutti_win *win)
 {
 	if (!win)
 		return tt_fail(-EINVAL, "%s: win is NULL", call);
-	if (win->closed)
+	if (win->magic == TT_WIN_FREED)
 		return tt_fail(-EINVAL, "%s: the window has been freed", call);
+	if (win->magic != TT_WIN_MAGIC)
+		return tt_fail(-EINVAL, "%s: win is not a window", call);
 	return 0;
 }
 
@@ -131,8 +131,8 @@ int tutti_win_shared_query(struct tutti_win *win, int rank, void **base, size_t 
 static inline int check(const char *call, struct tutti_win *win, int rank, const void *local,
 			size_t len, uint64_t offset)
 {
-	if (win && !win->closed && rank >= 0 && rank < win->comm->size && (local || !len) &&
-	    len <= win->part[rank].size && offset <= win->part[rank].size - len)
+	if (win && win->magic == TT_WIN_MAGIC && rank >= 0 && rank < win->comm->size &&
+	    (local || !len) && len <= win->part[rank].size && offset <= win->part[rank].size - len)
 		return 0;
 	return tt_check_access(call, win, rank, local, len, offset);
 }

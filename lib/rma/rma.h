@@ -48,10 +48,13 @@ struct tt_win_op;
 struct tt_win_req;
 struct tt_accs;
 
+#define TT_WIN_MAGIC 0x54755769u
+#define TT_WIN_FREED 0x54755746u
+
 struct tutti_win {
+	uint32_t magic; /* TT_WIN_FREED: kept for a while to report late calls */
+	int priority;	/* of operations that begin */
 	struct tutti_comm *comm;
-	bool closed;  /* freed: kept for a while to report late calls */
-	int priority; /* of operations that begin */
 	char *base;
 	size_t size;
 	unsigned flags;

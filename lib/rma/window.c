@@ -185,7 +185,7 @@ static void bury(struct tutti_win *win)
 	unsigned i;
 
 	memset(win, 0, sizeof(*win));
-	win->closed = true;
+	win->magic = TT_WIN_FREED;
 	pthread_mutex_lock(&closed.lock);
 	i = closed.next++ % CLOSED;
 	free(closed.last[i].win);
@@ -270,6 +270,7 @@ int tt_win_open(struct tutti_comm *comm, void *base, size_t size, unsigned flags
 
 	if (!win)
 		return tt_fail(-ENOMEM, "no memory for a window");
+	win->magic = TT_WIN_MAGIC;
 	win->comm = comm;
 	win->base = base;
 	win->size = size;

@@ -338,6 +338,32 @@ static int freed_errors(struct mp_job *job, struct tutti_win *win, uint32_t *loc
 	return 0;
 }
 
+/* Other handles in place of a window. */
+static int not_a_window(struct mp_job *job, void *other, void *local)
+{
+	struct tutti_request *req = NULL;
+	struct tutti_win *win = other;
+	uint64_t old = 3;
+
+	MP_ERR(tutti_put(win, 0, local, 8, 0), -EINVAL);
+	MP_SAID("tutti_put: win is not a window");
+	MP_ERR(tutti_get(win, 0, local, 8, 0), -EINVAL);
+	MP_ERR(tutti_put_notify(win, 0, local, 8, 0), -EINVAL);
+	MP_ERR(tutti_put_notify_id(win, 0, local, 8, 0, 0), -EINVAL);
+	MP_ERR(tutti_iput(win, 0, local, 8, 0, &req), -EINVAL);
+	MP_ERR(tutti_iget(win, 0, local, 8, 0, &req), -EINVAL);
+	MP_ERR(tutti_fetch_add(win, 0, 1, 0, &old), -EINVAL);
+	MP_ERR(tutti_compare_swap(win, 0, 1, 2, 0, &old), -EINVAL);
+	MP_ERR(tutti_ifetch_add(win, 0, 1, 0, &old, &req), -EINVAL);
+	MP_ERR(tutti_win_flush(win, 0), -EINVAL);
+	MP_ERR(tutti_win_iflush(win, 0, &req), -EINVAL);
+	MP_ERR(tutti_win_set_priority(win, 1), -EINVAL);
+	MP_ERR(tutti_wait_notify(win, 0, 1), -EINVAL);
+	MP_ERR(tutti_win_free(win), -EINVAL);
+	TT_EXPECT(!req && old == 3);
+	return 0;
+}
+
 /* Puts, a flush, and more puts; when the flush is done, the first puts are in place. */
 /*
  * On shm alone the puts are over at once, and the flushes with them; under fault and ofi they have
@@ -382,6 +408,7 @@ static int iflush_body(struct mp_job *job)
 	}
 	MP_OK(tutti_win_free(win));
 	TT_EXPECT(!freed_errors(job, win, local));
+	TT_EXPECT(!not_a_window(job, job->world, local) && !not_a_window(job, job->ctx, local));
 	MP_OK(tutti_free(mine));
 	MP_OK(tutti_free(local));
 	return 0;
