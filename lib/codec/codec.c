@@ -123,9 +123,14 @@ void tt_codec_release(struct tutti_codec *c)
 	free(c);
 }
 
+static size_t most_elements(const struct tutti_codec *c)
+{
+	return c->kind->most ? c->kind->most : MOST_ELEMENTS;
+}
+
 size_t tt_codec_bound(const struct tutti_codec *c, size_t count)
 {
-	if (count > MOST_ELEMENTS)
+	if (count > most_elements(c))
 		return SIZE_MAX;
 	return count ? c->kind->bound(c, count) : 0;
 }
@@ -176,7 +181,7 @@ bool tt_codec_draws(const struct tutti_codec *c)
 static int too_many(const struct tutti_codec *c, size_t count)
 {
 	return tt_fail(-EINVAL, "codec '%s': %zu elements are too many; at most %zu", c->name,
-		       count, MOST_ELEMENTS);
+		       count, most_elements(c));
 }
 
 int tt_codec_encode(const struct tutti_codec *c, const float *in, float *const *state, size_t first,
@@ -185,7 +190,7 @@ int tt_codec_encode(const struct tutti_codec *c, const float *in, float *const *
 	const struct tt_codec_job job = {
 		.in = in, .state = state, .first = first, .count = count, .call = call};
 
-	if (count > MOST_ELEMENTS)
+	if (count > most_elements(c))
 		return too_many(c, count);
 	if (count)
 		return c->kind->encode(c, &job, out, len);
@@ -196,7 +201,7 @@ int tt_codec_encode(const struct tutti_codec *c, const float *in, float *const *
 static int decode(const struct tutti_codec *c, const void *in, size_t len, size_t first,
 		  size_t count, float *out, bool add)
 {
-	if (count > MOST_ELEMENTS)
+	if (count > most_elements(c))
 		return too_many(c, count);
 	if (count)
 		return c->kind->decode(c, in, len, first, count, out, add);

@@ -79,6 +79,7 @@ struct tt_codec_kind {
 	const char *about; /* one line */
 	bool fixed, joins, sparse, draws;
 	int states;
+	size_t most; /* elements of one encoding; 0: as many as for all codecs */
 	struct tt_codec_option option[TT_CODEC_OPTIONS]; /* key NULL at the end */
 	size_t (*bound)(const struct tutti_codec *c, size_t count);
 	size_t (*align)(const struct tutti_codec *c);

@@ -21,6 +21,7 @@ const struct tt_codec_kind tt_codec_dgc = {
 	.about = "topk with momentum correction; needs feedback",
 	.sparse = true,
 	.states = 2,
+	.most = UINT32_MAX,
 	.option = {TT_CODEC_FRACTION_OPTION("0.1%"),
 		   {.key = "momentum",
 		    .value = TT_CODEC_REAL,

@@ -23,14 +23,6 @@
 
 #define SAMPLE 4096
 
-static int check(const struct tutti_codec *c, size_t count)
-{
-	if (count <= UINT32_MAX)
-		return 0;
-	return tt_fail(-EINVAL, "codec '%s': %zu elements are too many for one list; at most %u",
-		       c->name, count, UINT32_MAX);
-}
-
 static size_t entries(const struct tutti_codec *c, size_t count)
 {
 	unsigned __int128 parts = (unsigned __int128)count * c->opt.fraction;
@@ -161,10 +153,7 @@ int tt_topk_run(const struct tutti_codec *c, const struct tt_codec_job *job, flo
 	const struct tt_codec_kernels *kernels = tt_codec_kernels();
 	float *v = tt_codec_residual(job);
 	struct selection s = {.p = v ? v : job->in, .n = job->count};
-	int err = check(c, job->count);
 
-	if (err)
-		return err;
 	if (!kernels->finite(job->in, v, u, momentum, s.n)) {
 		*len = tt_list_all_nan(out);
 		return 0;
@@ -212,6 +201,7 @@ const struct tt_codec_kind tt_codec_topk = {
 	.about = "the elements of the greatest magnitudes, as (index, value)",
 	.sparse = true,
 	.states = 1,
+	.most = UINT32_MAX, /* a key has 32 bits for the index */
 	.option = {TT_CODEC_FRACTION_OPTION("1%")},
 	.bound = tt_topk_bound,
 	.align = tt_topk_align,

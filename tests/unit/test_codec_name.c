@@ -227,6 +227,33 @@ static void wrong_arguments(void)
 	TT_CHECK(!tutti_codec_free(codec) && !tutti_codec_free(NULL));
 }
 
+/* More elements than one list takes: no bound, no encoding, and nothing is decoded to y. */
+static void lists_too_long(void)
+{
+	static const char *const names[] = {"topk:1%", "dgc:1%"};
+	const size_t most = UINT32_MAX;
+	unsigned char none[8] = {0}; /* a list without entries */
+	struct tutti_codec *codec;
+	float y = 7;
+	size_t i, len = 77;
+
+	for (i = 0; i < sizeof(names) / sizeof(*names); i++) {
+		TT_REQUIRE(!tutti_codec_create(names[i], &codec));
+		TT_CHECK(tutti_codec_bound(codec, most) < SIZE_MAX);
+		CU_ASSERT_EQUAL(tutti_codec_bound(codec, most + 1), SIZE_MAX);
+		CU_ASSERT_EQUAL(tutti_codec_decode(codec, none, 8, &y, most + 1, TUTTI_FLOAT32),
+				-EINVAL);
+		TT_CHECK(told("4294967296 elements are too many; at most 4294967295"));
+		CU_ASSERT_EQUAL(tutti_codec_decode_add(codec, none, 8, &y, most + 1, TUTTI_FLOAT32),
+				-EINVAL);
+		CU_ASSERT_EQUAL(
+			tutti_codec_encode(codec, &y, most + 1, TUTTI_FLOAT32, NULL, 0, none, &len),
+			-EINVAL);
+		TT_CHECK(y == 7 && len == 77);
+		TT_CHECK(!tutti_codec_free(codec));
+	}
+}
+
 /* A codec of the caller's: a count of steps of 1/4, in 16 bits; what: what goes wrong. */
 struct steps {
 	int encoded, decoded, error;
@@ -450,6 +477,7 @@ int main(int argc, char **argv)
 					       {"bad_names", bad_names},
 					       {"list", list},
 					       {"wrong_arguments", wrong_arguments},
+					       {"lists_too_long", lists_too_long},
 					       {"user_defined", user_defined},
 					       {"user_bound", user_bound},
 					       {"user_names", user_names},
