@@ -260,6 +260,7 @@ struct tutti_ps {
 	const bool *present; /* by worker: takes part in the current resize; NULL: no resize */
 	atomic_bool resting,
 		calm; /* servers here are asked to report that they are idle; they are idle */
+	atomic_bool last_pushes; /* of workers that leave in a resize: handled as they come */
 
 	struct tt_ps_server *srv[TT_PS_REPLICAS]; /* of this rank: its own server, then its replicas
 						  of others; NULL: not a server */

@@ -87,7 +87,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/ps/test_ps_chain \
 	tests/mp/ps/test_ps_end \
 	tests/mp/ps/test_ps_resize \
-	tests/mp/ps/test_ps_resize_errors \
+	tests/mp/ps/test_ps_resize_errors tests/mp/ps/test_ps_leave \
 	tests/mp/ps/test_ps_stale \
 	tests/mp/ps/test_ps_steady \
 	tests/mp/ps/test_ps_soak \
@@ -265,6 +265,8 @@ tests_mp_ps_test_ps_resize_SOURCES = tests/mp/ps/test_ps_resize.c
 tests_mp_ps_test_ps_resize_LDADD = libttmp.la -lm
 tests_mp_ps_test_ps_resize_errors_SOURCES = tests/mp/ps/test_ps_resize_errors.c
 tests_mp_ps_test_ps_resize_errors_LDADD = libttmp.la
+tests_mp_ps_test_ps_leave_SOURCES = tests/mp/ps/test_ps_leave.c
+tests_mp_ps_test_ps_leave_LDADD = libttmp.la
 tests_mp_ps_test_ps_copies_SOURCES = tests/mp/ps/test_ps_copies.c
 tests_mp_ps_test_ps_copies_LDADD = libttmp.la
 tests_mp_ps_test_ps_chain_SOURCES = tests/mp/ps/test_ps_chain.c

@@ -241,11 +241,15 @@ static int await(struct tt_ps_resize *r, bool (*done)(void *), const char *what)
 	return err ? err : failure_of(r->old->comm);
 }
 
-/* A worker's part: everything that it sent has been handled. */
-static int hush(struct tt_ps_resize *r)
+static bool leaves(const struct tt_ps_was *w)
+{
+	return w->worker && (!tt_ps_stays(w) || !(w->role & TUTTI_PS_WORKER));
+}
+
+/* A worker's part: everything that it sent has been handled; all: also what it held back. */
+static int hush(struct tt_ps_resize *r, bool all)
 {
 	struct tutti_ps *old = r->old;
-	bool leaves = !tt_ps_stays(&r->was[r->comm->rank]) || !(r->config.role & TUTTI_PS_WORKER);
 	int err;
 
 	if (!old || old->my_worker < 0)
@@ -257,7 +261,7 @@ static int hush(struct tt_ps_resize *r)
 	if (old->tasks)
 		return tt_fail(-EBUSY, TT_PS_RESIZE ": %d requests have not been waited for",
 			       old->tasks);
-	err = tt_ps_send_accrued(old, leaves ? UINT64_MAX : old->clock);
+	err = tt_ps_send_accrued(old, all ? UINT64_MAX : old->clock);
 	if (!err)
 		err = await(r, hushed, "a server did not answer");
 	if (err)
@@ -287,13 +291,42 @@ static int stop(struct tt_ps_resize *r)
 		return 0;
 	tt_ps_server_stop(old);
 	r->stopped = true;
+	tt_ps_rest_settle(old);
+	(void)tt_ps_settle_own(old); /* what was under way to failed ranks fails */
+	return 0;
+}
+
+/* Servers that are at rest. */
+static int check_ended(struct tt_ps_resize *r)
+{
+	struct tutti_ps *old = r->old;
+
+	if (!old)
+		return 0;
 	if (tt_ps_rest_unended(old))
 		return tt_fail(-EBUSY,
 			       TT_PS_RESIZE ": a worker has pushed or set values since its last "
 					    "clock; call it right after tutti_ps_clock");
-	tt_ps_rest_settle(old);
-	(void)tt_ps_settle_own(old); /* what was under way to failed ranks fails */
+	atomic_store(&old->last_pushes, true);
 	return 0;
+}
+
+/*
+ * BSP: only workers that leave push for the clock that has begun. They do so one after the other:
+ * the result depends on what is pushed, not on when.
+ */
+static int hush_in_turn(struct tt_ps_resize *r)
+{
+	int i, err = tt_ps_resize_agree(r, hush(r, false));
+
+	if (!err)
+		err = tt_ps_resize_agree(r, rest(r));
+	if (!err)
+		err = tt_ps_resize_agree(r, check_ended(r));
+	for (i = 0; i < r->comm->size && !err; i++)
+		if (leaves(&r->was[i]))
+			err = tt_ps_resize_agree(r, i == r->comm->rank ? hush(r, true) : 0);
+	return err;
 }
 
 int tt_ps_resize_quieten(struct tt_ps_resize *r)
@@ -301,8 +334,14 @@ int tt_ps_resize_quieten(struct tt_ps_resize *r)
 	int err = tt_ps_resize_agree(r, miss(r));
 
 	if (!err)
-		err = tt_ps_resize_agree(r, hush(r));
+		err = r->first->staleness
+			      ? tt_ps_resize_agree(r, hush(r, leaves(&r->was[r->comm->rank])))
+			      : hush_in_turn(r);
 	if (!err)
 		err = tt_ps_resize_agree(r, rest(r));
-	return err ? err : tt_ps_resize_agree(r, stop(r));
+	if (!err)
+		err = tt_ps_resize_agree(r, stop(r));
+	if (r->old) /* before the vote, after which workers may push again */
+		atomic_store(&r->old->last_pushes, false);
+	return err;
 }

@@ -4,7 +4,9 @@
  * complete a step before any rank begins the next step (tell, hush and rest: resize_begin.c):
  *
  *	tell	 ranks exchange their old and new roles; all reach the same verdict
- *	hush	 servers answer all messages of workers, so nothing is under way to a server
+ *	end	 staleness 0: the clock has ended everywhere
+ *	hush	 leaving workers push what they hold back, and servers answer all messages of
+ *		 workers, so nothing is under way to a server
  *	rest	 servers apply, pass on and publish the rest, then their threads stop
  *	open	 ranks open the new parameter server, with the same tables, empty
  *	move	 values move to the new tables: lib/ps/resize/resize.c
