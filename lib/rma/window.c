@@ -440,14 +440,15 @@ static bool may_skip_progress(struct tutti_win *win)
 int tt_win_wait(struct tutti_win *win, int rank)
 {
 	struct tutti_context *ctx = win->comm->ctx;
-	struct flush f = {.win = win, .wait.rank = rank};
 	int err, at = rank, status, late;
+	struct flush f;
 
 	/* what this processor has put is in place before the caller reads anything */
 	atomic_thread_fence(memory_order_seq_cst);
 	/* A loop of short puts and flushes must also advance what peers wait for. */
 	if (nothing_to_flush(win, rank) && may_skip_progress(win))
 		return 0;
+	f = (struct flush){.win = win, .wait.rank = rank}; /* not earlier: the fence would wait */
 	err = tt_engine_wait(ctx, flushed, &f, tt_deadline_ms(ctx->env.timeout.number));
 	tt_wire_lock(ctx->wire);
 	late = f.wait.left ? first_pending(win, rank) : -1;
