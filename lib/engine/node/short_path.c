@@ -102,7 +102,7 @@ static void signal_step(struct short_call *c, const struct tt_op *op)
 	c->quiet = false;
 }
 
-/* False: not done, and nothing has changed. */
+/* False: not done, and a request has to do it again, or to fail for the same reason. */
 static bool pull_op(struct short_call *c, const struct tt_op *op)
 {
 	struct tt_node_ref src = tt_node_ref_of(op->a), dst = {TT_NODE_RESULT, op->dst.off};
