@@ -42,6 +42,8 @@ void tt_node_taken(struct tt_node_group *g, unsigned measure, bool read, size_t 
 	before = atomic_load_explicit(mean, memory_order_relaxed);
 	atomic_store_explicit(mean, tt_trial_mean(before, tt_ticks() - from, len),
 			      memory_order_relaxed);
+	if (!read) /* the next one may be */
+		tt_node_try_reach(g);
 }
 
 /* The owner of what is read waits for its reader, so reading has to be faster by a tenth. */
@@ -53,7 +55,8 @@ static void decide(struct tt_node_group *g, unsigned measure)
 	uint64_t read = atomic_load_explicit(&reader->read[measure - 1], memory_order_relaxed);
 
 	if (out && read && c->in)
-		c->reads = c->reads ? read <= c->in + out : read * 10 <= (c->in + out) * 9;
+		c->reads = tt_node_is_reached(g) &&
+			   (c->reads ? read <= c->in + out : read * 10 <= (c->in + out) * 9);
 }
 
 bool tt_node_is_read(struct tt_node_group *g, unsigned *measure)
@@ -65,5 +68,5 @@ bool tt_node_is_read(struct tt_node_group *g, unsigned *measure)
 		decide(g, *measure);
 	if (!trial.measured)
 		*measure = 0;
-	return c->reads != trial.tried;
+	return c->reads != (trial.tried && (c->reads || tt_node_is_reached(g)));
 }

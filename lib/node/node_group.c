@@ -229,6 +229,8 @@ int tt_node_group_new(struct tt_node *node, const struct tt_node_params *p,
 		free(g);
 		return err;
 	}
+	if (!p->areas)
+		tt_node_show_word(g);
 	atomic_fetch_add(&g->area->attached, 1);
 	*out = g;
 	return 0;

@@ -84,6 +84,9 @@ struct node_rank {
 	_Atomic uint32_t out[NODE_MEASURES], read[NODE_MEASURES];
 	/* rings_or_direct.c: ticks for a KiB; 0: not known */
 	_Atomic uint32_t ringed[NODE_WAYS], direct[NODE_WAYS];
+	/* reach.c: an address in its process; it has read that of its peer, of two ranks, lately */
+	_Atomic uint64_t word;
+	_Atomic bool reaches;
 	_Alignas(LINE) _Atomic uint32_t
 		count[2][TT_NODE_COUNTS]; /* of its ring and its part, by turn % 2 */
 	/* In a line that is seldom written: */
@@ -163,6 +166,11 @@ bool tt_node_is_read(struct tt_node_group *g, unsigned *measure);
 /* Since that tick this rank has copied one into its slot; or got a peer's. */
 void tt_node_copied_in(struct tt_node_group *g, unsigned measure, size_t len, uint64_t from);
 void tt_node_taken(struct tt_node_group *g, unsigned measure, bool read, size_t len, uint64_t from);
+
+/* reach.c, of two ranks: so that peers can try; tries; whether the peer reaches this rank. */
+void tt_node_show_word(struct tt_node_group *g);
+void tt_node_try_reach(struct tt_node_group *g);
+bool tt_node_is_reached(const struct tt_node_group *g);
 
 /* node_turns.c: the registration by which peers map a region; NULL: they cannot. */
 const struct tt_mr *tt_node_mr(const struct tt_node_group *g, const struct tt_region *region);

@@ -49,7 +49,8 @@ static void decide(struct tt_node_group *g, unsigned way)
 		direct = d > direct ? d : direct;
 	}
 	if (direct)
-		w->direct = w->direct ? direct <= ringed : direct * 10 <= ringed * 9;
+		w->direct = tt_node_is_reached(g) &&
+			    (w->direct ? direct <= ringed : direct * 10 <= ringed * 9);
 }
 
 bool tt_node_goes_direct(struct tt_node_group *g, unsigned *way)
@@ -61,5 +62,5 @@ bool tt_node_goes_direct(struct tt_node_group *g, unsigned *way)
 		decide(g, *way);
 	if (!trial.measured)
 		*way = 0;
-	return w->direct != trial.tried;
+	return w->direct != (trial.tried && (w->direct || tt_node_is_reached(g)));
 }

@@ -407,6 +407,7 @@ static int choice_body(int me, int n, void *arg)
 	TT_EXPECT(!group(node, me, 1, WAIT_MS, &g));
 	g->plain = true;
 	if (!me) {
+		atomic_store(&g->area->rank[1].reaches, true);
 		TT_EXPECT(left_there(g, input, 1000, 2, 0, 8) == 0);
 		TT_EXPECT(left_there(g, input, 1000, 2, 8, 16) == 8);
 		TT_EXPECT(left_there(g, input, 1000, 2, 16, 256) == 240);
@@ -459,6 +460,7 @@ static int ways_body(int me, int n, void *arg)
 	TT_EXPECT(tt_node_way(g, TT_NODE_KINDS - 1, (1 << 20) - 1) == NODE_WAYS);
 	TT_EXPECT(!tt_node_way(g, TT_NODE_KINDS - 1, 1 << 20));
 	if (!me) {
+		atomic_store(&g->area->rank[1].reaches, true);
 		TT_EXPECT(went_straight(g, 1000, 910, 0, 8) == 0);
 		TT_EXPECT(went_straight(g, 1000, 910, 8, 16) == 8);
 		TT_EXPECT(went_straight(g, 1000, 910, 16, 256) == 0); /* hardly faster */
@@ -472,6 +474,8 @@ static int ways_body(int me, int n, void *arg)
 		atomic_store(&g->area->rank[1].ringed[NODE_WAYS - 4], 1000);
 		TT_EXPECT(went_straight(g, 1000, 890, 3072, 3080) == 0);
 		TT_EXPECT(went_straight(g, 1000, 890, 3080, 4096) == 0);
+		atomic_store(&g->area->rank[1].reaches, false);
+		TT_EXPECT(went_straight(g, 1000, 890, 4096, 5120) == 0);
 	}
 	TT_EXPECT(meet(b, me));
 	g->plain = false; /* nobody may read it */
