@@ -173,6 +173,8 @@ bool tt_node_counted(const struct tt_node_group *g, uint64_t turn, int rank,
 unsigned tt_node_way(const struct tt_node_group *g, unsigned kind, size_t len);
 /* Whether the next one goes straight. *way 0: not to be measured. */
 bool tt_node_goes_direct(struct tt_node_group *g, unsigned *way);
+/* Ticks that this rank has needed to fill its ring, which it began then. */
+uint64_t tt_node_filled(uint64_t began);
 /* One of len bytes has taken so many ticks at this rank, but for the wait until all had come. */
 void tt_node_went(struct tt_node_group *g, unsigned way, bool direct, size_t len, uint64_t ticks);
 

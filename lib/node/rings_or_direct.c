@@ -21,6 +21,12 @@ unsigned tt_node_way(const struct tt_node_group *g, unsigned kind, size_t len)
 	return 1 + kind * LENGTHS + 63 - LEAST - (unsigned)__builtin_clzll(len);
 }
 
+uint64_t tt_node_filled(uint64_t began)
+{
+	atomic_thread_fence(memory_order_seq_cst); /* lines that the peer still had have come */
+	return tt_ticks() - began;
+}
+
 void tt_node_went(struct tt_node_group *g, unsigned way, bool direct, size_t len, uint64_t ticks)
 {
 	struct node_rank *self = &g->area->rank[g->rank];

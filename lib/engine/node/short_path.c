@@ -77,10 +77,7 @@ static void fill(struct short_call *c, char *input)
 	uint64_t from = c->way ? tt_ticks() : 0;
 
 	move(c, input, true);
-	if (!c->way)
-		return;
-	atomic_thread_fence(memory_order_seq_cst); /* lines that the peer still had have come */
-	c->filled = tt_ticks() - from;
+	c->filled = c->way ? tt_node_filled(from) : 0;
 }
 
 static void publish_both(struct short_call *c, const struct tt_op *op)
