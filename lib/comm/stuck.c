@@ -60,7 +60,8 @@ struct stuck_msg {
 	char codec[TT_CODEC_NAME], other_codec[TT_CODEC_NAME];
 	uint64_t other_seq; /* 0: as seq */
 	struct tt_refusal refused, other_refused;
-	uint32_t answered, asked; /* MISMATCH: of so many members; 0: none was asked */
+	/* MISMATCH: of so many members; 0: none was asked. LATE: answered 1: it is passed on */
+	uint32_t answered, asked;
 };
 _Static_assert(sizeof(struct stuck_msg) == 280, "doc/WIRE.md");
 
@@ -520,8 +521,8 @@ static bool is_news(struct tt_stuck_entry *e, const struct stuck_msg *msg)
 }
 
 /*
- * At rank 0: received from a late rank, and passed on. Elsewhere, and at rank 0 from itself:
- * shown.
+ * At rank 0: received from a late rank, shown, and passed on; what comes back is old, as the rank
+ * may have come since. Elsewhere: shown.
  */
 void tt_late_msg(void *arg, int from, const void *data, size_t len)
 {
@@ -534,13 +535,13 @@ void tt_late_msg(void *arg, int from, const void *data, size_t len)
 	tt_ctx_lock(ctx);
 	if (ctx->boot && msg.rank == msg.other) {
 		note_came(ctx, &msg);
-	} else if (collects(ctx)) {
-		e = entry_of(ctx, &msg);
+	} else if (ctx->boot && !(collects(ctx) && msg.answered)) {
+		note_late(ctx, &msg);
+		e = collects(ctx) ? entry_of(ctx, &msg) : NULL;
+		msg.answered = 1;
 		if (e && is_news(e, &msg))
 			tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_LATE, &msg, sizeof(msg));
 	}
-	if (ctx->boot && msg.rank != msg.other)
-		note_late(ctx, &msg);
 	tt_ctx_unlock(ctx);
 }
 
