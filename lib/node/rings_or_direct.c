@@ -34,6 +34,8 @@ void tt_node_went(struct tt_node_group *g, unsigned way, bool direct, size_t len
 	uint32_t before = atomic_load_explicit(mean, memory_order_relaxed);
 
 	atomic_store_explicit(mean, tt_trial_mean(before, ticks, len), memory_order_relaxed);
+	if (!direct) /* the next one may be */
+		tt_node_try_reach(g);
 }
 
 /*

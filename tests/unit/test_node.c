@@ -444,8 +444,15 @@ static int went_straight(struct tt_node_group *g, uint32_t ringed, uint32_t dire
 	return n;
 }
 
-/* A reduction goes through rings or straight, as is faster for the slower rank that has measured.
- */
+static bool may_read(struct tt_node_group *g, int peer)
+{
+	uint64_t value;
+
+	return !tt_shm_vm_try(g->peer[peer]->pid, &value, atomic_load(&g->area->rank[peer].word),
+			      sizeof(value));
+}
+
+/* Reductions go the way that is faster for the slower rank that has measured it. */
 static int ways_body(int me, int n, void *arg)
 {
 	struct board *b = arg;
@@ -459,6 +466,11 @@ static int ways_body(int me, int n, void *arg)
 	TT_EXPECT(!tt_node_way(g, 0, 8191) && tt_node_way(g, 0, 8192) == 1);
 	TT_EXPECT(tt_node_way(g, TT_NODE_KINDS - 1, (1 << 20) - 1) == NODE_WAYS);
 	TT_EXPECT(!tt_node_way(g, TT_NODE_KINDS - 1, 1 << 20));
+	TT_EXPECT(meet(b, me));
+	/* reductions through rings show whether it could go straight */
+	tt_node_went(g, 1, false, 64 << 10, 1000);
+	TT_EXPECT(meet(b, me));
+	TT_EXPECT(tt_node_is_reached(g) || !may_read(g, !me));
 	if (!me) {
 		atomic_store(&g->area->rank[1].reaches, true);
 		TT_EXPECT(went_straight(g, 1000, 910, 0, 8) == 0);
