@@ -326,9 +326,11 @@ tests_mp_coll_test_root_counts_SOURCES = tests/mp/coll/test_root_counts.c
 tests_mp_coll_test_root_counts_LDADD = libttmp.la
 tests_mp_coll_test_opaque_SOURCES = tests/mp/coll/test_opaque.c
 tests_mp_coll_test_opaque_LDADD = libttmp.la
-tests_mp_coll_test_rings_SOURCES = tests/mp/coll/test_rings.c
+tests_mp_coll_test_rings_SOURCES = tests/mp/coll/test_rings.c tests/mp/coll/torn.c \
+	tests/mp/coll/torn.h
 tests_mp_coll_test_rings_LDADD = libttmp.la
-tests_mp_coll_test_streams_SOURCES = tests/mp/coll/test_streams.c
+tests_mp_coll_test_streams_SOURCES = tests/mp/coll/test_streams.c tests/mp/coll/torn.c \
+	tests/mp/coll/torn.h
 tests_mp_coll_test_streams_LDADD = libttmp.la
 tests_mp_coll_test_hier_SOURCES = tests/mp/coll/test_hier.c
 tests_mp_coll_test_hier_LDADD = libttmp.la

@@ -7,11 +7,7 @@
 #include "config.h"
 
 #include "lib/base/hash.h"
-#include "tests/mp/job.h"
-
-#include <pthread.h>
-#include <signal.h>
-#include <unistd.h>
+#include "tests/mp/coll/torn.h"
 
 #define PULLS                                                                                      \
 	"TUTTI_ALGO=allreduce:node_pull;reduce:node_pull;reduce_scatter_block:node_pull;"          \
@@ -141,163 +137,57 @@ static void meet(void)
 #define LONG ((size_t)1500000)
 #define SHORT ((size_t)100000) /* without a request, with rings in the pool */
 #define VECTOR (LONG * sizeof(int32_t))
-#define BLOCK ((size_t)256 << 10) /* pool memory, the ring's among it */
-#define BLOCKS 48
-#define MARK 0x5a
 
-static bool is_marked(const char *p, size_t size)
+static int call_long(const struct mp_job *job, struct tutti_comm *comm, int kind, char *v)
 {
-	return p[0] == MARK && !memcmp(p, p + 1, size - 1);
+	(void)job;
+	(void)kind;
+	return tutti_allreduce(v, v + VECTOR, LONG, TUTTI_INT32, TUTTI_SUM, comm);
 }
 
-/*
- * A call has failed: reuses vectors and pool memory at once; their new contents must not change
- * until this many ranks have come here.
- */
-static int untouched(struct mp_job *job, char *v, int ranks)
+static int call_short(const struct mp_job *job, struct tutti_comm *comm, int kind, char *v)
 {
-	char *block[BLOCKS];
-	int k;
-
-	memset(v, MARK, 2 * VECTOR);
-	for (k = 0; k < BLOCKS; k++) {
-		MP_OK(tutti_alloc(job->ctx, BLOCK, (void **)&block[k]));
-		memset(block[k], MARK, BLOCK);
-	}
-	atomic_fetch_add(&job->shared->word[0], 1);
-	TT_EXPECT(mp_await(&job->shared->word[0], ranks, 20000));
-	mp_sleep_ms(2);
-	TT_EXPECT(is_marked(v, 2 * VECTOR));
-	for (k = 0; k < BLOCKS; k++) {
-		TT_EXPECT(is_marked(block[k], BLOCK));
-		MP_OK(tutti_free(block[k]));
-	}
-	return 0;
+	(void)job;
+	(void)kind;
+	return tutti_allreduce(v, v + VECTOR, SHORT, TUTTI_INT32, TUTTI_SUM, comm);
 }
 
-/* One rank has its part of the call still to do when the others' time is over. */
-static int late(struct mp_job *job)
+static int begin_long(const struct mp_job *job, char *v, struct tutti_request **req)
 {
-	char *v = calloc(2, VECTOR);
-	struct tutti_request *req;
-
-	TT_EXPECT(v);
-	mp_meet(job);
-	if (job->rank == 1) {
-		MP_OK(tutti_iallreduce(v, v + VECTOR, LONG, TUTTI_INT32, TUTTI_SUM, job->world,
-				       &req));
-		TT_EXPECT(mp_await(&job->shared->word[0], job->n - 1, 20000));
-		TT_EXPECT(tutti_wait(&req) < 0);
-	} else {
-		TT_EXPECT(tutti_allreduce(v, v + VECTOR, LONG, TUTTI_INT32, TUTTI_SUM, job->world) <
-			  0);
-	}
-	TT_EXPECT(!untouched(job, v, job->n));
-	mp_leave(job);
-	free(v);
-	return 0;
+	return tutti_iallreduce(v, v + VECTOR, LONG, TUTTI_INT32, TUTTI_SUM, job->world, req);
 }
 
-struct end {
-	struct tutti_comm *comm; /* NULL: the process's */
-	int us;
-};
-
-static void *end_it(void *arg)
-{
-	struct end *end = arg;
-
-	usleep((useconds_t)end->us);
-	if (end->comm)
-		tutti_comm_revoke(end->comm);
-	else
-		kill(getpid(), SIGKILL);
-	return NULL;
-}
-
-static int until_failure(struct mp_job *job, struct tutti_comm *comm, char *v, size_t count)
-{
-	int err = 0;
-
-	while (!err)
-		err = tutti_allreduce(v, v + VECTOR, count, TUTTI_INT32, TUTTI_SUM, comm);
-	TT_EXPECT(err == -TUTTI_EPEER || err == -TUTTI_EREVOKED);
-	return 0;
-}
-
-static int revoked(struct mp_job *job)
-{
-	size_t count = *(size_t *)job->arg;
-	char *v = calloc(2, VECTOR);
-	uint64_t seed = 7;
-	struct end end;
-	pthread_t thread;
-	int k;
-
-	TT_EXPECT(v);
-	for (k = 0; k < 8; k++) {
-		MP_OK(tutti_comm_dup(job->world, &end.comm));
-		end.us = (int)(tt_random(&seed) % 8000);
-		mp_meet(job);
-		if (job->rank == k % job->n)
-			TT_EXPECT(!pthread_create(&thread, NULL, end_it, &end));
-		TT_EXPECT(!until_failure(job, end.comm, v, count) &&
-			  !untouched(job, v, (k + 1) * job->n));
-		if (job->rank == k % job->n)
-			pthread_join(thread, NULL);
-		MP_OK(tutti_comm_free(end.comm));
-	}
-	free(v);
-	return 0;
-}
-
-struct kill {
-	int us;
-	size_t count;
-};
-
-static int killed(struct mp_job *job)
-{
-	const struct kill *how = job->arg;
-	char *v = calloc(2, VECTOR);
-	struct end end = {.us = how->us};
-	pthread_t thread;
-
-	TT_EXPECT(v);
-	mp_meet(job);
-	if (job->rank == 1)
-		TT_EXPECT(!pthread_create(&thread, NULL, end_it, &end));
-	TT_EXPECT(!until_failure(job, job->world, v, how->count) && !untouched(job, v, job->n - 1));
-	mp_leave(job);
-	free(v);
-	return 0;
-}
+static const struct torn long_calls = {.call = call_long,
+				       .begin = begin_long,
+				       .bytes = VECTOR,
+				       .block = (size_t)256 << 10,
+				       .blocks = 48,
+				       .rounds = 8};
 
 static void torn(void)
 {
-	size_t count = LONG;
-	struct kill how = {.count = LONG};
+	struct torn t = long_calls;
 
-	TT_CHECK(!MP_RUN(.n = 3, .fn = late, .env = PULLS " TUTTI_TIMEOUT=400"));
-	TT_CHECK(!MP_RUN(.n = 3, .fn = revoked, .arg = &count, .env = PULLS));
-	TT_CHECK(!MP_RUN(.n = 3, .fn = revoked, .arg = &count,
+	TT_CHECK(!MP_RUN(.n = 3, .fn = torn_late, .arg = &t, .env = PULLS " TUTTI_TIMEOUT=400"));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = torn_revoked, .arg = &t, .env = PULLS));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = torn_revoked, .arg = &t,
 			 .env = PULLS " TUTTI_PROGRESS=thread"));
-	for (how.us = 1000; how.us < 9000; how.us += 2300)
-		TT_CHECK(!MP_RUN(.n = 3, .fn = killed, .arg = &how, .env = PULLS,
+	for (t.us = 1000; t.us < 9000; t.us += 2300)
+		TT_CHECK(!MP_RUN(.n = 3, .fn = torn_killed, .arg = &t, .env = PULLS,
 				 .killed = 1u << 1));
 }
 
 /* The same, of two ranks also straight between their vectors. */
 static void torn_short(void)
 {
-	size_t count = SHORT;
-	struct kill how = {.count = SHORT};
+	struct torn t = long_calls;
 	int n;
 
+	t.call = call_short;
 	for (n = 2; n <= 3; n++) {
-		TT_CHECK(!MP_RUN(.n = n, .fn = revoked, .arg = &count, .env = PULLS));
-		for (how.us = 1000; how.us < 9000; how.us += 2300)
-			TT_CHECK(!MP_RUN(.n = n, .fn = killed, .arg = &how, .env = PULLS,
+		TT_CHECK(!MP_RUN(.n = n, .fn = torn_revoked, .arg = &t, .env = PULLS));
+		for (t.us = 1000; t.us < 9000; t.us += 2300)
+			TT_CHECK(!MP_RUN(.n = n, .fn = torn_killed, .arg = &t, .env = PULLS,
 					 .killed = 1u << 1));
 	}
 }

@@ -8,11 +8,7 @@
 
 #include "lib/base/hash.h"
 #include "tests/mp/coll/colls.h"
-#include "tests/mp/job.h"
-
-#include <pthread.h>
-#include <signal.h>
-#include <unistd.h>
+#include "tests/mp/coll/torn.h"
 
 /* As mp_run does, where no process may read or write another one's memory. */
 static int join(struct mp_job *job)
@@ -114,153 +110,40 @@ static void busy(void)
 
 /* ---- ended in the middle ---- */
 
-#define BLOCK ((size_t)7 << 20) /* pool memory, that of a stream among it */
-#define BLOCKS 3
-#define MARK 0x5a
-
-static int call(struct tutti_comm *comm, int n, int k, char *v)
+static int call(const struct mp_job *job, struct tutti_comm *comm, int kind, char *v)
 {
-	size_t each = LONG / (size_t)n;
+	size_t each = LONG / (size_t)job->n;
 
-	return k % 4 == 0   ? tutti_alltoall(v, v + LONG, each, TUTTI_INT8, comm)
-	       : k % 4 == 1 ? tutti_allgather(v, v + LONG, each, TUTTI_INT8, comm)
-	       : k % 4 == 2 ? tutti_bcast(v, LONG, TUTTI_INT8, 1, comm)
-			    : tutti_gather(v, v + LONG, each, TUTTI_INT8, 1, comm);
+	return kind % 4 == 0   ? tutti_alltoall(v, v + LONG, each, TUTTI_INT8, comm)
+	       : kind % 4 == 1 ? tutti_allgather(v, v + LONG, each, TUTTI_INT8, comm)
+	       : kind % 4 == 2 ? tutti_bcast(v, LONG, TUTTI_INT8, 1, comm)
+			       : tutti_gather(v, v + LONG, each, TUTTI_INT8, 1, comm);
 }
 
-static bool is_marked(const char *p, size_t size)
+static int begin(const struct mp_job *job, char *v, struct tutti_request **req)
 {
-	return p[0] == MARK && !memcmp(p, p + 1, size - 1);
-}
-
-/*
- * A call has failed: reuses vectors and pool memory at once; their new contents must not change
- * until this many ranks have come here.
- */
-static int untouched(struct mp_job *job, char *v, int ranks)
-{
-	char *block[BLOCKS];
-	int k;
-
-	memset(v, MARK, 2 * LONG);
-	for (k = 0; k < BLOCKS; k++) {
-		MP_OK(tutti_alloc(job->ctx, BLOCK, (void **)&block[k]));
-		memset(block[k], MARK, BLOCK);
-	}
-	atomic_fetch_add(&job->shared->word[0], 1);
-	TT_EXPECT(mp_await(&job->shared->word[0], ranks, 20000));
-	mp_sleep_ms(2);
-	TT_EXPECT(is_marked(v, 2 * LONG));
-	for (k = 0; k < BLOCKS; k++) {
-		TT_EXPECT(is_marked(block[k], BLOCK));
-		MP_OK(tutti_free(block[k]));
-	}
-	return 0;
-}
-
-/* One rank has its part of the call still to do when the others' time is over. */
-static int late(struct mp_job *job)
-{
-	char *v = calloc(2, LONG);
-	struct tutti_request *req;
-
-	TT_EXPECT(v && !join(job));
-	mp_meet(job);
-	if (job->rank == 1) {
-		MP_OK(tutti_iallgather(v, v + LONG, LONG / (size_t)job->n, TUTTI_INT8, job->world,
-				       &req));
-		TT_EXPECT(mp_await(&job->shared->word[0], job->n - 1, 20000));
-		TT_EXPECT(tutti_wait(&req) < 0);
-	} else {
-		TT_EXPECT(call(job->world, job->n, 1, v) < 0);
-	}
-	TT_EXPECT(!untouched(job, v, job->n));
-	mp_leave(job);
-	free(v);
-	return 0;
-}
-
-struct end {
-	struct tutti_comm *comm; /* NULL: the process's */
-	int us;
-};
-
-static void *end_it(void *arg)
-{
-	struct end *end = arg;
-
-	usleep((useconds_t)end->us);
-	if (end->comm)
-		tutti_comm_revoke(end->comm);
-	else
-		kill(getpid(), SIGKILL);
-	return NULL;
-}
-
-static int until_failure(struct mp_job *job, struct tutti_comm *comm, int kind, char *v)
-{
-	int err = 0;
-
-	while (!err)
-		err = call(comm, job->n, kind, v);
-	TT_EXPECT(err == -TUTTI_EPEER || err == -TUTTI_EREVOKED);
-	return 0;
-}
-
-static int revoked(struct mp_job *job)
-{
-	char *v = calloc(2, LONG);
-	uint64_t seed = 7;
-	struct end end;
-	pthread_t thread;
-	int k;
-
-	TT_EXPECT(v && !join(job));
-	for (k = 0; k < 16; k++) {
-		MP_OK(tutti_comm_dup(job->world, &end.comm));
-		end.us = (int)(tt_random(&seed) % 8000);
-		mp_meet(job);
-		if (job->rank == k % job->n)
-			TT_EXPECT(!pthread_create(&thread, NULL, end_it, &end));
-		TT_EXPECT(!until_failure(job, end.comm, k, v) &&
-			  !untouched(job, v, (k + 1) * job->n));
-		if (job->rank == k % job->n)
-			pthread_join(thread, NULL);
-		MP_OK(tutti_comm_free(end.comm));
-	}
-	free(v);
-	MP_OK(mp_leave(job));
-	return 0;
-}
-
-static int killed(struct mp_job *job)
-{
-	char *v = calloc(2, LONG);
-	struct end end = {.us = *(int *)job->arg};
-	pthread_t thread;
-
-	TT_EXPECT(v && !join(job));
-	mp_meet(job);
-	if (job->rank == 1)
-		TT_EXPECT(!pthread_create(&thread, NULL, end_it, &end));
-	TT_EXPECT(!until_failure(job, job->world, end.us, v) && !untouched(job, v, job->n - 1));
-	mp_leave(job);
-	free(v);
-	return 0;
+	return tutti_iallgather(v, v + LONG, LONG / (size_t)job->n, TUTTI_INT8, job->world, req);
 }
 
 static void torn(void)
 {
-	int us;
+	struct torn t = {.call = call,
+			 .begin = begin,
+			 .join = join,
+			 .bytes = LONG,
+			 .block = (size_t)7 << 20,
+			 .blocks = 3,
+			 .rounds = 16};
 
-	TT_CHECK(!MP_RUN(.n = 3, .fn = late, .env = "TUTTI_NODE=on TUTTI_TIMEOUT=400",
+	TT_CHECK(!MP_RUN(.n = 3, .fn = torn_late, .arg = &t,
+			 .env = "TUTTI_NODE=on TUTTI_TIMEOUT=400", .no_init = true));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = torn_revoked, .arg = &t, .env = "TUTTI_NODE=on",
 			 .no_init = true));
-	TT_CHECK(!MP_RUN(.n = 3, .fn = revoked, .env = "TUTTI_NODE=on", .no_init = true));
-	TT_CHECK(!MP_RUN(.n = 3, .fn = revoked, .env = "TUTTI_NODE=on TUTTI_PROGRESS=thread",
-			 .no_init = true));
-	for (us = 1000; us < 9000; us += 1101)
-		TT_CHECK(!MP_RUN(.n = 3, .fn = killed, .arg = &us, .env = "TUTTI_NODE=on",
-				 .killed = 1u << 1, .no_init = true));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = torn_revoked, .arg = &t,
+			 .env = "TUTTI_NODE=on TUTTI_PROGRESS=thread", .no_init = true));
+	for (t.us = 1000; t.us < 9000; t.us += 1101)
+		TT_CHECK(!MP_RUN(.n = 3, .fn = torn_killed, .arg = &t, .env = "TUTTI_NODE=on",
+				 .no_init = true, .killed = 1u << 1));
 }
 
 /*
