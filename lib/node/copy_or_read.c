@@ -8,7 +8,6 @@
  */
 #include "lib/base/clock.h"
 #include "lib/node/node_internal.h"
-#include "lib/node/trials.h"
 
 #define LEAST 13 /* log2 of the shortest length: below it a call to the kernel takes longer */
 
@@ -68,5 +67,5 @@ bool tt_node_is_read(struct tt_node_group *g, unsigned *measure)
 		decide(g, *measure);
 	if (!trial.measured)
 		*measure = 0;
-	return c->reads != (trial.tried && (c->reads || tt_node_is_reached(g)));
+	return tt_node_by_kernel(g, &trial, c->reads);
 }

@@ -9,6 +9,7 @@
 
 #include "lib/mem/mem.h"
 #include "lib/node/node.h"
+#include "lib/node/trials.h"
 #include "lib/shm/segment.h"
 
 #define SEG_NAME "tutti-node"
@@ -171,6 +172,8 @@ void tt_node_taken(struct tt_node_group *g, unsigned measure, bool read, size_t 
 void tt_node_show_word(struct tt_node_group *g);
 void tt_node_try_reach(struct tt_node_group *g);
 bool tt_node_is_reached(const struct tt_node_group *g);
+/* Whether a call of a trial takes the way that the kernel has to allow, which is in use or not. */
+bool tt_node_by_kernel(const struct tt_node_group *g, const struct tt_trial *trial, bool in_use);
 
 /* node_turns.c: the registration by which peers map a region; NULL: they cannot. */
 const struct tt_mr *tt_node_mr(const struct tt_node_group *g, const struct tt_region *region);

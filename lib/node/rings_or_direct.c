@@ -9,7 +9,6 @@
  */
 #include "lib/base/clock.h"
 #include "lib/node/node_internal.h"
-#include "lib/node/trials.h"
 
 #define LEAST 13			    /* log2 of the shortest length */
 #define LENGTHS (NODE_WAYS / TT_NODE_KINDS) /* powers of two: below 1 MiB */
@@ -70,5 +69,5 @@ bool tt_node_goes_direct(struct tt_node_group *g, unsigned *way)
 		decide(g, *way);
 	if (!trial.measured)
 		*way = 0;
-	return w->direct != (trial.tried && (w->direct || tt_node_is_reached(g)));
+	return tt_node_by_kernel(g, &trial, w->direct);
 }
