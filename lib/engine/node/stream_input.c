@@ -158,6 +158,7 @@ bool tt_stream_feed(struct tt_plan_req *req)
 			tt_node_wake_all(req->node->group);
 	}
 	tt_wire_stats(req->r.comm->ctx->wire)->copied_bytes += moved;
+	req->r.progressed |= moved > 0;
 	if (moved)
 		s->full = tt_node_stream_full(req->node->group, s->mem);
 	if (s->waited < PATIENCE)
