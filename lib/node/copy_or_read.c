@@ -11,6 +11,7 @@
 
 #define LEAST 13 /* log2 of the shortest length: below it a call to the kernel takes longer */
 
+_Static_assert(TT_NODE_SMALL >> LEAST == 0, "persistent operations measure nothing");
 _Static_assert(TT_NODE_SLOT >> LEAST < 1 << NODE_LENGTHS, "lengths up to that of a slot");
 
 unsigned tt_node_measure(const struct tt_node_group *g, enum tt_node_how how, size_t len)
