@@ -13,7 +13,8 @@
  *	start	 the new servers' threads start
  *	vote	 tt_comm_agree: all live ranks accept the new parameter server, or none does
  *
- * Until the vote the old parameter server keeps all its values. If the vote fails, its servers'
+ * Until the vote the old parameter server keeps all its values, with what leaving workers have
+ * pushed in hush: with staleness 0 that is a step of its own. If the vote fails, its servers'
  * threads start again, and the new one is dropped. A rank that dies after the vote is an ordinary
  * failure in the new parameter server.
  */
