@@ -309,9 +309,11 @@ struct tutti_context {
 	struct tt_tune *tune;	      /* the tuning table, the same on all ranks; NULL: none */
 	struct tt_stuck_table *stuck; /* rank 0's */
 	enum tt_wait_mode wait_mode;
-	bool wait_forced;	      /* TUTTI_WAIT is not auto: stay in wait_mode */
-	size_t cache;		      /* bytes of the last-level cache for each rank of the host */
-	atomic_bool shares_core;      /* a hint: yielding has helped, though each rank has a core */
+	bool wait_forced; /* TUTTI_WAIT is not auto: stay in wait_mode */
+	size_t cache;	  /* bytes of the last-level cache for each rank of the host */
+	_Atomic uint64_t
+		crowded_until;	 /* a hint: a thread of the library shares its core, so it sleeps */
+	atomic_bool shares_core; /* a hint: yielding has helped, though each rank has a core */
 	struct tt_flight *flight;     /* the flight recorder; NULL only in unit tests */
 	struct tt_recorder *recorder; /* the engine's */
 	struct tt_trace *trace;	      /* NULL: not wanted */

@@ -495,7 +495,13 @@ void tt_engine_timers(struct tutti_context *ctx);
  * TT_NEVER is fine for requests.
  */
 int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, uint64_t deadline);
-/* The same for so many ns at least, counted from the first idle step. */
+/*
+ * The same for threads of the library, beside those of the program: where one of these computes on
+ * the same core, they sleep when they find nothing to do.
+ */
+int tt_engine_wait_beside(struct tutti_context *ctx, bool (*done)(void *), void *arg,
+			  uint64_t deadline);
+/* tt_engine_wait for so many ns at least, counted from the first idle step. */
 int tt_engine_wait_a_while(struct tutti_context *ctx, bool (*done)(void *), void *arg,
 			   uint64_t timeout);
 

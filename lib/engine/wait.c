@@ -23,6 +23,8 @@
 #define KEEP_STEPS 16		  /* between yields of a core that no other thread seems to need */
 #define LATE_PAUSE (50 * TT_MS)	  /* between reports of persistent collectives */
 #define EARLY_STEPS 32 /* without events until the first yield, where a rank shares its core */
+#define LONG_YIELD_NS 200000ull /* another thread, which computes, has had the core meanwhile */
+#define CROWDED_NS TT_SEC	/* so long the library's threads then sleep instead */
 
 static struct tutti_request *oldest(struct tutti_comm *comm, int list)
 {
@@ -331,6 +333,7 @@ struct waiter {
 	bool keep;    /* no awaited rank needs this core */
 	bool slept;   /* the last sleep lasted until its timeout */
 	bool kin;     /* other contexts have operations under way */
+	bool beside;  /* a thread of the library, beside those of the program */
 	bool stirred; /* it ended as a transport has work, perhaps for a peer, without any event */
 	bool entered;
 	int events;	   /* in the last look */
@@ -347,6 +350,35 @@ static bool ready_to_go(void *arg)
 }
 
 /*
+ * A yield to a thread that computes costs the rest of its time slice, milliseconds, and the
+ * scheduler does not take the core from it when something arrives. It does for a thread that
+ * sleeps.
+ */
+static void yield(struct waiter *w)
+{
+	uint64_t start = w->beside ? tt_now_ns() : 0, now;
+
+	sched_yield();
+	if (!w->beside)
+		return;
+	now = tt_now_ns();
+	if (now - start > LONG_YIELD_NS)
+		atomic_store_explicit(&w->ctx->crowded_until, now + CROWDED_NS,
+				      memory_order_relaxed);
+}
+
+/* Whether a thread of the library has to sleep when it finds nothing to do. */
+static bool crowded(const struct waiter *w)
+{
+	uint64_t until;
+
+	if (!w->beside || w->ctx->wait_forced)
+		return false;
+	until = atomic_load_explicit(&w->ctx->crowded_until, memory_order_relaxed);
+	return until && tt_now_ns() < until;
+}
+
+/*
  * A step without events, after others (quiet of them, for idle ns). Where a look costs a system
  * call anyway, yielding costs little more and lets the awaited ranks run. Waits until the deadline
  * at most. Returns whether it yielded although each rank should have a core.
@@ -357,12 +389,12 @@ static bool pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t
 	uint64_t yields = w->slow ? SLOW_YIELD_NS : YIELD_NS;
 	enum tt_wait_mode mode = ctx->wait_mode;
 	enum tt_slept how;
-	bool early, soon;
+	bool early, soon, sleeps = crowded(w);
 
 	w->stirred = false;
 	if (mode == TT_WAIT_SPIN && !ctx->wait_forced && w->slow)
 		mode = TT_WAIT_YIELD;
-	if (mode == TT_WAIT_SPIN && (ctx->wait_forced || idle < SPIN_NS)) {
+	if (mode == TT_WAIT_SPIN && !sleeps && (ctx->wait_forced || idle < SPIN_NS)) {
 		early = quiet % EARLY_STEPS == 0 &&
 			atomic_load_explicit(&ctx->shares_core, memory_order_relaxed);
 		if (ctx->wait_forced || (!early && (idle < BUSY_SPIN_NS || quiet % YIELD_STEPS))) {
@@ -370,13 +402,13 @@ static bool pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t
 				tt_cpu_relax();
 			return false;
 		}
-		sched_yield();
+		yield(w);
 		return true;
 	}
-	if (mode == TT_WAIT_YIELD && w->keep && idle < yields && quiet % KEEP_STEPS) {
+	if (mode == TT_WAIT_YIELD && !sleeps && w->keep && idle < yields && quiet % KEEP_STEPS) {
 		tt_cpu_relax();
-	} else if (mode == TT_WAIT_YIELD && (ctx->wait_forced || idle < yields)) {
-		sched_yield();
+	} else if (mode == TT_WAIT_YIELD && !sleeps && (ctx->wait_forced || idle < yields)) {
+		yield(w);
 	} else {
 		soon = w->stalled || w->kin || ctx->unfenced;
 		how = tt_wire_sleep(ctx->wire, tt_left_ns(deadline, soon ? STALLED_NS : SLEEP_NS),
@@ -455,10 +487,9 @@ static int too_late(struct waiter *w)
 }
 
 /* Until deadline; 0: timeout after the first reading of the clock, which a short wait saves. */
-static int wait_for(struct tutti_context *ctx, bool (*done)(void *), void *arg, uint64_t deadline,
-		    uint64_t timeout)
+static int wait_for(struct waiter w, uint64_t deadline, uint64_t timeout)
 {
-	struct waiter w = {.ctx = ctx, .done = done, .arg = arg};
+	struct tutti_context *ctx = w.ctx;
 	bool spin = ctx->wait_mode == TT_WAIT_SPIN, offered = false;
 	uint64_t now = 0, idle_since = 0;
 	unsigned step, quiet = 0;
@@ -467,7 +498,7 @@ static int wait_for(struct tutti_context *ctx, bool (*done)(void *), void *arg, 
 	for (step = 0;; step++) {
 		tt_wire_lock(ctx->wire);
 		n = look(&w);
-		if (done(arg)) {
+		if (w.done(w.arg)) {
 			w.entered ? tt_wire_quit(ctx->wire) : tt_wire_leave(ctx->wire);
 			tt_wire_unlock(ctx->wire);
 			wait_over(ctx, offered);
@@ -517,11 +548,19 @@ static int wait_for(struct tutti_context *ctx, bool (*done)(void *), void *arg, 
 
 int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, uint64_t deadline)
 {
-	return wait_for(ctx, done, arg, deadline ? deadline : 1, 0);
+	return wait_for((struct waiter){.ctx = ctx, .done = done, .arg = arg},
+			deadline ? deadline : 1, 0);
+}
+
+int tt_engine_wait_beside(struct tutti_context *ctx, bool (*done)(void *), void *arg,
+			  uint64_t deadline)
+{
+	return wait_for((struct waiter){.ctx = ctx, .done = done, .arg = arg, .beside = true},
+			deadline ? deadline : 1, 0);
 }
 
 int tt_engine_wait_a_while(struct tutti_context *ctx, bool (*done)(void *), void *arg,
 			   uint64_t timeout)
 {
-	return wait_for(ctx, done, arg, 0, timeout);
+	return wait_for((struct waiter){.ctx = ctx, .done = done, .arg = arg}, 0, timeout);
 }

@@ -86,7 +86,7 @@ static void *thread_main(void *arg)
 
 	tt_spawned_brief();
 	while (!stop) {
-		tt_engine_wait(ctx, thread_has_work, p, until);
+		tt_engine_wait_beside(ctx, thread_has_work, p, until);
 		tt_wire_lock(ctx->wire);
 		tt_partial_step(p);
 		until = p->wakes_at = tt_partial_next_look(p);

@@ -127,7 +127,7 @@ static void *run(void *arg)
 			tt_wire_wake(ctx->wire);
 		}
 		if (!n)
-			tt_engine_wait(ctx, has_work, srv, wake_at);
+			tt_engine_wait_beside(ctx, has_work, srv, wake_at);
 	}
 	return NULL;
 }
