@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * How much of a nonblocking collective hides behind a computation that takes as long, when only
- * calls advance it and when the progress thread does. As osu_iallreduce: the collective alone, the
- * computation alone, both together, and 100 (1 - (together - computation) / alone). The three take
- * turns, so that what disturbs one disturbs all, and the computation is a fixed amount of work: a
- * core that the thread takes away shows.
+ * calls advance it and when the progress thread does. As osu_iallreduce: first the collective
+ * alone, then it with a computation of that time between start and wait, of which all but the
+ * computation is exposed. What the computation loses meanwhile, such as a core that the thread
+ * takes for a moment, such a figure does not see, so the work that it gets done is compared with
+ * what it gets done alone, in turns.
  */
 #include "perf/coll.h"
 
@@ -12,20 +13,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum what { ALONE, COMPUTE, TOGETHER, WHATS };
+enum what { PURE, OVERALL, COMPUTE, WHATS };
 
-#define CELLS 4096  /* floats: in the cache of a core */
-#define FIRST 3	    /* samples that say how long either takes */
-#define CLOSE 0.03  /* it need not be equal to the last bit */
-#define ATTEMPTS 10 /* to come that close */
-#define GROW 100    /* limit for one attempt; short ones are measured badly */
+#define CELLS 4096 /* floats: in the cache of a core */
 
 struct run {
 	struct perf *perf; /* with a context of its own */
 	struct perf_coll_job job;
 	const char *progress;
-	size_t passes;
 	double *times[WHATS];
+	double beside, apart; /* passes of the computation during the collective, and alone */
 };
 
 static const struct perf_column columns[] = {
@@ -37,48 +34,61 @@ static const struct perf_column columns[] = {
 	{"overall_us", "overall", "(us)", 10, 0, PERF_USEC},
 	{"exposed_us", "exposed", "(us)", 10, 0, PERF_USEC},
 	{"overlap_percent", "overlap", "(%)", 8, 1, PERF_FIXED},
+	{"work_percent", "work", "(%)", 8, 1, PERF_FIXED},
 	{"wrong", "#wrong", "", 7, 0, PERF_INT},
 };
 
-static void compute(size_t passes)
+/* Passes of a computation that lasts for usec, and how long it took. */
+static double compute(double usec, double *took)
 {
 	static float cells[CELLS];
+	uint64_t start = perf_now_ns();
+	double passes = 0;
 	size_t i;
 
-	for (; passes; passes--) {
+	do {
 		for (i = 0; i < CELLS; i++)
 			cells[i] = cells[i] * 0.999f + 1;
 		__asm__ volatile("" : : "r"(cells) : "memory"); /* treat the cells as read */
-	}
+		passes++;
+		*took = (double)(perf_now_ns() - start) / 1e3;
+	} while (*took < usec);
+	return passes;
 }
 
-static int one(const struct run *r, enum what what)
+static int pure(struct run *r, double *usec)
 {
 	struct tutti_request *req;
-	int err = 0;
+	uint64_t start = perf_now_ns();
+	int err = perf_coll_start(&r->job, &req);
 
-	if (what != COMPUTE)
-		err = perf_coll_start(&r->job, &req);
-	if (err)
-		return err;
-	if (what != ALONE)
-		compute(r->passes);
-	return what == COMPUTE ? 0 : perf_coll_wait(&r->job, &req);
+	if (!err)
+		err = perf_coll_wait(&r->job, &req);
+	*usec = (double)(perf_now_ns() - start) / 1e3;
+	return err;
 }
 
-/* Microseconds of one, at this rank; all begin together. */
-static int sample(const struct run *r, enum what what, double *usec)
+static int overlapped(struct run *r, double usec, double *overall, double *computed)
 {
-	uint64_t start;
-	int err = tutti_barrier(r->perf->world);
+	struct tutti_request *req;
+	uint64_t start = perf_now_ns();
+	int err = perf_coll_start(&r->job, &req);
 
 	if (err)
-		return perf_call_failed(r->perf, "barrier", err);
-	start = perf_now_ns();
-	err = one(r, what);
-	*usec = (double)(perf_now_ns() - start) / 1e3;
-	perf_progress(r->perf, "measuring");
+		return err;
+	r->beside += compute(usec, computed);
+	err = perf_coll_wait(&r->job, &req);
+	*overall = (double)(perf_now_ns() - start) / 1e3;
 	return err;
+}
+
+/* All ranks begin together. */
+static int meet(const struct run *r)
+{
+	int err = tutti_barrier(r->perf->world);
+
+	perf_progress(r->perf, "measuring");
+	return err ? perf_call_failed(r->perf, "barrier", err) : 0;
 }
 
 /* The median of n times, each that of its slowest rank. */
@@ -95,70 +105,65 @@ static int median(const struct run *r, double *times, int n, double *usec)
 	return 0;
 }
 
-/* Time of the computation: disturbances only lengthen it, so take the least of a few. */
-static int least(const struct run *r, double *usec)
+static int measure_pure(struct run *r, double *usec)
 {
-	double took;
+	const struct perf_options *opt = &r->perf->opt;
+	double warm;
 	int i, err = 0;
 
-	*usec = 0;
-	for (i = 0; i < FIRST && !err; i++) {
-		err = sample(r, COMPUTE, &took);
+	for (i = -opt->warmup; i < opt->iters && !err; i++) {
+		err = meet(r);
 		if (!err)
-			err = perf_agree(r->perf, &took, TUTTI_MAX);
-		if (!i || took < *usec)
-			*usec = took;
+			err = pure(r, i < 0 ? &warm : &r->times[PURE][i]);
 	}
-	return err;
+	return err ? err : median(r, r->times[PURE], opt->iters, usec);
 }
 
-/* The number of passes that takes usec at the slowest rank while all ranks compute. */
-static int calibrate(struct run *r, double usec)
+/* Both together, and the computation alone, in turns. */
+static int measure_overlapped(struct run *r, double usec[WHATS])
 {
-	double took, more;
-	int i, err = 0;
+	int i, n = r->perf->opt.iters, err = 0;
+	double took;
 
-	r->passes = 1;
-	for (i = 0; i < ATTEMPTS; i++) {
-		err = least(r, &took);
-		if (err)
-			break;
-		more = took > 0 ? usec / took : GROW;
-		if (more > 1 - CLOSE && more < 1 + CLOSE)
-			break;
-		r->passes = (size_t)((double)r->passes * (more < GROW ? more : GROW) + 1);
+	r->beside = r->apart = 0;
+	for (i = 0; i < n && !err; i++) {
+		err = meet(r);
+		if (!err)
+			r->apart += compute(usec[PURE], &took);
+		if (!err)
+			err = meet(r);
+		if (!err)
+			err = overlapped(r, usec[PURE], &r->times[OVERALL][i],
+					 &r->times[COMPUTE][i]);
 	}
-	return err;
+	if (!err)
+		err = median(r, r->times[OVERALL], n, &usec[OVERALL]);
+	return err ? err : median(r, r->times[COMPUTE], n, &usec[COMPUTE]);
 }
 
 static int measure(struct run *r, double usec[WHATS])
 {
-	const struct perf_options *opt = &r->perf->opt;
-	double first[FIRST], alone;
-	int i, what, err = 0;
+	int err;
 
 	if (r->job.coll != PERF_BARRIER) {
 		memset(r->job.send->data, 0, r->job.bytes);
 		memset(r->job.recv->data, 0, r->job.bytes);
 	}
-	for (i = -opt->warmup; i < FIRST && !err; i++)
-		err = sample(r, ALONE, i < 0 ? &alone : &first[i]);
-	if (!err)
-		err = median(r, first, FIRST, &alone);
-	if (!err)
-		err = calibrate(r, alone);
-	for (i = 0; i < opt->iters; i++)
-		for (what = 0; what < WHATS && !err; what++)
-			err = sample(r, (enum what)what, &r->times[what][i]);
-	for (what = 0; what < WHATS && !err; what++)
-		err = median(r, r->times[what], opt->iters, &usec[what]);
-	return err;
+	err = measure_pure(r, &usec[PURE]);
+	return err ? err : measure_overlapped(r, usec);
+}
+
+/* Work of the computation beside the collective, in percent of that alone: the least of a rank. */
+static int work(struct run *r, double *percent)
+{
+	*percent = 100 * r->beside / r->apart;
+	return perf_agree(r->perf, percent, TUTTI_MIN);
 }
 
 /* -c: the right sums come out of it, too. */
 static int check(struct run *r, double *wrong)
 {
-	double bounds = 0;
+	double bounds = 0, overall, computed;
 	uint64_t i;
 	int err;
 
@@ -167,7 +172,7 @@ static int check(struct run *r, double *wrong)
 		return 0;
 	for (i = 0; i < (uint64_t)r->perf->opt.check; i++) {
 		perf_coll_fill(&r->job, i);
-		err = one(r, TOGETHER);
+		err = overlapped(r, 0, &overall, &computed);
 		if (err)
 			return err;
 		*wrong += (double)perf_coll_wrong(&r->job, i);
@@ -181,26 +186,29 @@ static int one_row(void *arg)
 	struct run *r = arg;
 	struct perf *perf = r->perf;
 	bool barrier = r->job.coll == PERF_BARRIER;
-	double usec[WHATS], wrong, exposed;
+	double usec[WHATS], wrong, exposed, done;
 	int err;
 
 	err = measure(r, usec);
 	if (!err)
+		err = work(r, &done);
+	if (!err)
 		err = check(r, &wrong);
 	if (err || perf->rank)
 		return err;
-	exposed = usec[TOGETHER] - usec[COMPUTE];
+	exposed = usec[OVERALL] - usec[COMPUTE];
 	return perf_table_row(
 		&perf->table,
 		(struct perf_cell[]){
 			{.text = r->job.kind->name},
 			{.number = (int64_t)r->job.bytes},
 			{.text = r->progress},
-			{.real = usec[ALONE]},
+			{.real = usec[PURE]},
 			{.real = usec[COMPUTE]},
-			{.real = usec[TOGETHER]},
+			{.real = usec[OVERALL]},
 			{.real = exposed > 0 ? exposed : 0},
-			{.real = perf_overlap(usec[ALONE], usec[COMPUTE], usec[TOGETHER])},
+			{.real = perf_overlap(usec[PURE], usec[COMPUTE], usec[OVERALL])},
+			{.real = done},
 			{.number = (int64_t)wrong, .absent = !perf->opt.check || barrier}});
 }
 

@@ -74,7 +74,9 @@ overlaps() {
 	awk -F, -v rows="$1" 'NR > 1 {
 		exposed = $6 > $5 ? $6 - $5 : 0
 		hidden = exposed < $4 ? 100 * (1 - exposed / $4) : 0
-		if (($7 - exposed) ^ 2 > 1e-3 || ($8 - hidden) ^ 2 > 1e-3 || $4 <= 0 || $5 <= 0)
+		if (($7 - exposed) ^ 2 > 1e-3 || ($8 - hidden) ^ 2 > 1e-3)
+			bad = 1
+		if ($4 <= 0 || $5 < $4 || $9 <= 0)
 			bad = 1
 		n[$3]++
 	}
@@ -136,7 +138,7 @@ run barrier_stat clean 1 barrier -n 10 --stat
 # Without and with the progress thread: two rows for each size.
 run overlap clean 4 overlap -b 4K -e 64K -f 16 -n 2 -w 1
 run overlap_columns header \
-	collective,size,progress,pure_us,compute_us,overall_us,exposed_us,overlap_percent,wrong
+	collective,size,progress,pure_us,compute_us,overall_us,exposed_us,overlap_percent,work_percent,wrong
 run overlap_figures overlaps 2
 run overlap_ofi clean 2 overlap -T ofi -b 300004 -e 300004 -n 2 -w 0
 run overlap_colls clean 12 overlap --coll bcast,reduce_scatterv,alltoallv -b 4K -e 64K -f 16 -n 2 \
