@@ -248,7 +248,7 @@ static inline bool tt_p2p_is_whole(struct tt_p2p *p2p, const void *buf, size_t b
 }
 /* Sends a message that nobody waits for whole; false: not now, or not at all. Under the lock. */
 bool tt_p2p_send_brief(struct tt_p2p_peer *peer, const struct tt_p2p_call *call, uint32_t seq,
-		       size_t bytes);
+		       size_t bytes, const struct tt_region *region);
 
 /*
  * The same of the head of a message that stays here until it is matched, and which its receiver may

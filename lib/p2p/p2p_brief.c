@@ -16,7 +16,8 @@
 #define LOCKED_LOOKS 32 /* without giving up the lock */
 #define PAUSE_LOOKS 8	/* between pauses of the core */
 #define POLLS 16	/* receives between looks at everything else */
-/* bytes of a brief message that nobody waits for: several longer ones move faster by one copy */
+/* bytes of a brief message that nobody waits for: of several longer ones in memory that the peer
+   reads where it is, each moves faster by that one copy */
 #define MOST (TT_BRIEF_MAX / 2)
 
 /* Nothing waits for a call to take care of it, and nobody wants to see each step. */
@@ -87,9 +88,10 @@ bool tt_p2p_announce_brief(struct tt_p2p_peer *peer, const struct tt_p2p_call *c
 }
 
 bool tt_p2p_send_brief(struct tt_p2p_peer *peer, const struct tt_p2p_call *call, uint32_t seq,
-		       size_t bytes)
+		       size_t bytes, const struct tt_region *region)
 {
-	return bytes <= MOST && (call->buf || !bytes) && send_brief(peer, call, seq, bytes);
+	return bytes <= (region ? MOST : TT_BRIEF_MAX) && (call->buf || !bytes) &&
+	       send_brief(peer, call, seq, bytes);
 }
 
 static bool send_now(struct tt_p2p *p2p, struct tt_p2p_peer *peer, const struct tt_p2p_call *call,

@@ -30,7 +30,7 @@ static void announce(struct tt_p2p_req *req)
 	struct tutti_comm *comm = req->p2p->comm;
 	struct tt_xfer *x = &req->piece[0].x;
 
-	x->whole = tt_p2p_send_brief(peer, &req->call, req->seq, req->total);
+	x->whole = tt_p2p_send_brief(peer, &req->call, req->seq, req->total, req->region);
 	if (x->whole ||
 	    (req->total > (size_t)comm->ctx->env.eager.number &&
 	     tt_p2p_announce_brief(peer, &req->call, req->seq, req->total, &req->kept))) {
