@@ -12,6 +12,11 @@
 #include "lib/ps/worker/accumulate.h"
 #include "lib/topo/topo.h"
 
+/*
+ * The default of TUTTI_PS_GRACE in microseconds where all ranks share memory: a block is copied in
+ * less, and another look at its stamp takes no message.
+ */
+#define NEAR_GRACE 20
 #define CARD_WORDS (sizeof(struct tt_ps_card) / sizeof(uint64_t))
 
 /* ---- open ---- */
@@ -103,6 +108,7 @@ static int take_roles(const char *call, struct tutti_ps *ps, const struct tt_ps_
 {
 	struct tutti_comm *comm = ps->comm;
 	uint32_t total = 0;
+	bool near = true;
 	int r;
 
 	ps->my_worker = ps->my_server = -1;
@@ -120,13 +126,15 @@ static int take_roles(const char *call, struct tutti_ps *ps, const struct tt_ps_
 			ps->server[ps->nservers++] = r;
 		}
 	}
-	for (r = 0; r < comm->size; r++)
+	for (r = 0; r < comm->size; r++) {
 		ps->host[r] = card[r].host;
+		near = near && card[r].near;
+	}
 	ps->role = (int)card[comm->rank].role;
 	ps->copies = card[0].copies ? (int)card[0].copies : 1;
 	ps->backup = (int)card[0].backup;
 	ps->generation = card[0].generation;
-	ps->grace_ns = card[0].grace * 1000;
+	ps->grace_ns = (near ? card[0].near_grace : card[0].grace) * 1000;
 	ps->verify = card[0].verify;
 	ps->relay = (int)card[0].relay;
 	if (ps->relay && ps->relay < ps->nworkers) {
@@ -188,10 +196,22 @@ static uint64_t host_number(const struct tutti_context *ctx)
 	return h;
 }
 
+/* With all ranks. */
+static bool shares_memory(const struct tutti_comm *comm)
+{
+	int r;
+
+	for (r = 0; r < comm->size; r++)
+		if (!tt_wire_through_memory(comm->ctx->wire, comm->world[r]))
+			return false;
+	return true;
+}
+
 int tt_ps_open_on(const char *call, struct tutti_ps *ps, const struct tutti_ps_config *c,
 		  struct tt_ps_card *all)
 {
 	struct tutti_context *ctx = ps->comm->ctx;
+	uint64_t grace = (uint64_t)ctx->env.ps_grace.number;
 	struct tt_ps_card mine = {.role = (uint64_t)c->role,
 				  .workers = (uint64_t)c->workers,
 				  .servers = (uint64_t)c->servers,
@@ -199,7 +219,9 @@ int tt_ps_open_on(const char *call, struct tutti_ps *ps, const struct tutti_ps_c
 				  .copies = (uint64_t)c->copies,
 				  .weight = c->weight ? (uint64_t)c->weight : 1,
 				  .generation = tt_hash_add(ps->comm->uid, tt_now_ns()),
-				  .grace = (uint64_t)ctx->env.ps_grace.number,
+				  .grace = grace,
+				  .near_grace = ctx->env.ps_grace.is_set ? grace : NEAR_GRACE,
+				  .near = shares_memory(ps->comm),
 				  .verify = ctx->env.ps_verify.number || ctx->env.checksum.number,
 				  .backup = (uint64_t)c->backup,
 				  .relay = (uint64_t)ctx->env.ps_relay.number,

@@ -9,8 +9,10 @@
 
 /* Sent by every rank to all ranks, in whole 64-bit words. */
 struct tt_ps_card {
-	uint64_t role, workers, servers, staleness, copies, weight, in, back, generation, grace,
-		verify, relay, host, backup;
+	uint64_t role, workers, servers, staleness, copies, weight, in, back, generation, verify,
+		relay, host, backup;
+	uint64_t grace, near_grace; /* microseconds; the second if all ranks share memory */
+	uint64_t near;		    /* this rank shares memory with all others */
 };
 
 /*

@@ -12,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "lib/ps/ps.h"
+
 /*
  * ---- what a pull reads of a block: with one get the head comes along, and what is between, if
  * that is not far ----
@@ -81,6 +83,34 @@ static void reads(void)
 	if (!mp_no_ofi())
 		TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi" LONG, .fn = reads_body,
 				 .arg = &yes));
+}
+
+/* ---- for how long a slot is not written: shorter where all ranks share memory ---- */
+
+static int grace_body(struct mp_job *job)
+{
+	struct tutti_ps *ps;
+
+	MP_OK(mp_ps_open(job, 1, TUTTI_PS_ASYNC, &ps));
+	TT_EXPECT(ps->grace_ns == *(uint64_t *)job->arg * 1000);
+	MP_OK(tutti_ps_close(ps));
+	return 0;
+}
+
+static void grace(void)
+{
+	uint64_t near = 20, far = 500, asked = 77;
+
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = grace_body, .arg = &near));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_PS_GRACE=77", .fn = grace_body,
+			 .arg = &asked));
+	if (!mp_no_ofi()) {
+		TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi", .fn = grace_body,
+				 .arg = &far));
+		TT_CHECK(!MP_RUN(.n = 4,
+				 .env = "TUTTI_TRANSPORT=shm,ofi TUTTI_IF=lo TUTTI_HOST_ID=h%h",
+				 .fn = grace_body, .arg = &far));
+	}
 }
 
 /* ---- weights: rank 0 only serves, and keeps three times what each of the two workers does ---- */
@@ -537,8 +567,8 @@ static void refused(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"reads", reads}, {"weights", weights}, {"order", order}, {"sums", sums},
-		{"files", files}, {"refused", refused}, {NULL, NULL}};
+		{"reads", reads}, {"grace", grace}, {"weights", weights}, {"order", order},
+		{"sums", sums},	  {"files", files}, {"refused", refused}, {NULL, NULL}};
 
 	return tt_test_main("ps_traffic", tests, argc, argv);
 }
