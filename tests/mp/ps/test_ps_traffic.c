@@ -99,7 +99,7 @@ static int grace_body(struct mp_job *job)
 
 static void grace(void)
 {
-	uint64_t near = 20, far = 500, asked = 77;
+	uint64_t near = 20, far = 200, asked = 77;
 
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = grace_body, .arg = &near));
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_PS_GRACE=77", .fn = grace_body,
