@@ -172,11 +172,20 @@ failure()
 	} >>build/log/failures
 }
 
+# weight TEST...: their seconds as tests/seconds has them
+weight()
+{
+	echo "$@" | tr ' ' '\n' | awk 'FILENAME != "-" { if (!/^#/) of[$2] = $1; next }
+		$1 { sum += $1 in of ? of[$1] : 2 }
+		END { print sum }' tests/seconds -
+}
+
 # The results of make check as they come, each with its seconds, and how much is left: progress
-# COUNT; run_some tells of starts.
+# TEST...; run_some tells of starts.
 progress()
 {
-	of=$1 ended=0 start=$(date +%s) began=" "
+	of=$# ended=0 start=$(date +%s) began=" "
+	all=$(weight "$@") over=0
 	while read -r result name; do
 		now=$(date +%s)
 		case $result in
@@ -189,7 +198,8 @@ progress()
 		esac
 		since=${began##* "$name"=}
 		ended=$((ended + 1))
-		left=$(((now - start) * (of - ended) / ended))
+		over=$((over + $(weight "$name")))
+		left=$(((now - start) * (all - over) / over))
 		echo \
 			"$result $name ($((now - ${since%% *})) s; $ended of $of, about $((left / 60)) min $((left % 60)) s left)"
 	done
@@ -259,7 +269,8 @@ stage_names()
 	all=$(make -s -C "${TT_BUILD:-build}" print-tests)
 	set -f
 	for p in $asan_tests $asan_all_tests $tsan_all_tests $valgrind_tests $beside_tests \
-		$long_tests $alone_tests $first_tests $waiting_tests; do
+		$long_tests $alone_tests $first_tests $waiting_tests \
+		$(awk '!/^#/ { print $2 }' tests/seconds); do
 		found=no
 		for t in $all; do
 			case $t in
@@ -325,7 +336,7 @@ run_tests()
 				some -v "$first_tests $alone_tests" $3)"
 		fi
 		run_some 1 "$(some "$alone_tests" $3)"
-	} | tee "$log" | progress "$(echo $3 | wc -w)"
+	} | tee "$log" | progress $3
 }
 
 # two_lanes COMMAND...: two tests at a time, with more than one processor
