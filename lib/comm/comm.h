@@ -311,9 +311,9 @@ struct tutti_context {
 	enum tt_wait_mode wait_mode;
 	bool wait_forced; /* TUTTI_WAIT is not auto: stay in wait_mode */
 	size_t cache;	  /* bytes of the last-level cache for each rank of the host */
-	_Atomic uint64_t
-		crowded_until;	 /* a hint: a thread of the library shares its core, so it sleeps */
-	atomic_bool shares_core; /* a hint: yielding has helped, though each rank has a core */
+	_Atomic uint64_t crowded_until; /* tt_now_ns(); until then the library's threads, one of
+					   which shares its core, sleep between events: a hint */
+	atomic_bool shares_core;      /* a hint: yielding has helped, though each rank has a core */
 	struct tt_flight *flight;     /* the flight recorder; NULL only in unit tests */
 	struct tt_recorder *recorder; /* the engine's */
 	struct tt_trace *trace;	      /* NULL: not wanted */

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
+#include <time.h>
 
 #include "lib/base/clock.h"
 #include "lib/engine/node/node_ops.h"
@@ -24,7 +25,9 @@
 #define LATE_PAUSE (50 * TT_MS)	  /* between reports of persistent collectives */
 #define EARLY_STEPS 32 /* without events until the first yield, where a rank shares its core */
 #define LONG_YIELD_NS 200000ull /* another thread, which computes, has had the core meanwhile */
-#define CROWDED_NS TT_SEC	/* so long the library's threads then sleep instead */
+#define CROWDED_NS TT_SEC	/* so long the library's threads then sleep between events */
+#define CROWDED_STALLED_NS 100000ull /* then operations without room are retried */
+#define LEAVING_NS 20000ull	     /* a thread that was woken leaves its sleep */
 
 static struct tutti_request *oldest(struct tutti_comm *comm, int list)
 {
@@ -331,20 +334,31 @@ struct waiter {
 	bool stalled; /* operations wait for room or a turn without a wake-up for each */
 	bool slow;    /* a look costs a system call */
 	bool keep;    /* no awaited rank needs this core */
+	bool looked;  /* once more, since it decided to sleep */
 	bool slept;   /* the last sleep lasted until its timeout */
 	bool kin;     /* other contexts have operations under way */
 	bool beside;  /* a thread of the library, beside those of the program */
+	bool crowded; /* one of these computes on its core: it sleeps when it finds nothing to do */
 	bool stirred; /* it ended as a transport has work, perhaps for a peer, without any event */
 	bool entered;
 	int events;	   /* in the last look */
 	uint64_t refusals; /* of the context, before the last look */
 };
 
+static bool has_stalled(const struct tutti_context *ctx)
+{
+	return !tt_list_empty(&ctx->stalled) || !tt_list_empty(&ctx->node_gated);
+}
+
 static bool ready_to_go(void *arg)
 {
 	struct waiter *w = arg;
 	struct tutti_context *ctx = w->ctx;
+	bool again = w->looked;
 
+	w->looked = true;
+	if (!again && !w->stalled && has_stalled(ctx)) /* since the last look */
+		return true;
 	return w->done(w->arg) || !tt_list_empty(&ctx->ready) || tt_node_ready(ctx) ||
 	       (!ctx->unfenced && atomic_load(&ctx->failures) != ctx->failures_seen);
 }
@@ -367,8 +381,7 @@ static void yield(struct waiter *w)
 				      memory_order_relaxed);
 }
 
-/* Whether a thread of the library has to sleep when it finds nothing to do. */
-static bool crowded(const struct waiter *w)
+static bool is_crowded(const struct waiter *w)
 {
 	uint64_t until;
 
@@ -376,6 +389,24 @@ static bool crowded(const struct waiter *w)
 		return false;
 	until = atomic_load_explicit(&w->ctx->crowded_until, memory_order_relaxed);
 	return until && tt_now_ns() < until;
+}
+
+static void sleep_step(struct waiter *w, uint64_t deadline)
+{
+	static const struct timespec leaving = {.tv_nsec = LEAVING_NS};
+	struct tutti_context *ctx = w->ctx;
+	bool soon = w->stalled || w->kin || ctx->unfenced;
+	uint64_t most = !soon ? SLEEP_NS : w->crowded ? CROWDED_STALLED_NS : STALLED_NS;
+	enum tt_slept how;
+
+	w->looked = false;
+	how = tt_wire_sleep(ctx->wire, tt_left_ns(deadline, most), ready_to_go, w);
+	w->slept = how == TT_SLEPT_OUT;
+	w->stirred = how == TT_SLEPT_STIRRED;
+	if (how == TT_SLEPT_NOT && w->crowded)
+		nanosleep(&leaving, NULL);
+	else if (how == TT_SLEPT_NOT)
+		yield(w);
 }
 
 /*
@@ -388,13 +419,16 @@ static bool pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t
 	struct tutti_context *ctx = w->ctx;
 	uint64_t yields = w->slow ? SLOW_YIELD_NS : YIELD_NS;
 	enum tt_wait_mode mode = ctx->wait_mode;
-	enum tt_slept how;
-	bool early, soon, sleeps = crowded(w);
+	bool early;
 
 	w->stirred = false;
+	if (w->crowded) {
+		sleep_step(w, deadline);
+		return false;
+	}
 	if (mode == TT_WAIT_SPIN && !ctx->wait_forced && w->slow)
 		mode = TT_WAIT_YIELD;
-	if (mode == TT_WAIT_SPIN && !sleeps && (ctx->wait_forced || idle < SPIN_NS)) {
+	if (mode == TT_WAIT_SPIN && (ctx->wait_forced || idle < SPIN_NS)) {
 		early = quiet % EARLY_STEPS == 0 &&
 			atomic_load_explicit(&ctx->shares_core, memory_order_relaxed);
 		if (ctx->wait_forced || (!early && (idle < BUSY_SPIN_NS || quiet % YIELD_STEPS))) {
@@ -405,17 +439,12 @@ static bool pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t
 		yield(w);
 		return true;
 	}
-	if (mode == TT_WAIT_YIELD && !sleeps && w->keep && idle < yields && quiet % KEEP_STEPS) {
+	if (mode == TT_WAIT_YIELD && w->keep && idle < yields && quiet % KEEP_STEPS)
 		tt_cpu_relax();
-	} else if (mode == TT_WAIT_YIELD && !sleeps && (ctx->wait_forced || idle < yields)) {
+	else if (mode == TT_WAIT_YIELD && (ctx->wait_forced || idle < yields))
 		yield(w);
-	} else {
-		soon = w->stalled || w->kin || ctx->unfenced;
-		how = tt_wire_sleep(ctx->wire, tt_left_ns(deadline, soon ? STALLED_NS : SLEEP_NS),
-				    ready_to_go, w);
-		w->slept = how == TT_SLEPT_OUT;
-		w->stirred = how == TT_SLEPT_STIRRED;
-	}
+	else
+		sleep_step(w, deadline);
 	return false;
 }
 
@@ -471,7 +500,7 @@ static inline void stay(struct waiter *w, unsigned step, uint64_t deadline)
 	if (step % TIMER_STEPS == TIMER_STEPS - 1)
 		timers(ctx, deadline);
 	/* the end of a turn wakes no thread */
-	w->stalled = !tt_list_empty(&ctx->stalled) || !tt_list_empty(&ctx->node_gated);
+	w->stalled = has_stalled(ctx);
 	if (step % CLOCK_STEPS == 0)
 		w->slow = tt_wire_slow_poll(ctx->wire);
 }
@@ -529,7 +558,8 @@ static int wait_for(struct waiter w, uint64_t deadline, uint64_t timeout)
 		}
 		quiet++;
 		idle_since = w.stirred ? 0 : idle_since;
-		if (!spin || w.slow || quiet % CLOCK_STEPS == 0 ||
+		w.crowded = is_crowded(&w);
+		if (!spin || w.slow || w.crowded || quiet % CLOCK_STEPS == 0 ||
 		    (idle_since && now - idle_since > SPIN_NS)) {
 			now = tt_now_ns();
 			if (!idle_since)
@@ -541,7 +571,7 @@ static int wait_for(struct waiter w, uint64_t deadline, uint64_t timeout)
 		}
 		offered = pause_step(&w, idle_since ? now - idle_since : 0, quiet,
 				     deadline ? deadline : TT_NEVER);
-		if (idle_since && now - idle_since > SPIN_NS)
+		if (w.slept || (idle_since && now - idle_since > SPIN_NS))
 			step |= TIMER_STEPS - 2; /* slept between steps: run timers every time */
 	}
 }

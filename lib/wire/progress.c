@@ -2,7 +2,6 @@
 /* Polls the transports, passes events to channels, and sleeps when nothing happens. */
 #include <errno.h>
 #include <poll.h>
-#include <sched.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -282,7 +281,7 @@ static bool stirred(const struct tt_wire *wire, const struct pollfd *fds, unsign
 /*
  * The first sleeper empties wake_fd, under the lock. If woken threads emptied it, one of them
  * could take the signal from another that has not seen it yet. Until that thread has left, others
- * cannot sleep: they give way to it.
+ * cannot sleep: the caller gives way to it.
  */
 enum tt_slept tt_wire_sleep(struct tt_wire *wire, uint64_t for_ns, bool (*ready)(void *), void *arg)
 {
@@ -299,8 +298,7 @@ enum tt_slept tt_wire_sleep(struct tt_wire *wire, uint64_t for_ns, bool (*ready)
 	tt_wire_lock(wire);
 	if (atomic_load(&wire->sleepers) && atomic_load(&wire->signalled)) {
 		tt_wire_unlock(wire);
-		sched_yield();
-		return TT_SLEPT_WOKEN;
+		return TT_SLEPT_NOT;
 	}
 	wire->pollers--;
 	first = atomic_fetch_add(&wire->sleepers, 1) == 0;

@@ -519,6 +519,7 @@ void tt_wire_quit(struct tt_wire *wire);
 enum tt_slept {
 	TT_SLEPT_OUT, /* the time ran out */
 	TT_SLEPT_WOKEN,
+	TT_SLEPT_NOT,	 /* a thread that has been woken has to leave its sleep first */
 	TT_SLEPT_STIRRED /* by a transport that may have to work for a peer without any event */
 };
 enum tt_slept tt_wire_sleep(struct tt_wire *wire, uint64_t for_ns, bool (*ready)(void *),

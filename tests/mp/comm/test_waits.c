@@ -9,6 +9,8 @@
 
 #include <stdio.h>
 
+#include "lib/comm/comm.h"
+
 #define ROWS 40000
 #define WIDTH 4
 #define ELEMS (1 << 20)
@@ -146,10 +148,37 @@ static void over_ofi(void)
 	TT_CHECK(!MP_RUN(.n = 3, .fn = messages_body, .env = "TUTTI_TRANSPORT=ofi TUTTI_NODE=off"));
 }
 
+/* ---- the library's threads sleep between events, as where another thread needs their core ---- */
+
+static int crowded_body(struct mp_job *job)
+{
+	int essp = 0, err;
+
+	atomic_store(&job->ctx->crowded_until, UINT64_MAX);
+	job->arg = &essp;
+	err = windows_body(job);
+	if (!err)
+		err = messages_body(job);
+	return err ? err : ps_body(job);
+}
+
+static void crowded(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = crowded_body, .env = "TUTTI_PROGRESS=thread"));
+	TT_CHECK(
+		!MP_RUN(.n = 3, .fn = crowded_body, .env = "TUTTI_PROGRESS=thread TUTTI_NODE=off"));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 3, .fn = crowded_body,
+				 .env = "TUTTI_PROGRESS=thread TUTTI_TRANSPORT=ofi"));
+}
+
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {
-		{"ps", ps_pulls}, {"windows", windows}, {"ofi", over_ofi}, {NULL, NULL}};
+	static const struct tt_test tests[] = {{"ps", ps_pulls},
+					       {"windows", windows},
+					       {"ofi", over_ofi},
+					       {"crowded", crowded},
+					       {NULL, NULL}};
 
 	return tt_test_main("waits", tests, argc, argv);
 }
