@@ -16,8 +16,8 @@
 #define LOCKED_LOOKS 32 /* without giving up the lock */
 #define PAUSE_LOOKS 8	/* between pauses of the core */
 #define POLLS 16	/* receives between looks at everything else */
-/* bytes of a brief message that nobody waits for: of several longer ones in memory that the peer
-   reads where it is, each moves faster by that one copy */
+/* Longest nonblocking brief message from memory that the peer can read in place: above it, one copy
+   by the peer is faster. */
 #define MOST (TT_BRIEF_MAX / 2)
 
 /* Nothing waits for a call to take care of it, and nobody wants to see each step. */
