@@ -3,9 +3,8 @@
  * How much of a nonblocking collective hides behind a computation that takes as long, when only
  * calls advance it and when the progress thread does. As osu_iallreduce: first the collective
  * alone, then it with a computation of that time between start and wait, of which all but the
- * computation is exposed. What the computation loses meanwhile, such as a core that the thread
- * takes for a moment, such a figure does not see, so the work that it gets done is compared with
- * what it gets done alone, in turns.
+ * computation is exposed. This does not show what the computation loses, such as a core that the
+ * thread takes. So its speed beside the collective is compared with its speed alone, in turns.
  */
 #include "perf/coll.h"
 
@@ -17,12 +16,16 @@ enum what { PURE, OVERALL, COMPUTE, WHATS };
 
 #define CELLS 4096 /* floats: in the cache of a core */
 
+struct speed {
+	double passes, usec;
+};
+
 struct run {
 	struct perf *perf; /* with a context of its own */
 	struct perf_coll_job job;
 	const char *progress;
 	double *times[WHATS];
-	double beside, apart; /* passes of the computation during the collective, and alone */
+	struct speed beside, alone; /* of the computation: during the collective, and alone */
 };
 
 static const struct perf_column columns[] = {
@@ -38,22 +41,23 @@ static const struct perf_column columns[] = {
 	{"wrong", "#wrong", "", 7, 0, PERF_INT},
 };
 
-/* Passes of a computation that lasts for usec, and how long it took. */
-static double compute(double usec, double *took)
+/* A computation that lasts for usec, or longer if the core is taken from it; how long it took. */
+static double compute(double usec, struct speed *speed)
 {
 	static float cells[CELLS];
 	uint64_t start = perf_now_ns();
-	double passes = 0;
+	double took;
 	size_t i;
 
 	do {
 		for (i = 0; i < CELLS; i++)
 			cells[i] = cells[i] * 0.999f + 1;
 		__asm__ volatile("" : : "r"(cells) : "memory"); /* treat the cells as read */
-		passes++;
-		*took = (double)(perf_now_ns() - start) / 1e3;
-	} while (*took < usec);
-	return passes;
+		speed->passes++;
+		took = (double)(perf_now_ns() - start) / 1e3;
+	} while (took < usec);
+	speed->usec += took;
+	return took;
 }
 
 static int pure(struct run *r, double *usec)
@@ -76,7 +80,7 @@ static int overlapped(struct run *r, double usec, double *overall, double *compu
 
 	if (err)
 		return err;
-	r->beside += compute(usec, computed);
+	*computed = compute(usec, &r->beside);
 	err = perf_coll_wait(&r->job, &req);
 	*overall = (double)(perf_now_ns() - start) / 1e3;
 	return err;
@@ -123,13 +127,12 @@ static int measure_pure(struct run *r, double *usec)
 static int measure_overlapped(struct run *r, double usec[WHATS])
 {
 	int i, n = r->perf->opt.iters, err = 0;
-	double took;
 
-	r->beside = r->apart = 0;
+	r->beside = r->alone = (struct speed){0};
 	for (i = 0; i < n && !err; i++) {
 		err = meet(r);
 		if (!err)
-			r->apart += compute(usec[PURE], &took);
+			(void)compute(usec[PURE], &r->alone);
 		if (!err)
 			err = meet(r);
 		if (!err)
@@ -153,10 +156,13 @@ static int measure(struct run *r, double usec[WHATS])
 	return err ? err : measure_overlapped(r, usec);
 }
 
-/* Work of the computation beside the collective, in percent of that alone: the least of a rank. */
+/* The speed of the computation beside the collective, in percent of that alone: the least rank's.
+ */
 static int work(struct run *r, double *percent)
 {
-	*percent = 100 * r->beside / r->apart;
+	double alone = r->alone.passes / r->alone.usec;
+
+	*percent = 100 * (r->beside.passes / r->beside.usec) / alone;
 	return perf_agree(r->perf, percent, TUTTI_MIN);
 }
 

@@ -142,9 +142,9 @@ struct perf_summary {
 /* Sorts the n values, n > 0. */
 void perf_summarize(double *values, size_t n, struct perf_summary *sum);
 /*
- * Percent of a communication that hid behind a computation, from the time of the first alone, of
- * the second beside it, and of both together: 0 when it cost as much as alone, or more, and 100
- * when it cost nothing.
+ * Percent of a communication that hid behind a computation: alone is the time of the communication
+ * alone, together that of both, of which computation is the second. 0 when it cost as much as
+ * alone, or more, and 100 when it cost nothing.
  */
 double perf_overlap(double alone, double computation, double together);
 
