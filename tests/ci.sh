@@ -280,7 +280,7 @@ stage_names()
 			esac
 		done
 		[ $found = yes ] ||
-			{ echo "---- tests/ci.sh names $p, which is no test of make check"; add 0 \
+			{ echo "---- tests/ci.sh or tests/seconds names $p, which is no test of make check"; add 0 \
 			1 0; }
 	done
 	set +f

@@ -13,8 +13,8 @@
 #include "lib/topo/topo.h"
 
 /*
- * The default of TUTTI_PS_GRACE in microseconds where all ranks share memory: a block is copied in
- * less, and another look at its stamp takes no message.
+ * The default of TUTTI_PS_GRACE in microseconds where all ranks share memory: most blocks are
+ * copied in less, and another look at the stamp takes no message.
  */
 #define NEAR_GRACE 20
 #define CARD_WORDS (sizeof(struct tt_ps_card) / sizeof(uint64_t))
@@ -196,15 +196,16 @@ static uint64_t host_number(const struct tutti_context *ctx)
 	return h;
 }
 
-/* With all ranks. */
-static bool shares_memory(const struct tutti_comm *comm)
+static bool shares_memory_with_all(const struct tutti_comm *comm)
 {
+	bool shares = true;
 	int r;
 
-	for (r = 0; r < comm->size; r++)
-		if (!tt_wire_through_memory(comm->ctx->wire, comm->world[r]))
-			return false;
-	return true;
+	tt_wire_lock(comm->ctx->wire);
+	for (r = 0; r < comm->size && shares; r++)
+		shares = tt_wire_shares_memory(comm->ctx->wire, comm->world[r]);
+	tt_wire_unlock(comm->ctx->wire);
+	return shares;
 }
 
 int tt_ps_open_on(const char *call, struct tutti_ps *ps, const struct tutti_ps_config *c,
@@ -221,7 +222,7 @@ int tt_ps_open_on(const char *call, struct tutti_ps *ps, const struct tutti_ps_c
 				  .generation = tt_hash_add(ps->comm->uid, tt_now_ns()),
 				  .grace = grace,
 				  .near_grace = ctx->env.ps_grace.is_set ? grace : NEAR_GRACE,
-				  .near = shares_memory(ps->comm),
+				  .near = shares_memory_with_all(ps->comm),
 				  .verify = ctx->env.ps_verify.number || ctx->env.checksum.number,
 				  .backup = (uint64_t)c->backup,
 				  .relay = (uint64_t)ctx->env.ps_relay.number,

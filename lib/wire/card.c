@@ -265,14 +265,6 @@ int tt_card_transports(struct tt_wire *wire, int rank, int *places, int max)
 	return n;
 }
 
-bool tt_wire_through_memory(struct tt_wire *wire, int rank)
-{
-	int places[TT_TP_MAX];
-
-	return rank == wire->params.rank || (tt_card_transports(wire, rank, places, TT_TP_MAX) &&
-					     !strcmp(tt_transports[places[0]]->name, "shm"));
-}
-
 /* Why place is none of tt_card_transports; its: the card of rank. */
 static void refusal(struct tt_wire *wire, int rank, const struct card *its, int place, char *why,
 		    size_t size)

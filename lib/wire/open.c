@@ -227,19 +227,15 @@ void tt_open_needed(struct tt_wire *wire)
 			(void)tt_open_place(wire, tps[0], &tp); /* connecting reports the failure */
 }
 
-/*
- * Whether, by the cards, this process and that rank share memory, and no connection has disproved
- * it.
- */
-static bool shares_memory(struct tt_wire *wire, int rank)
+bool tt_wire_shares_memory(struct tt_wire *wire, int rank)
 {
 	const struct tt_chan *chan = wire->chan[rank];
 	int places[TT_TP_MAX];
 
 	if (rank == wire->params.rank)
 		return true;
-	return tt_wire_same_host(wire, rank, NULL, 0) &&
-	       tt_card_transports(wire, rank, places, TT_TP_MAX) && !wire->late[places[0]] &&
+	return tt_card_transports(wire, rank, places, TT_TP_MAX) &&
+	       !strcmp(tt_transports[places[0]]->name, "shm") &&
 	       !(chan && chan->ep && wire->tp[chan->tp].place != places[0]);
 }
 
@@ -248,7 +244,7 @@ void tt_wire_open_rest(struct tt_wire *wire, const int *ranks, int n)
 	int i, tp;
 
 	tt_wire_lock(wire);
-	for (i = 0; i < n && shares_memory(wire, ranks[i]); i++)
+	for (i = 0; i < n && tt_wire_shares_memory(wire, ranks[i]); i++)
 		;
 	for (n -= i, i = 0; n && tt_transports[i]; i++)
 		if (wire->late[i])

@@ -322,8 +322,8 @@ struct tt_wire_sharers {
 void tt_wire_sharers(struct tt_wire *wire, struct tt_wire_sharers *sharers);
 /* Whether rank is on this process's host; text (may be NULL) receives why. */
 bool tt_wire_same_host(struct tt_wire *wire, int rank, char *why, size_t size);
-/* Whether, by the cards, this process reaches rank through shared memory. */
-bool tt_wire_through_memory(struct tt_wire *wire, int rank);
+/* Whether, by the cards, this process and rank share memory, and no connection has disproved it. */
+bool tt_wire_shares_memory(struct tt_wire *wire, int rank);
 /* Identity of a rank's host: equal numbers mean same host. For splitting by host. */
 uint64_t tt_wire_host_key(struct tt_wire *wire, int rank);
 /* The NUMA node of a rank; -1: unknown, or several. */

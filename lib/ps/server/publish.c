@@ -4,7 +4,7 @@
  * directory names that slot, then the previous slot is retired. A slot rests for the grace period
  * after its retirement before it is written again. So a read that began while the slot was current
  * and took no longer than the grace has seen only that snapshot. Longer reads check the stamp
- * again: see pull.c.
+ * again: see block_read.c.
  */
 #include <errno.h>
 #include <string.h>

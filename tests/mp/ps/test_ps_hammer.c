@@ -125,7 +125,7 @@ static void run(const char *env)
 
 static void shm(void)
 {
-	run("TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1");
+	run("TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1 TUTTI_PS_GRACE=500");
 	run("TUTTI_TRANSPORT=shm TUTTI_PS_VERIFY=1 TUTTI_PS_GRACE=20");
 	run("TUTTI_TRANSPORT=shm TUTTI_PS_GRACE=0"); /* nothing is in time: each read is checked
 							again */
