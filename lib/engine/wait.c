@@ -23,9 +23,9 @@
 #define PAUSE_STEPS 8		  /* between pauses of the core: a look takes as long as a pause */
 #define KEEP_STEPS 16		  /* between yields of a core that no other thread seems to need */
 #define LATE_PAUSE (50 * TT_MS)	  /* between reports of persistent collectives */
-#define EARLY_STEPS 32 /* without events until the first yield, where a rank shares its core */
-#define LONG_YIELD_NS 200000ull /* another thread, which computes, has had the core meanwhile */
-#define CROWDED_NS TT_SEC	/* so long the library's threads then sleep between events */
+#define EARLY_STEPS 32	    /* without events until the first yield, where a rank shares its core */
+#define LONG_YIELD_NS TT_MS /* another thread, which computes, has had the core meanwhile */
+#define CROWDED_NS TT_SEC   /* so long the library's threads then sleep between events */
 #define CROWDED_STALLED_NS 100000ull /* then operations without room are retried */
 #define LEAVING_NS 20000ull	     /* a thread that was woken leaves its sleep */
 
