@@ -417,27 +417,21 @@ bool tt_ps_rest_unended(const struct tutti_ps *ps)
 	return false;
 }
 
-/* Under BSP sums are applied, and rows with an update exist, from the end of a clock on. */
-static void end_last_pushes(struct tt_ps_store *s, int workers)
-{
-	uint64_t row;
-
-	tt_ps_store_combine(s, workers);
-	for (row = 0; s->known && row < s->nrows; row++)
-		if (s->steps[row])
-			tt_ps_row_begin(s, row);
-}
-
 void tt_ps_rest_settle(struct tutti_ps *ps)
 {
+	struct tt_ps_store *s;
 	uint32_t i;
 	int c;
 
 	for (c = 0; c < ps->copies && ps->srv[c]; c++)
 		for (i = 0; i < ps->ntables; i++) {
-			tt_ps_store_settle(ps->table[i]->store[c]);
-			if (!ps->staleness)
-				end_last_pushes(ps->table[i]->store[c], ps->srv[c]->here);
+			s = ps->table[i]->store[c];
+			tt_ps_store_settle(s);
+			if (ps->staleness)
+				continue;
+			/* the last clock ends; no worker is a backup: those keep their size */
+			tt_ps_store_combine(s, ps->srv[c]->here);
+			tt_ps_rows_begin(s, 0, s->nrows);
 		}
 }
 

@@ -41,18 +41,6 @@ static void write_new(const struct tt_ps_store *s, uint64_t block, char *to, con
 		tt_ps_fill(t, to + i * pitch, s->key[first + i], t->width);
 }
 
-/* The end of a clock: rows with an update exist from now on. */
-static void know_rows(struct tt_ps_store *s, uint64_t block)
-{
-	const struct tutti_ps_table *t = s->t;
-	uint64_t row = block * (t->block_elems / t->width),
-		 end = row + elems_of(s, block) / t->width;
-
-	for (; s->known && row < end; row++)
-		if (s->steps[row])
-			tt_ps_row_begin(s, row);
-}
-
 /* Of tables with row versions. */
 static void write_rows(const struct tt_ps_store *s, uint64_t block, char *to)
 {
@@ -84,7 +72,8 @@ static void write_slot(struct tt_ps_store *s, uint64_t block, struct tt_ps_head 
 		       const struct tt_ps_head *old, bool only_new)
 {
 	const struct tutti_ps_table *t = s->t;
-	size_t len = elems_of(s, block) / t->width * t->pitch;
+	uint64_t row = block * (t->block_elems / t->width), rows = elems_of(s, block) / t->width;
+	size_t len = rows * t->pitch;
 	char *data = (char *)(head + 1) + t->coded;
 
 	if (only_new && t->rows)
@@ -94,9 +83,9 @@ static void write_slot(struct tt_ps_store *s, uint64_t block, struct tt_ps_head 
 	else
 		memcpy(data, s->values + block * t->block_elems * t->elem, len);
 	if (t->rows && !only_new)
-		know_rows(s, block);
+		tt_ps_rows_begin(s, row, row + rows);
 	if (t->rows)
-		s->shown[block] = (uint32_t)(elems_of(s, block) / t->width);
+		s->shown[block] = (uint32_t)rows;
 	if (t->coded)
 		write_coded(t, head, data, elems_of(s, block));
 	head->length = len;

@@ -116,6 +116,14 @@ static inline void tt_ps_row_begin(struct tt_ps_store *s, uint64_t row)
 		s->known[row / 64] |= 1ull << row % 64;
 }
 
+/* The end of a clock: of these rows those with an update exist from now on. */
+static inline void tt_ps_rows_begin(struct tt_ps_store *s, uint64_t row, uint64_t end)
+{
+	for (; s->known && row < end; row++)
+		if (s->steps[row])
+			tt_ps_row_begin(s, row);
+}
+
 /* essp.c: all blocks have this publication now, and are sent to all workers. */
 void tt_ps_sub_restart(struct tt_ps_store *s, uint64_t sequence);
 void tt_ps_mark(struct tt_ps_store *s, struct tt_ps_blocks *list, uint64_t block);
