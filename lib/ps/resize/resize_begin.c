@@ -38,6 +38,7 @@ static void tell(const struct tt_ps_resize *r, const struct tutti_ps_config *con
 	w->clock = old->clock;
 	w->trace_id = old->my_worker < 0 ? 0 : (uint64_t)tt_ps_trace_id(old, old->my_worker);
 	w->trace_ids = (uint64_t)old->trace_ids;
+	w->accrues = tt_ps_accrues(old);
 }
 
 /*
@@ -312,8 +313,8 @@ static int check_ended(struct tt_ps_resize *r)
 }
 
 /*
- * BSP: only workers that leave push for the clock that has begun. They do so one after the other:
- * the result depends on what is pushed, not on when.
+ * BSP: only workers that leave push for the clock that has begun. Each that holds something back
+ * does so in turn: the result depends on what is pushed, not on when.
  */
 static int hush_in_turn(struct tt_ps_resize *r)
 {
@@ -324,7 +325,7 @@ static int hush_in_turn(struct tt_ps_resize *r)
 	if (!err)
 		err = tt_ps_resize_agree(r, check_ended(r));
 	for (i = 0; i < r->comm->size && !err; i++)
-		if (leaves(&r->was[i]))
+		if (leaves(&r->was[i]) && r->was[i].accrues)
 			err = tt_ps_resize_agree(r, i == r->comm->rank ? hush(r, true) : 0);
 	return err;
 }

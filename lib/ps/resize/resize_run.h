@@ -14,6 +14,7 @@ struct tt_ps_was {
 	uint64_t worker, server; /* index + 1; 0: not one */
 	uint64_t nworkers, nservers, copies, staleness, ntables, clock, trace_id, trace_ids;
 	uint64_t role, new_staleness, given, backup; /* new role; given: set by the caller */
+	uint64_t accrues;			     /* it has updates that n_push holds back */
 };
 
 struct tt_ps_resize {

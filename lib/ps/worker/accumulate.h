@@ -37,6 +37,8 @@ int tt_ps_nothing(struct tutti_ps_table *t, const char *call, struct tutti_reque
  * leaves. Budgets send in any case.
  */
 int tt_ps_send_accrued(struct tutti_ps *ps, uint64_t clock);
+/* Whether updates of any table are accumulated. Those of budgets do not count. */
+bool tt_ps_accrues(const struct tutti_ps *ps);
 /* Push all that is in sum, and clear it; met: of a row table. */
 int tt_ps_send_sum(struct tutti_ps_table *t, struct tt_ps_sum *sum,
 		   const struct tt_ps_row_units *met);

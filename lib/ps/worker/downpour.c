@@ -119,6 +119,22 @@ int tt_ps_send_sum(struct tutti_ps_table *t, struct tt_ps_sum *sum,
 	return err;
 }
 
+bool tt_ps_accrues(const struct tutti_ps *ps)
+{
+	uint64_t from, to;
+	uint32_t i;
+
+	for (i = 0; i < ps->ntables; i++) {
+		const struct tutti_ps_table *t = ps->table[i];
+
+		from = 0;
+		if (t->accrued.sums &&
+		    tt_ps_sum_next(&t->accrued, &from, &to, t->rows ? t->accrued_rows.n : t->count))
+			return true;
+	}
+	return false;
+}
+
 static int send_accrued(struct tutti_ps_table *t)
 {
 	int err = tt_ps_send_sum(t, &t->accrued, &t->accrued_rows);
