@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Workers that leave in tutti_ps_resize with updates that n_push holds back: these are pushed
- * first, also under BSP, where no worker ends the clock in which they come.
+ * first, also under BSP, where no worker ends the clock in which they come. Others leave with none,
+ * or have died before.
  */
 #include "tests/mp/job.h"
 
 #include <errno.h>
+#include <signal.h>
+#include <unistd.h>
 
 #define COUNT 300000
 #define WIDTH 3
@@ -105,6 +108,9 @@ static int leave_body(struct mp_job *job)
 		TT_EXPECT(!check(job, &t, x, 2, 1 + 2, false));
 		MP_OK(tutti_ps_pull(t.mean, &mean, 0, 1, TUTTI_FLOAT64));
 		TT_EXPECT(mean == (bsp ? (1. + 2) / 4 : 1 + 2));
+	}
+	mp_meet(job); /* after a clock more is in the tables */
+	if (next) {
 		MP_OK(tutti_ps_clock(next));
 		MP_OK(tutti_ps_clock(next));
 		if (bsp)
@@ -143,6 +149,80 @@ static int refused_body(struct mp_job *job)
 	return 0;
 }
 
+struct some {
+	unsigned hold; /* of ranks: these push before the resize */
+	int copies;
+	bool dies; /* rank 3, before the resize: it is no server, or another one has its values */
+};
+
+/* *comm: the ranks that are left. */
+static int lose_last(struct mp_job *job, struct tutti_comm **comm)
+{
+	mp_meet(job);
+	if (job->rank == 3)
+		kill(getpid(), SIGKILL);
+	while (!tutti_barrier(job->world))
+		;
+	return tutti_comm_shrink(job->world, comm);
+}
+
+/* Under BSP. The mean is that of the workers that are left; each server has a part of them. */
+static int some_body(struct mp_job *job)
+{
+	const struct some *some = job->arg;
+	struct tutti_ps_config config = {
+		.size = sizeof(config), .role = TUTTI_PS_BOTH, .copies = some->copies};
+	struct tutti_ps_options o = {.size = sizeof(o),
+				     .init = TUTTI_PS_ZERO,
+				     .n_push = 2,
+				     .block = 64,
+				     .combine = TUTTI_PS_COMBINE_MEAN};
+	double x[1024], sum, n = some->dies ? 3 : 4;
+	struct tutti_comm *comm = job->world;
+	struct tutti_ps *ps, *next;
+	struct tutti_ps_table *t;
+	int i, r;
+
+	if (job->rank == 3 && some->copies < 2)
+		config.role = TUTTI_PS_WORKER;
+	MP_OK(tutti_ps_open(job->world, &config, &ps));
+	MP_OK(tutti_ps_dense(ps, "mean", 1024, TUTTI_FLOAT64, &o, &t));
+	for (i = 0; i < 1024; i++)
+		x[i] = 12 * (job->rank + 1) + i;
+	if (some->hold >> job->rank & 1)
+		MP_OK(tutti_ps_push(t, x, 0, 1024, TUTTI_FLOAT64));
+	MP_OK(tutti_ps_clock(ps));
+	if (some->dies)
+		MP_OK(lose_last(job, &comm));
+	if (leaves(job->rank)) /* replicas need two servers */
+		config.role = some->copies > 1 ? TUTTI_PS_SERVER : TUTTI_PS_LEAVE;
+	MP_OK(tutti_ps_resize(ps, comm, &config, &next));
+	if (leaves(job->rank))
+		return next ? tutti_ps_close(next) : 0;
+	MP_OK(tutti_ps_find(next, "mean", &t));
+	MP_OK(tutti_ps_pull(t, x, 0, 1024, TUTTI_FLOAT64));
+	for (i = 0; i < 1024; i++) {
+		for (sum = 0, r = 0; r < job->n; r++)
+			sum += leaves(r) && some->hold >> r & 1 ? 12 * (r + 1) + i : 0;
+		TT_EXPECT(x[i] == sum / n);
+	}
+	return tutti_ps_close(next);
+}
+
+static void run_some(const char *env)
+{
+	static const struct some some[] = {{1 << 2, 1, false},
+					   {0, 1, false},
+					   {1 << 0 | 1 << 1, 1, true},
+					   {1 << 1 | 1 << 2, 2, true},
+					   {1 << 2 | 1 << 3, 2, false}};
+	size_t i;
+
+	for (i = 0; i < sizeof(some) / sizeof(*some); i++)
+		TT_CHECK(!MP_RUN(.n = 4, .env = env, .fn = some_body, .arg = (void *)&some[i],
+				 .killed = some[i].dies ? 1 << 3 : 0));
+}
+
 static void run(const char *env)
 {
 	static const struct leave leave[] = {{0, 1}, {0, 2}, {1, 1}, {TUTTI_PS_ASYNC, 2}};
@@ -151,6 +231,7 @@ static void run(const char *env)
 	for (i = 0; i < sizeof(leave) / sizeof(*leave); i++)
 		TT_CHECK(!MP_RUN(.n = 4, .env = env, .fn = leave_body, .arg = (void *)&leave[i]));
 	TT_CHECK(!MP_RUN(.n = 4, .env = env, .fn = refused_body));
+	run_some(env);
 }
 
 static void shm(void)
