@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Streams, used for inputs that peers can neither map nor read (lib/engine/node/stream_input.c):
- * with all kinds of calls and memory, with a rank that is busy, and with calls that fail in the
- * middle, after which no rank accesses their buffers.
+ * that calls use them, with all kinds of calls and memory, with a rank that is busy, and with calls
+ * that fail in the middle, after which no rank accesses their buffers.
  */
 #include "config.h"
 
@@ -69,6 +69,63 @@ static void meet(void)
 	TT_CHECK(!MP_RUN(.n = 2, .fn = meet_body, .env = "TUTTI_NODE=on TUTTI_PROGRESS=thread",
 			 .no_init = true));
 	TT_CHECK(!MP_RUN(.n = 4, .fn = meet_body, .env = "TUTTI_NODE=on TUTTI_WAIT=sleep",
+			 .no_init = true));
+}
+
+/* ---- the reader begins before the owner has copied its input ---- */
+
+/*
+ * Rank 0 makes a few steps of the call, in each of which it moves 4 MiB at most, and goes on when
+ * rank 1 has a part of its input. It could not have copied all of it by then.
+ */
+static int begin_early(struct mp_job *job, enum colls_kind kind, int nth)
+{
+	bool all = kind >= C_ALLTOALL; /* its own block first */
+	struct coll c = {.kind = kind,
+			 .type = TUTTI_INT32,
+			 .op = TUTTI_SUM,
+			 .root = kind == C_GATHER || kind == C_GATHERV,
+			 .count = (size_t)(all ? 2 : 3) << 20,
+			 .memory = MP_PLAIN};
+	struct tutti_stats a = {.size = sizeof(a)}, b = a;
+	struct tutti_request *req;
+	int done = 0, steps;
+
+	TT_EXPECT(!colls_new(job, &c));
+	colls_fill(job, &c, (unsigned)kind);
+	mp_meet(job); /* no rank is in the call before */
+	MP_OK(tutti_stats_get(job->ctx, &a));
+	MP_OK(colls_issue(job, &c, F_NONBLOCKING, &req));
+	for (steps = job->rank ? 0 : all ? 3 : 1; steps; steps--)
+		MP_OK(tutti_test(&req, &done));
+	if (!job->rank)
+		TT_EXPECT(!done && mp_await(&job->shared->word[0], nth, 20000));
+	for (; job->rank && b.pulled_bytes <= a.pulled_bytes;) {
+		MP_OK(tutti_test(&req, &done));
+		TT_EXPECT(!done);
+		MP_OK(tutti_stats_get(job->ctx, &b));
+	}
+	atomic_store(&job->shared->word[0], nth);
+	MP_OK(tutti_wait(&req));
+	TT_EXPECT(!colls_check(job, &c));
+	return colls_free(job, &c);
+}
+
+static int early_body(struct mp_job *job)
+{
+	int kind, nth = 0;
+
+	TT_EXPECT(!join(job));
+	MP_OK(tutti_barrier(job->world)); /* which has memory of the host from then on */
+	for (kind = C_EXSCAN; kind < C_KINDS; kind++)
+		TT_EXPECT(!begin_early(job, (enum colls_kind)kind, ++nth));
+	MP_OK(mp_leave(job));
+	return 0;
+}
+
+static void early(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = early_body, .env = "TUTTI_NODE=on TUTTI_WAIT=spin",
 			 .no_init = true));
 }
 
@@ -182,8 +239,8 @@ static void later(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {
-		{"meet", meet}, {"busy", busy}, {"torn", torn}, {"later", later}, {NULL, NULL}};
+	static const struct tt_test tests[] = {{"early", early}, {"meet", meet},   {"busy", busy},
+					       {"torn", torn},	 {"later", later}, {NULL, NULL}};
 
 	return tt_test_main("streams", tests, argc, argv);
 }
