@@ -379,6 +379,84 @@ static void reading(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_NODE=on", .fn = reading_body, .killed = 4));
 }
 
+/*
+ * The same with a rank that is in the middle of reading: in the operator of the call, which
+ * combines pieces of the others' vectors.
+ */
+#define EACH ((size_t)5 << 18) /* elements that a rank combines: it does not read all at once */
+#define USED_AGAIN 1000000     /* a value that no vector has in the call */
+
+static struct mp_job *holding; /* rank 1's, until it has held on */
+
+static void hold(const void *in, void *inout, size_t count, enum tutti_datatype datatype, void *arg)
+{
+	struct mp_job *job = holding;
+	const int32_t *x = in;
+	int32_t *sum = inout;
+	size_t i;
+
+	(void)datatype;
+	holding = NULL;
+	if (job) {
+		struct node_area *area = job->world->node->group->area;
+		double until = mp_now() + 20;
+
+		atomic_store(&job->shared->word[0], 1);
+		while (!atomic_load(&area->rank[0].withdrawn) && mp_now() < until)
+			mp_sleep_ms(1);
+		mp_sleep_ms(200); /* it returns now if it does not wait */
+		atomic_store(&job->shared->word[1], 1);
+	}
+	for (i = 0; i < count; i++) {
+		*(bool *)arg |= x[i] >= USED_AGAIN || sum[i] >= USED_AGAIN;
+		sum[i] += x[i];
+	}
+}
+
+/* Rank 2's: dies in the middle of the call. */
+static void *die_then(void *arg)
+{
+	struct mp_job *job = arg;
+
+	mp_await(&job->shared->word[0], 1, 20000);
+	kill(getpid(), SIGKILL);
+	return NULL;
+}
+
+static int held_body(struct mp_job *job)
+{
+	size_t n = EACH * (size_t)job->n, i;
+	struct tutti_comm *next;
+	bool changed = false;
+	enum tutti_op op;
+	pthread_t thread;
+	int32_t *v;
+
+	MP_OK(tutti_alloc(job->ctx, 2 * n * sizeof(*v), (void **)&v));
+	for (i = 0; i < n; i++)
+		v[i] = (int32_t)(i % 1000);
+	MP_OK(tutti_op_create(job->ctx, hold, &changed, 1, &op));
+	MP_OK(tutti_allreduce(v, v + n, n, TUTTI_INT32, op, job->world));
+	if (job->rank == 1)
+		holding = job;
+	if (job->rank == 2)
+		TT_EXPECT(!pthread_create(&thread, NULL, die_then, job));
+	MP_ERR(tutti_allreduce(v, v + n, n, TUTTI_INT32, op, job->world), -TUTTI_EPEER);
+	TT_EXPECT(atomic_load(&job->shared->word[1]) == 1);
+	for (i = 0; i < n; i++)
+		v[i] = USED_AGAIN;
+	TT_EXPECT(!changed);
+	MP_OK(tutti_comm_shrink(job->world, &next));
+	TT_EXPECT(!check_sum(job, next, 3));
+	TT_EXPECT(!mp_leave_failed(job));
+	return 0;
+}
+
+static void held(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_NODE=on", .fn = held_body, .killed = 4));
+}
+
 /* A pause shorter than the limit is nothing. */
 static int pause_body(struct mp_job *job)
 {
@@ -504,11 +582,11 @@ static void computing(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"unheard", unheard}, {"beside_late", beside_late},
-		{"stopped", stopped}, {"in_the_middle", in_the_middle},
-		{"reading", reading}, {"paused", paused},
-		{"busy", busy},	      {"computing", computing},
-		{NULL, NULL},
+		{"unheard", unheard},	  {"beside_late", beside_late},
+		{"stopped", stopped},	  {"in_the_middle", in_the_middle},
+		{"reading", reading},	  {"held", held},
+		{"paused", paused},	  {"busy", busy},
+		{"computing", computing}, {NULL, NULL},
 	};
 
 	return tt_test_main("stopped", tests, argc, argv);
