@@ -3,13 +3,11 @@
 #include "tests/fault/allocations.h"
 
 #include <errno.h>
-#include <stdatomic.h>
-#include <stdbool.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #define SOME 500   /* least bytes of what fails in a row: news of a failure, parts of comms */
 #define EARLY 4096 /* bytes of an early message, which there must be memory for */
+#define MOST 1500  /* allocations of a call */
 
 static atomic_int armed; /* enum who */
 static atomic_long calls, first, last;
@@ -67,4 +65,21 @@ void arm(enum who who, long from, long row)
 long counted(void)
 {
 	return atomic_load(&calls);
+}
+
+int each_allocation(struct mp_job *job, without_fn *call, void *arg, long step)
+{
+	atomic_int *over = &job->shared->word[1];
+	long from, count;
+
+	for (from = 1; from < MOST; from += step) {
+		MP_OK(call(job, arg, from, &count));
+		if (job->rank == BAD)
+			atomic_store(over, count < from);
+		mp_meet(job);
+		if (atomic_load(over))
+			break;
+	}
+	TT_EXPECT(from > 1 && from < MOST);
+	return 0;
 }

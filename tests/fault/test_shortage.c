@@ -15,7 +15,6 @@
 #include "tests/fault/allocations.h"
 #include "tests/fault/limits.h"
 
-#define BAD 1
 #define ROW 3
 #define MOST 200 /* allocations of a call */
 #define MADE 90	 /* calls in a row */
@@ -123,31 +122,20 @@ static int call_without(struct mp_job *job, make_fn *make, enum who who, long fr
 	return tutti_comm_free(parent);
 }
 
-static int all_calls(struct mp_job *job, enum who who, long row)
+static int caller_without(struct mp_job *job, void *make, long from, long *count)
 {
-	atomic_int *over = &job->shared->word[1];
-	long from, count;
-	size_t i;
-
-	mp_log_level(job, TUTTI_LOG_NONE);
-	MP_OK(tutti_barrier(job->world)); /* connects the ranks */
-	for (i = 0; i < sizeof(make_fns) / sizeof(make_fns[0]); i++) {
-		for (from = 1; from < MOST; from++) {
-			MP_OK(call_without(job, make_fns[i], who, from, row, &count));
-			if (job->rank == BAD)
-				atomic_store(over, count < from);
-			mp_meet(job);
-			if (atomic_load(over))
-				break;
-		}
-		TT_EXPECT(from > 1 && from < MOST);
-	}
-	return 0;
+	return call_without(job, *(make_fn **)make, CALLER, from, ROW, count);
 }
 
 static int caller_body(struct mp_job *job)
 {
-	return all_calls(job, CALLER, ROW);
+	size_t i;
+
+	mp_log_level(job, TUTTI_LOG_NONE);
+	MP_OK(tutti_barrier(job->world)); /* connects the ranks */
+	for (i = 0; i < sizeof(make_fns) / sizeof(make_fns[0]); i++)
+		TT_EXPECT(!each_allocation(job, caller_without, (void *)&make_fns[i], 1));
+	return 0;
 }
 
 static void run(mp_fn *fn)

@@ -11,10 +11,7 @@
 #include <tutti/sharded.h>
 
 #include "tests/fault/allocations.h"
-#include "tests/mp/job.h"
 
-#define BAD 1
-#define MOST 1500 /* allocations of a call */
 #define TENSORS 3
 #define SOON "TUTTI_IF=lo TUTTI_TIMEOUT=30s TUTTI_LATE_AFTER=20ms "
 
@@ -131,8 +128,9 @@ static int free_pipeline(struct object *o)
 }
 
 /* *count: the allocations of rank 1 in the call. */
-static int make_without(struct mp_job *job, struct object *o, long from, long *count)
+static int make_without(struct mp_job *job, void *arg, long from, long *count)
 {
+	struct object *o = arg;
 	atomic_int *code = &job->shared->word[0];
 	int err;
 
@@ -160,33 +158,16 @@ static long step(void)
 	return times && atoi(times) > 1 ? 1 : 7;
 }
 
-static int each_allocation(struct mp_job *job, struct object *o)
-{
-	atomic_int *over = &job->shared->word[1];
-	long from, count;
-
-	for (from = 1; from < MOST; from += step()) {
-		MP_OK(make_without(job, o, from, &count));
-		if (job->rank == BAD)
-			atomic_store(over, count < from);
-		mp_meet(job);
-		if (atomic_load(over))
-			break;
-	}
-	TT_EXPECT(from > 1 && from < MOST);
-	return 0;
-}
-
 static int body(struct mp_job *job)
 {
 	struct object o = *(struct object *)job->arg;
 
 	mp_log_level(job, TUTTI_LOG_NONE);
-	TT_EXPECT(!each_allocation(job, &o));
+	TT_EXPECT(!each_allocation(job, make_without, &o, step()));
 	if (o.begin)
 		return 0;
 	MP_OK(tutti_codec_create("topk:5%", &o.codec));
-	TT_EXPECT(!each_allocation(job, &o));
+	TT_EXPECT(!each_allocation(job, make_without, &o, step()));
 	return tutti_codec_free(o.codec);
 }
 
