@@ -112,14 +112,8 @@ static int check_struct(const struct tutti_call *c, const struct tutti_request *
 /* A codec that the call would use, or may choose. */
 static int check_use(const struct tutti_codec *codec, const struct tutti_call *c)
 {
-	int err;
+	int err = tt_codec_check_bound(codec, c->count);
 
-	if (c->count > UINT32_MAX && !tt_codec_align(codec))
-		return tt_fail(-EINVAL,
-			       "tutti_call: codec %s: %zu elements are too many for one list; at "
-			       "most %u",
-			       tt_codec_name(codec), c->count, UINT32_MAX);
-	err = tt_codec_check_bound(codec, c->count);
 	if (err)
 		return err;
 	if (!c->feedback && tt_codec_draws(codec))

@@ -135,8 +135,16 @@ size_t tt_codec_bound(const struct tutti_codec *c, size_t count)
 	return count ? c->kind->bound(c, count) : 0;
 }
 
+static int too_many(const struct tutti_codec *c, size_t count)
+{
+	return tt_fail(-EINVAL, "codec '%s': %zu elements are too many; at most %zu", c->name,
+		       count, most_elements(c));
+}
+
 int tt_codec_check_bound(const struct tutti_codec *c, size_t count)
 {
+	if (!tt_codec_align(c) && count > most_elements(c)) /* one encoding has all */
+		return too_many(c, count);
 	if (c->kind != &tt_codec_user || !count || count > MOST_ELEMENTS)
 		return 0;
 	return tt_codec_check_user(c, count);
@@ -176,12 +184,6 @@ bool tt_codec_sparse(const struct tutti_codec *c)
 bool tt_codec_draws(const struct tutti_codec *c)
 {
 	return c->kind->draws;
-}
-
-static int too_many(const struct tutti_codec *c, size_t count)
-{
-	return tt_fail(-EINVAL, "codec '%s': %zu elements are too many; at most %zu", c->name,
-		       count, most_elements(c));
 }
 
 int tt_codec_encode(const struct tutti_codec *c, const float *in, float *const *state, size_t first,

@@ -44,7 +44,10 @@ void tt_codec_give_up(struct tutti_codec *c);
 
 /* The most bytes of an encoding of count elements; 0 for 0 elements; grows with count. */
 size_t tt_codec_bound(const struct tutti_codec *c, size_t count);
-/* -EINVAL if a user-defined codec has no usable bound of count elements; else 0. */
+/*
+ * For a vector of count elements. -EINVAL if the codec encodes it as one and these are too many, or
+ * if it is user-defined and has no usable bound of them; else 0.
+ */
 int tt_codec_check_bound(const struct tutti_codec *c, size_t count);
 /*
  * Every encoding of count elements has exactly tt_codec_bound(c, count) bytes: casts, fp8, int8,

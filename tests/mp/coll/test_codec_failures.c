@@ -116,7 +116,8 @@ static int refusals_body(struct mp_job *job)
 	bad = call, bad.codec = varies;
 	TT_EXPECT(!refused(job, &bad, -EINVAL, "was made for codec int8"));
 	bad.feedback = NULL, bad.count = (size_t)UINT32_MAX + 1;
-	TT_EXPECT(!refused(job, &bad, -EINVAL, "too many for one list"));
+	TT_EXPECT(!refused(job, &bad, -EINVAL,
+			   "4294967296 elements are too many; at most 4294967295"));
 	MP_OK(tutti_codec_free(varies));
 	user.bound = wrong_bound;
 	MP_OK(tutti_codec_create_user(&user, &varies));
