@@ -29,11 +29,9 @@ static bool has_lanes(enum tt_coll coll)
 
 static bool serves(const struct tt_plan_args *a)
 {
-	bool copies = a->coll == TT_COLL_EXSCAN && tt_node_by_one(a);
+	bool by_one = a->coll == TT_COLL_EXSCAN && tt_node_by_one(a); /* a copy */
 
-	return a->node && (has_lanes(a->coll) || copies || a->coll == TT_COLL_BCAST ||
-			   a->coll == TT_COLL_GATHER || a->coll == TT_COLL_GATHERV ||
-			   a->coll == TT_COLL_ALLGATHER || a->coll == TT_COLL_ALLGATHERV);
+	return a->node && !tt_coll_neighbors(a->coll) && (!tt_coll_reduces(a->coll) || by_one);
 }
 
 /* Empties the lanes of blocks that are in the slot: of ranks that this rank does not wait for. */
