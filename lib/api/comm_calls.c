@@ -18,6 +18,23 @@ int tt_check_comm(const struct tutti_comm *comm)
 	return 0;
 }
 
+int tt_check_waiting(const char *call, const struct tutti_comm *comm)
+{
+	int err = tt_check_comm(comm);
+
+	return err ? err : tt_group_refuse(call);
+}
+
+int tt_check_object(const char *call, const char *name, const void *object, bool valid,
+		    const char *what)
+{
+	if (!object)
+		return tt_fail(-EINVAL, "%s: %s is NULL", call, name);
+	if (!valid)
+		return tt_fail(-EINVAL, "%s: %s is no %s, or has been freed", call, name, what);
+	return 0;
+}
+
 struct tutti_comm *tutti_world(struct tutti_context *ctx)
 {
 	return tt_check_ctx(ctx) ? NULL : ctx->world;

@@ -22,11 +22,8 @@ int tutti_feedback_create(struct tutti_comm *comm, struct tutti_codec *codec, si
 
 static int check(const struct tutti_feedback *feedback, const char *call)
 {
-	if (!feedback)
-		return tt_fail(-EINVAL, "%s: feedback is NULL", call);
-	if (feedback->magic != TT_FEEDBACK_MAGIC)
-		return tt_fail(-EINVAL, "%s: feedback is no state, or has been freed", call);
-	return 0;
+	return tt_check_object(call, "feedback", feedback,
+			       feedback && feedback->magic == TT_FEEDBACK_MAGIC, "state");
 }
 
 int tutti_feedback_free(struct tutti_feedback *feedback)

@@ -94,10 +94,8 @@ int tutti_gossip_create(struct tutti_comm *comm, const struct tutti_gossip_confi
 {
 	static const struct tt_sized sized = TT_SIZED("config", tutti_gossip_config, weights);
 	struct tutti_gossip_config own;
-	int err = tt_check_comm(comm);
+	int err = tt_check_waiting(__func__, comm);
 
-	if (!err)
-		err = tt_group_refuse(__func__);
 	if (err)
 		return err;
 	config = tt_sized_read(&sized, __func__, config, &own);
@@ -112,10 +110,10 @@ int tutti_gossip_create(struct tutti_comm *comm, const struct tutti_gossip_confi
 
 static int check_gossip(const char *call, const struct tutti_gossip *g, const void *x)
 {
-	if (!g)
-		return tt_fail(-EINVAL, "%s: gossip is NULL", call);
-	if (g->magic != TT_GOSSIP_MAGIC)
-		return tt_fail(-EINVAL, "%s: gossip is no mailbox, or has been freed", call);
+	int err = tt_check_object(call, "gossip", g, g && g->magic == TT_GOSSIP_MAGIC, "mailbox");
+
+	if (err)
+		return err;
 	if (!x)
 		return tt_fail(-EINVAL, "%s: x is NULL", call);
 	if (x == TUTTI_IN_PLACE)
@@ -190,10 +188,8 @@ int tutti_gossip_free(struct tutti_gossip *gossip)
 int tutti_pair_create(struct tutti_comm *comm, size_t count, enum tutti_datatype datatype, void **x,
 		      struct tutti_pair **pair)
 {
-	int err = tt_check_comm(comm);
+	int err = tt_check_waiting(__func__, comm);
 
-	if (!err)
-		err = tt_group_refuse(__func__);
 	if (err)
 		return err;
 	if (!is_float((int)datatype) && datatype != TUTTI_INT32 && datatype != TUTTI_INT64)
@@ -212,11 +208,10 @@ int tutti_pair_create(struct tutti_comm *comm, size_t count, enum tutti_datatype
 
 static int check_pair(const char *call, struct tutti_pair *pair)
 {
-	if (!pair)
-		return tt_fail(-EINVAL, "%s: pair is NULL", call);
-	if (pair->magic != TT_PAIR_MAGIC)
-		return tt_fail(-EINVAL, "%s: pair is no vector of pairs, or has been freed", call);
-	return tt_group_refuse(call);
+	int err = tt_check_object(call, "pair", pair, pair && pair->magic == TT_PAIR_MAGIC,
+				  "vector of pairs");
+
+	return err ? err : tt_group_refuse(call);
 }
 
 static int check_rank(const char *call, const struct tutti_pair *pair, int rank, bool own)
@@ -309,11 +304,9 @@ static bool meet(const void *a, const void *b, size_t bytes)
 int tutti_elastic_average(void *x, void *center, void *work, size_t count,
 			  enum tutti_datatype datatype, double alpha, struct tutti_comm *comm)
 {
-	int err = tt_check_comm(comm);
+	int err = tt_check_waiting(__func__, comm);
 	size_t bytes;
 
-	if (!err)
-		err = tt_group_refuse(__func__);
 	if (err)
 		return err;
 	if (!is_float((int)datatype))

@@ -7,12 +7,8 @@
 
 int tt_check_graph(const char *call, const struct tutti_graph *graph)
 {
-	if (!graph)
-		return tt_fail(-EINVAL, "%s: graph is NULL", call);
-	if (graph->magic != TT_GRAPH_MAGIC)
-		return tt_fail(-EINVAL, "%s: %p is not a graph, or has been freed", call,
-			       (const void *)graph);
-	return 0;
+	return tt_check_object(call, "graph", graph, graph && graph->magic == TT_GRAPH_MAGIC,
+			       "graph of ranks");
 }
 
 static int check_new(const char *call, int n, struct tutti_graph **graph)

@@ -136,10 +136,8 @@ int tutti_grid_create(struct tutti_comm *comm, int ndims, const int *dims, const
 		      struct tutti_grid **out)
 {
 	struct tutti_grid *grid = NULL;
-	int err = tt_check_comm(comm), mine;
+	int err = tt_check_waiting(__func__, comm), mine;
 
-	if (!err)
-		err = tt_group_refuse(__func__);
 	if (err)
 		return err;
 	mine = out ? read_grid(comm, ndims, dims, names, &grid)

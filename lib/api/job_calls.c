@@ -40,10 +40,8 @@ int tutti_finalize(struct tutti_context *ctx)
 static int check_grow(struct tutti_comm *comm, int nranks, int timeout_ms,
 		      struct tutti_context *const *newctx)
 {
-	int err = tt_check_comm(comm);
+	int err = tt_check_waiting("tutti_comm_grow", comm);
 
-	if (!err)
-		err = tt_group_refuse("tutti_comm_grow");
 	if (err)
 		return err;
 	if (!newctx)

@@ -104,10 +104,8 @@ int tutti_allreduce_factors(const float *u, const float *v, float *result, size_
 				     .op = op,
 				     .flags = flags};
 	bool dense = false;
-	int err = tt_check_comm(comm);
+	int err = tt_check_waiting(__func__, comm);
 
-	if (!err)
-		err = tt_group_refuse(__func__);
 	if (!err)
 		err = check_factors(comm, &factors);
 	if (!err)
@@ -181,12 +179,8 @@ int tutti_power_sgd_create(struct tutti_comm *comm, const struct tutti_power_sgd
 
 static int check_state(const char *call, const struct tutti_power_sgd *state)
 {
-	if (!state)
-		return tt_fail(-EINVAL, "%s: state is NULL", call);
-	if (state->magic != TT_POWER_SGD_MAGIC)
-		return tt_fail(-EINVAL, "%s: state is no state of PowerSGD, or has been freed",
-			       call);
-	return 0;
+	return tt_check_object(call, "state", state, state && state->magic == TT_POWER_SGD_MAGIC,
+			       "state of PowerSGD");
 }
 
 /* Keeps other calls away until release. */

@@ -57,10 +57,8 @@ int tutti_partial_create(struct tutti_comm *comm, size_t count, enum tutti_datat
 	static const struct tt_sized sized = TT_SIZED("config", tutti_partial_config, divide);
 	struct tutti_partial like;
 	struct tutti_partial_config own;
-	int err = tt_check_comm(comm);
+	int err = tt_check_waiting(__func__, comm);
 
-	if (!err)
-		err = tt_group_refuse(__func__);
 	if (err)
 		return err;
 	memset(&like, 0, sizeof(like));
@@ -85,12 +83,8 @@ int tutti_partial_create(struct tutti_comm *comm, size_t count, enum tutti_datat
 
 static int check_partial(const char *call, const struct tutti_partial *partial)
 {
-	if (!partial)
-		return tt_fail(-EINVAL, "%s: partial is NULL", call);
-	if (partial->magic != TT_PARTIAL_MAGIC)
-		return tt_fail(-EINVAL, "%s: partial is no partial all-reduce, or has been freed",
-			       call);
-	return 0;
+	return tt_check_object(call, "partial", partial,
+			       partial && partial->magic == TT_PARTIAL_MAGIC, "partial all-reduce");
 }
 
 /* Keeps other calls away until release. */

@@ -11,10 +11,8 @@
 int tutti_ps_open(struct tutti_comm *comm, const struct tutti_ps_config *config,
 		  struct tutti_ps **out)
 {
-	int err = tt_check_comm(comm);
+	int err = tt_check_waiting(__func__, comm);
 
-	if (!err)
-		err = tt_group_refuse(__func__);
 	return err ? err : tt_ps_open(comm, config, out);
 }
 

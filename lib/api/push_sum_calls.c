@@ -10,12 +10,8 @@
 
 static int check_push_sum(const char *call, const struct tutti_push_sum *state)
 {
-	if (!state)
-		return tt_fail(-EINVAL, "%s: state is NULL", call);
-	if (state->magic != TT_PUSH_SUM_MAGIC)
-		return tt_fail(-EINVAL, "%s: %p is not a state, or has been freed", call,
-			       (const void *)state);
-	return 0;
+	return tt_check_object(call, "state", state, state && state->magic == TT_PUSH_SUM_MAGIC,
+			       "state of a push-sum");
 }
 
 static int check_values(const char *call, const struct tutti_push_sum *state, const double *v)
@@ -44,10 +40,8 @@ static int new_state(const struct tutti_comm *comm, size_t count, struct tutti_p
 int tutti_push_sum_create(struct tutti_comm *comm, size_t count, struct tutti_push_sum **state)
 {
 	struct tutti_push_sum *made = NULL;
-	int err = tt_check_comm(comm);
+	int err = tt_check_waiting(__func__, comm);
 
-	if (!err)
-		err = tt_group_refuse(__func__);
 	if (err)
 		return err;
 	err = tt_agree(comm, __func__, new_state(comm, count, state, &made));

@@ -10,10 +10,8 @@
 int tutti_win_create(struct tutti_comm *comm, void *base, size_t size, unsigned flags,
 		     struct tutti_win **out)
 {
-	int err = tt_check_comm(comm);
+	int err = tt_check_waiting(__func__, comm);
 
-	if (!err)
-		err = tt_group_refuse(__func__);
 	if (flags & TT_WIN_IDS)
 		flags |= TT_WIN_UNKNOWN;
 	return err ? err : tt_win_make(comm, comm, base, size, flags | TT_WIN_IDS, out);
