@@ -43,6 +43,21 @@ size_t tt_ps_box_credit(const struct tutti_ps *ps, int server, int copy, int slo
 	return (size_t)(server * ps->copies + copy) * BACK_SERVER + (size_t)slot * BACK_SLOT;
 }
 
+void tt_ps_put(struct tutti_win *win, int rank, const void *from, size_t len, uint64_t to,
+	       uint32_t token, struct tt_win_end *end)
+{
+	struct tt_win_access a = {.rank = rank,
+				  .local = (void *)from,
+				  .len = len,
+				  .offset = to,
+				  .note = true,
+				  .token = &token};
+	int err = tt_win_op_start(win, &a, end);
+
+	if (err)
+		end->over(end, err);
+}
+
 int tt_ps_bell_in(const struct tutti_ps *ps, int copy, int worker, int slot, int payload)
 {
 	return ((copy * ps->nworkers + worker) * TT_PS_SLOTS + slot) * 2 + payload;

@@ -284,7 +284,13 @@ static inline int tt_ps_living(const struct tutti_ps *ps, int server, int copy)
 	return -1;
 }
 
-/* mailbox.c: offsets in the mailbox, and its bells */
+/*
+ * mailbox.c: starts a put with a note, under the lock. It ends at once with the error if it cannot
+ * be started.
+ */
+void tt_ps_put(struct tutti_win *win, int rank, const void *from, size_t len, uint64_t to,
+	       uint32_t token, struct tt_win_end *end);
+/* Offsets in the mailbox, and its bells: */
 size_t tt_ps_box_size(const struct tutti_ps *ps);
 size_t tt_ps_box_in(const struct tutti_ps *ps, int copy, int worker, int slot);
 /*

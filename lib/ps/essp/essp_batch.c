@@ -73,19 +73,10 @@ void tt_ps_sub_put(struct tt_ps_sub *sub, const void *from, size_t len, uint64_t
 		   struct tt_win_end *end)
 {
 	struct tutti_ps_table *t = sub->table;
-	uint32_t token = t->cache_token[sub->rank] + sub->token + line;
-	struct tt_win_access a = {.rank = sub->rank,
-				  .local = (void *)from,
-				  .len = len,
-				  .offset = to,
-				  .note = true,
-				  .token = &token};
-	int err;
 
 	sub->ops->starts(sub);
-	err = tt_win_op_start(t->win, &a, end);
-	if (err)
-		end->over(end, err);
+	tt_ps_put(t->win, sub->rank, from, len, to, t->cache_token[sub->rank] + sub->token + line,
+		  end);
 }
 
 bool tt_ps_sub_quiet(const struct tt_ps_sub *sub)

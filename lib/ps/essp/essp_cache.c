@@ -81,30 +81,25 @@ static void ack_over(struct tt_win_end *end, int status)
 void tt_ps_feed_ack(struct tt_ps_feed *f)
 {
 	struct tutti_ps_table *t = f->cache->table;
-	int k = f->cache->server, err;
+	int k = f->cache->server, rank;
 	uint32_t token;
-	struct tt_win_access a = {.local = f->base + tt_ps_feed_line(t, k),
-				  .len = sizeof(uint64_t),
-				  .note = true,
-				  .token = &token};
+	uint64_t to;
 
 	if (!f->ack_due || f->lost || t->ps->parted ||
 	    atomic_load(&f->reading[(f->number + 1) % 2]))
 		return;
 	f->ack_due = false;
-	a.rank = sender_of(f);
+	rank = sender_of(f);
 	if (f->parent < 0) {
-		token = t->sub_token[a.rank * TT_PS_REPLICAS + f->index] +
-			(uint32_t)t->ps->my_worker;
-		a.offset = tt_ps_base_at(t, k, f->index) + tt_ps_ack_at(t, k, t->ps->my_worker);
+		token = t->sub_token[rank * TT_PS_REPLICAS + f->index] + (uint32_t)t->ps->my_worker;
+		to = tt_ps_base_at(t, k, f->index) + tt_ps_ack_at(t, k, t->ps->my_worker);
 	} else {
-		token = t->cache_token[a.rank] + tt_ps_child_bell(t, k, f->slot) + 1;
-		a.offset = tt_ps_area_at(t, a.rank, k, 0) + tt_ps_want_at(t, k, f->slot) +
-			   offsetof(struct tt_ps_want, ack);
+		token = t->cache_token[rank] + tt_ps_child_bell(t, k, f->slot) + 1;
+		to = tt_ps_area_at(t, rank, k, 0) + tt_ps_want_at(t, k, f->slot) +
+		     offsetof(struct tt_ps_want, ack);
 	}
-	err = tt_win_op_start(t->win, &a, &f->acked);
-	if (err)
-		ack_over(&f->acked, err);
+	tt_ps_put(t->win, rank, f->base + tt_ps_feed_line(t, k), sizeof(uint64_t), to, token,
+		  &f->acked);
 }
 
 /* The whole batch may have arrived. */

@@ -259,21 +259,16 @@ static void asked_over(struct tt_win_end *end, int status)
 static void ask(struct tt_ps_feed *f)
 {
 	struct tutti_ps_table *t = f->cache->table;
-	int k = f->cache->server, err;
-	uint32_t token;
-	struct tt_win_access a = {.local = f->want, .note = true, .token = &token};
+	int k = f->cache->server, rank;
 
 	if (!f->want_due || f->want_busy || f->lost)
 		return;
-	a.rank = t->ps->worker[f->parent];
-	a.len = tt_ps_want_size(t, k);
-	a.offset = tt_ps_area_at(t, a.rank, k, 0) + tt_ps_want_at(t, k, f->slot);
-	token = t->cache_token[a.rank] + tt_ps_child_bell(t, k, f->slot);
+	rank = t->ps->worker[f->parent];
 	f->want_due = false;
 	f->want_busy = true;
-	err = tt_win_op_start(t->win, &a, &f->asked);
-	if (err)
-		asked_over(&f->asked, err);
+	tt_ps_put(t->win, rank, f->want, tt_ps_want_size(t, k),
+		  tt_ps_area_at(t, rank, k, 0) + tt_ps_want_at(t, k, f->slot),
+		  t->cache_token[rank] + tt_ps_child_bell(t, k, f->slot), &f->asked);
 }
 
 void tt_ps_relay_ask(struct tt_ps_cache *c)

@@ -99,18 +99,9 @@ static void put(struct tt_ps_server *srv, int copy, void *from, size_t len, size
 		struct tt_win_end *end)
 {
 	struct tutti_ps *ps = srv->ps;
-	int rank = ps->server[tt_ps_host(ps, srv->index, copy)], err;
-	uint32_t token = ps->in_token[rank] + (uint32_t)bell;
-	struct tt_win_access a = {.rank = rank,
-				  .local = from,
-				  .len = len,
-				  .offset = to,
-				  .note = true,
-				  .token = &token};
+	int rank = ps->server[tt_ps_host(ps, srv->index, copy)];
 
-	err = tt_win_op_start(ps->win, &a, end);
-	if (err)
-		end->over(end, err);
+	tt_ps_put(ps->win, rank, from, len, to, ps->in_token[rank] + (uint32_t)bell, end);
 }
 
 /* Under the lock. */

@@ -32,18 +32,9 @@ static void put(struct tt_ps_client *c, struct tutti_win *win, void *from, size_
 	struct tutti_ps *ps = c->srv->ps;
 	uint32_t token = ps->back_token[c->rank] +
 			 (uint32_t)tt_ps_bell_credit(ps, c->srv->index, c->srv->copy, bell);
-	struct tt_win_access a = {.rank = c->rank,
-				  .local = from,
-				  .len = len,
-				  .offset = to,
-				  .note = true,
-				  .token = &token};
-	int err;
 
 	c->srv->puts++;
-	err = tt_win_op_start(win, &a, end);
-	if (err)
-		end->over(end, err);
+	tt_ps_put(win, c->rank, from, len, to, token, end);
 }
 
 void tt_ps_credit_over(struct tt_win_end *end, int status)
