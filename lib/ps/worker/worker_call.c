@@ -135,26 +135,14 @@ static int say_slowest(const struct tutti_ps *ps, char *buf, size_t size)
 	return rank;
 }
 
-/* The server whose publication a pull waits for; NULL: none. */
-static const struct tt_ps_link *publisher(const struct tt_ps_pull *pull)
+/* The server of which a read is under way, or whose publication a pull waits for; NULL: none. */
+static const struct tt_ps_link *source(const struct tt_ps_pull *pull, bool under_way)
 {
 	const struct tt_ps_unit *u = pull->units->unit;
 	int i;
 
 	for (i = 0; i < pull->used; i++)
-		if (u[i].state == TT_PS_READ_WAIT)
-			return &pull->task.ps->link[u[i].server];
-	return NULL;
-}
-
-/* The server of which a read is under way; NULL: none. */
-static const struct tt_ps_link *source(const struct tt_ps_pull *pull)
-{
-	const struct tt_ps_unit *u = pull->units->unit;
-	int i;
-
-	for (i = 0; i < pull->used; i++)
-		if (u[i].pending)
+		if (under_way ? u[i].pending : u[i].state == TT_PS_READ_WAIT)
 			return &pull->task.ps->link[u[i].server];
 	return NULL;
 }
@@ -197,10 +185,10 @@ static int task_waits(const struct tutti_request *r, char *buf, size_t size)
 			 (unsigned long long)ps->clock, slowest);
 	} else if (pull && pull->more && !pull->active) {
 		snprintf(buf, size, "; it gives way to pulls of higher priority");
-	} else if (pull && source(pull)) {
-		rank = say_waits("values", source(pull), " of ", buf, size);
+	} else if (pull && source(pull, true)) {
+		rank = say_waits("values", source(pull, true), " of ", buf, size);
 	} else if (pull) {
-		rank = say_waits("a publication", publisher(pull), " of ", buf, size);
+		rank = say_waits("a publication", source(pull, false), " of ", buf, size);
 	}
 	return rank;
 }
