@@ -282,7 +282,7 @@ void tt_wire_fence(struct tt_wire *wire, int peer, uint64_t comm, const char *wh
 		tt_loop_fence(wire, why);
 }
 
-static void free_list(struct tt_list *list, size_t offset)
+void tt_free_list(struct tt_list *list, size_t offset)
 {
 	while (!tt_list_empty(list)) {
 		struct tt_list *l = list->next;
@@ -296,9 +296,9 @@ void tt_chan_free(struct tt_chan *chan)
 {
 	tt_chan_fail(chan, -ECANCELED, "closed");
 	tt_mem_give_back(chan->wire->memory, chan);
-	free_list(&chan->early_ctrl, offsetof(struct tt_ctrl_item, link));
-	free_list(&chan->ctrlq, offsetof(struct tt_ctrl_item, link));
-	free_list(&chan->flows, offsetof(struct tt_flow, link));
+	tt_free_list(&chan->early_ctrl, offsetof(struct tt_ctrl_item, link));
+	tt_free_list(&chan->ctrlq, offsetof(struct tt_ctrl_item, link));
+	tt_free_list(&chan->flows, offsetof(struct tt_flow, link));
 	free(chan->said);
 	if (chan->slots)
 		tt_mem_free(chan->wire->memory, chan->slots);

@@ -165,16 +165,6 @@ free_wire:
 	return err;
 }
 
-static void free_all(struct tt_list *list, size_t offset)
-{
-	while (!tt_list_empty(list)) {
-		struct tt_list *l = list->next;
-
-		tt_list_del(l);
-		free((char *)l - offset);
-	}
-}
-
 static void free_stages(struct tt_wire *wire)
 {
 	struct tt_stage *s;
@@ -198,12 +188,12 @@ void tt_wire_close(struct tt_wire *wire)
 			tt_chan_free(wire->chan[i]);
 	tt_wire_unkeep(wire);
 	for (i = 0; i < TT_BUCKETS; i++) {
-		free_all(&wire->early.bucket[i], offsetof(struct tt_early, link));
-		free_all(&wire->offers.bucket[i], offsetof(struct tt_offer, link));
+		tt_free_list(&wire->early.bucket[i], offsetof(struct tt_early, link));
+		tt_free_list(&wire->offers.bucket[i], offsetof(struct tt_offer, link));
 	}
-	free_all(&wire->free_early, offsetof(struct tt_early, link));
-	free_all(&wire->free_offer, offsetof(struct tt_offer, link));
-	free_all(&wire->free_ctrl, offsetof(struct tt_ctrl_item, link));
+	tt_free_list(&wire->free_early, offsetof(struct tt_early, link));
+	tt_free_list(&wire->free_offer, offsetof(struct tt_offer, link));
+	tt_free_list(&wire->free_ctrl, offsetof(struct tt_ctrl_item, link));
 	free_stages(wire);
 	tt_pieces_free(wire);
 	tt_wire_unlock(wire);

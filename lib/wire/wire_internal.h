@@ -325,6 +325,8 @@ void tt_chan_down(struct tt_chan *chan, const char *why);
 void tt_chan_fence(struct tt_chan *chan, uint64_t comm, const char *why);
 
 /* channel_state.c */
+/* Frees all objects of a list; offset: of the link in them. */
+void tt_free_list(struct tt_list *list, size_t offset);
 /* NULL: no memory; tt_fail has the error. */
 struct tt_chan *tt_chan_get(struct tt_wire *wire, int peer);
 /* An unconnected channel's lists. */
