@@ -377,38 +377,23 @@ static void self_ep_close(struct tt_ep *base)
 }
 
 /* UP is reported before the peer's messages, DOWN after them. */
-static int report_up(struct self_tp *tp, struct tt_event *ev, int max)
+static int report(struct self_tp *tp, bool up, struct tt_event *ev, int max)
 {
 	struct tt_list *pos, *next;
-	struct self_ep *ep;
 	int n = 0;
 
 	tt_list_each(pos, next, &tp->eps)
 	{
-		ep = tt_container(pos, struct self_ep, link);
-		if (!ep->up_due || n == max)
-			continue;
-		ep->up_due = false;
-		ep->up = true;
-		ev[n++] = (struct tt_event){.kind = TT_EV_UP, .ep = &ep->ep};
-	}
-	return n;
-}
+		struct self_ep *ep = tt_container(pos, struct self_ep, link);
+		bool *due = up ? &ep->up_due : &ep->down_due;
 
-static int report_down(struct self_tp *tp, struct tt_event *ev, int max)
-{
-	struct tt_list *pos, *next;
-	struct self_ep *ep;
-	int n = 0;
-
-	tt_list_each(pos, next, &tp->eps)
-	{
-		ep = tt_container(pos, struct self_ep, link);
-		if (!ep->down_due || n == max)
+		if (!*due || n == max)
 			continue;
-		ep->down_due = false;
-		ep->down = true;
-		ev[n++] = (struct tt_event){.kind = TT_EV_DOWN, .status = -EPIPE, .ep = &ep->ep};
+		*due = false;
+		*(up ? &ep->up : &ep->down) = true;
+		ev[n++] = (struct tt_event){.kind = up ? TT_EV_UP : TT_EV_DOWN,
+					    .status = up ? 0 : -EPIPE,
+					    .ep = &ep->ep};
 	}
 	return n;
 }
@@ -448,10 +433,10 @@ static int self_poll(struct tt_tp *base, struct tt_event *ev, int max)
 	tp->taken = 0;
 	if (tp->tail == tp->head && !tp->changes)
 		return 0;
-	n = report_up(tp, ev, max);
+	n = report(tp, true, ev, max);
 	n += take_queue(tp, ev + n, max - n);
 	if (tp->tail + tp->taken == tp->head)
-		n += report_down(tp, ev + n, max - n);
+		n += report(tp, false, ev + n, max - n);
 	if (n < max)
 		tp->changes = false;
 	return n;
