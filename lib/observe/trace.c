@@ -157,39 +157,35 @@ static const struct tt_flight_rec *record(const struct tt_trace *t, uint64_t num
 	return number && atomic_load(&r->number) == number ? r : NULL;
 }
 
+/* of: the number of the call, its lane and so on. */
+static void add(struct tt_trace *t, const struct tt_flight_rec *r, struct event of)
+{
+	of.end = tt_ticks();
+	of.call = r->call;
+	of.comm = tt_flight_comm_id(t->flight, r->comm);
+	*next(t) = of;
+}
+
 void tt_trace_call(struct tt_trace *t, uint64_t number, int status)
 {
 	const struct tt_flight_rec *r = record(t, number);
-	struct event *e;
 
-	if (!r)
-		return;
-	e = next(t);
-	*e = (struct event){.start = r->start,
-			    .end = tt_ticks(),
-			    .number = number,
-			    .lane = -1,
-			    .status = status,
-			    .call = r->call,
-			    .comm = tt_flight_comm_id(t->flight, r->comm),
-			    .rec = *r};
+	if (r)
+		add(t, r,
+		    (struct event){.start = r->start,
+				   .number = number,
+				   .lane = -1,
+				   .status = status,
+				   .rec = *r});
 }
 
 void tt_trace_round(struct tt_trace *t, uint64_t number, int lane, int round, uint64_t start)
 {
 	const struct tt_flight_rec *r = record(t, number);
-	struct event *e;
 
-	if (!r)
-		return;
-	e = next(t);
-	*e = (struct event){.start = start,
-			    .end = tt_ticks(),
-			    .number = number,
-			    .lane = lane,
-			    .round = round,
-			    .call = r->call,
-			    .comm = tt_flight_comm_id(t->flight, r->comm)};
+	if (r)
+		add(t, r,
+		    (struct event){.start = start, .number = number, .lane = lane, .round = round});
 }
 
 void tt_trace_partial(struct tt_trace *t, uint64_t comm, uint64_t round, const unsigned char *took,
