@@ -74,34 +74,30 @@ void tt_byte_blocks_skip(const struct tt_byte_blocks *b, struct tt_place *place,
 	}
 }
 
-void tt_byte_blocks_gather(const struct tt_byte_blocks *b, struct tt_place *place, const void *base,
-			   void *to, size_t len)
+/* Between the blocks and len bytes at p. */
+static inline void copy(const struct tt_byte_blocks *b, struct tt_place *place, char *base, char *p,
+			size_t len, bool gather)
 {
 	ptrdiff_t at;
 	size_t run;
-	char *p = to;
 
 	while (len && (run = tt_byte_blocks_run(b, place, &at))) {
 		run = run < len ? run : len;
-		memcpy(p, (const char *)base + at, run);
+		memcpy(gather ? p : base + at, gather ? base + at : p, run);
 		p += run;
 		len -= run;
 		place->in += run;
 	}
 }
 
+void tt_byte_blocks_gather(const struct tt_byte_blocks *b, struct tt_place *place, const void *base,
+			   void *to, size_t len)
+{
+	copy(b, place, (char *)base, to, len, true);
+}
+
 void tt_byte_blocks_scatter(const struct tt_byte_blocks *b, struct tt_place *place, void *base,
 			    const void *from, size_t len)
 {
-	const char *p = from;
-	ptrdiff_t at;
-	size_t run;
-
-	while (len && (run = tt_byte_blocks_run(b, place, &at))) {
-		run = run < len ? run : len;
-		memcpy((char *)base + at, p, run);
-		p += run;
-		len -= run;
-		place->in += run;
-	}
+	copy(b, place, base, (char *)from, len, false);
 }
