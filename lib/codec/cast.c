@@ -41,8 +41,8 @@ static int decode(const struct tutti_codec *c, const void *in, size_t len, size_
 }
 
 #define CAST                                                                                       \
-	.fixed = true, .joins = true, .states = 1, .bound = bound, .align = tt_codec_align_one,    \
-	.encode = encode, .decode = decode
+	.fixed = true, .states = 1, .bound = bound, .align = tt_codec_align_one, .encode = encode, \
+	.decode = decode
 
 const struct tt_codec_kind tt_codec_fp16 = {
 	.name = "fp16",

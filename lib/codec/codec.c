@@ -155,11 +155,6 @@ bool tt_codec_fixed(const struct tutti_codec *c)
 	return c->kind->fixed || (c->user.flags & TUTTI_CODEC_FIXED);
 }
 
-bool tt_codec_joins(const struct tutti_codec *c)
-{
-	return c->kind->joins;
-}
-
 size_t tt_codec_align(const struct tutti_codec *c)
 {
 	return c->kind->align(c);

@@ -55,11 +55,6 @@ int tt_codec_check_bound(const struct tutti_codec *c, size_t count);
  */
 bool tt_codec_fixed(const struct tutti_codec *c);
 /*
- * The encoding of a vector is the encodings of its parts, one after the other, if each part but the
- * first begins at a multiple of tt_codec_align: casts, fp8, int8, qsgd, onebit.
- */
-bool tt_codec_joins(const struct tutti_codec *c);
-/*
  * Elements that are encoded together: parts of a vector begin at multiples, so that the decoded
  * values do not depend on the parts. 0: the result depends on what one call encodes (topk, dgc), so
  * one call encodes the whole vector.
@@ -108,13 +103,7 @@ int tt_codec_decode(const struct tutti_codec *c, const void *in, size_t len, siz
 int tt_codec_decode_add(const struct tutti_codec *c, const void *in, size_t len, size_t first,
 			size_t count, float *out);
 
-/*
- * For sparse codecs. The elements that an encoding of count elements lists, checked as by
- * tt_codec_decode: count if it decodes to NaN as a whole.
- */
-int tt_codec_entries(const struct tutti_codec *c, const void *in, size_t len, size_t count,
-		     size_t *entries);
-/* The most bytes of a list of that many entries among count elements. */
+/* For sparse codecs. The most bytes of a list of that many entries among count elements. */
 size_t tt_codec_list_bound(size_t entries, size_t count);
 /*
  * out = the list of a + b: each index that one of them has, values added in this order. out has

@@ -77,7 +77,7 @@ struct tt_codec_kind {
 	const char *name;
 	const char *form;  /* of names, for tutti_info */
 	const char *about; /* one line */
-	bool fixed, joins, sparse, draws;
+	bool fixed, sparse, draws;
 	int states;
 	size_t most; /* elements of one encoding; 0: as many as for all codecs */
 	struct tt_codec_option option[TT_CODEC_OPTIONS]; /* key NULL at the end */

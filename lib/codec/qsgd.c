@@ -67,7 +67,6 @@ const struct tt_codec_kind tt_codec_qsgd = {
 	.form = "qsgd:levels=S,block=N,seed=S",
 	.about = "blocks on S levels of their norm, rounded at random: unbiased",
 	.fixed = true,
-	.joins = true,
 	.states = 1,
 	.option = {{.key = "levels",
 		    .value = TT_CODEC_WHOLE,

@@ -58,8 +58,8 @@ static int decode(const struct tutti_codec *c, const void *in, size_t len, size_
 }
 
 #define SCALED_BLOCKS                                                                              \
-	.fixed = true, .joins = true, .states = 1, .option = {TT_CODEC_BLOCK_OPTION},              \
-	.bound = bound, .align = tt_codec_align_block, .encode = encode, .decode = decode
+	.fixed = true, .states = 1, .option = {TT_CODEC_BLOCK_OPTION}, .bound = bound,             \
+	.align = tt_codec_align_block, .encode = encode, .decode = decode
 
 const struct tt_codec_kind tt_codec_int8 = {
 	.name = "int8",

@@ -105,26 +105,6 @@ int tt_list_decode(const struct tutti_codec *c, const void *in, size_t len, size
 	return why ? tt_codec_refuse(c, len, count, why) : 0;
 }
 
-int tt_codec_entries(const struct tutti_codec *c, const void *in, size_t len, size_t count,
-		     size_t *entries)
-{
-	struct reader r;
-	const char *why;
-	size_t n;
-
-	*entries = 0;
-	if (!count)
-		return len ? tt_codec_refuse(c, len, 0, "must be empty") : 0;
-	why = open_list(&r, in, len, count);
-	n = r.nan ? count : (size_t)r.left;
-	if (!why)
-		why = walk(&r);
-	if (why)
-		return tt_codec_refuse(c, len, count, why);
-	*entries = n;
-	return 0;
-}
-
 size_t tt_codec_list_bound(size_t entries, size_t count)
 {
 	size_t bytes = TT_LIST_HEAD, most;

@@ -478,6 +478,12 @@ static void conservation(void)
 	}
 }
 
+/* The encoding of a vector is the encodings of its parts. */
+static bool joins(const struct tutti_codec *codec)
+{
+	return !tt_codec_sparse(codec) && strncmp(tutti_codec_name(codec), "randomk", 7) != 0;
+}
+
 /* Parts that begin at multiples of the alignment decode to the same bits as the whole. */
 static void parts(void)
 {
@@ -497,12 +503,12 @@ static void parts(void)
 			part = codec_run(codec, in + at, residual + at, at, n, 9);
 			TT_CHECK(codec_same(part.decoded, whole.decoded + at, n * sizeof(float)));
 			TT_CHECK(codec_same(part.state, whole.state + at, n * sizeof(float)));
-			if (tt_codec_joins(codec))
+			if (joins(codec))
 				TT_CHECK(codec_same(part.out, whole.out + joined, part.len));
 			joined += part.len;
 			codec_free_result(&part);
 		}
-		TT_CHECK(!tt_codec_joins(codec) || joined == whole.len);
+		TT_CHECK(!joins(codec) || joined == whole.len);
 		codec_free_result(&whole);
 		tutti_codec_free(codec);
 	}
