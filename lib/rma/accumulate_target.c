@@ -89,16 +89,7 @@ static void serve(struct tt_acc_piece *piece, const char *data, size_t len)
 		memset(old, 0, back);
 	memcpy(piece->reply, &reply, sizeof(reply));
 	back += sizeof(reply);
-	piece->send =
-		(struct tt_xfer){.kind = TT_XFER_KEYED,
-				 .peer = comm->world[piece->rank],
-				 .key = tt_acc_key(accs, piece->seq, TT_ACC_REPLY, piece->rank),
-				 .fprint = back,
-				 .buf = piece->reply,
-				 .len = back,
-				 .region = piece->region,
-				 .fn = reply_sent};
-	tt_list_init(&piece->send.link);
+	tt_acc_transfer(piece, &piece->send, TT_XFER_KEYED, TT_ACC_REPLY, back, reply_sent);
 	piece->sending = true;
 	comm->ctx->moves++;
 	tt_wire_send(comm->ctx->wire, &piece->send);
@@ -118,21 +109,9 @@ static void data_came(struct tt_xfer *x, const void *data, int status)
 /* The data did not fit a slot: it comes into the piece's own memory. */
 static void fetch_data(struct tt_acc_piece *piece, size_t total)
 {
-	struct tt_accs *accs = piece->accs;
-	struct tutti_comm *comm = accs->win->comm;
-
-	piece->recv =
-		(struct tt_xfer){.kind = TT_XFER_OFFER,
-				 .peer = comm->world[piece->rank],
-				 .key = tt_acc_key(accs, piece->seq, TT_ACC_REQUEST, piece->rank),
-				 .fprint = total,
-				 .buf = piece->request,
-				 .len = total,
-				 .region = piece->region,
-				 .fn = data_came};
-	tt_list_init(&piece->recv.link);
+	tt_acc_transfer(piece, &piece->recv, TT_XFER_OFFER, TT_ACC_REQUEST, total, data_came);
 	piece->receiving = true;
-	tt_wire_recv(comm->ctx->wire, &piece->recv);
+	tt_wire_recv(piece->accs->win->comm->ctx->wire, &piece->recv);
 }
 
 void tt_acc_message(struct tt_port *port, int peer, const struct tt_key *key, uint64_t total,

@@ -48,6 +48,25 @@ static void piece_delete(struct tt_acc_piece *piece)
 	free(piece);
 }
 
+void tt_acc_transfer(struct tt_acc_piece *piece, struct tt_xfer *x, enum tt_xfer_kind kind,
+		     uint32_t lane, size_t len, tt_xfer_fn *fn)
+{
+	struct tutti_comm *comm = piece->accs->win->comm;
+
+	*x = (struct tt_xfer){.kind = kind,
+			      .peer = comm->world[piece->rank],
+			      .key = {.comm = piece->accs->port.comm,
+				      .seq = piece->seq,
+				      .lane = lane,
+				      .index = (uint32_t)(piece->op ? comm->rank : piece->rank)},
+			      .fprint = len,
+			      .buf = lane == TT_ACC_REPLY ? piece->reply : piece->request,
+			      .len = len,
+			      .region = piece->region,
+			      .fn = fn};
+	tt_list_init(&x->link);
+}
+
 void tt_acc_piece_free(struct tt_acc_piece *piece)
 {
 	if (piece->late) {
@@ -186,37 +205,18 @@ static size_t write_request(struct tt_acc_piece *piece)
 /* The receive of the reply first, as the reply may come at once. */
 static void send_piece(struct tt_acc_piece *piece)
 {
-	struct tt_accs *accs = piece->accs;
+	struct tt_wire *wire = piece->accs->win->comm->ctx->wire;
 	const struct tt_win_acc *acc = &piece->op->acc;
-	struct tutti_comm *comm = accs->win->comm;
 	size_t len = write_request(piece), back = sizeof(struct tt_acc_reply);
 
 	if (acc->result)
 		back += piece->count * tutti_datatype_size(acc->datatype);
 	piece->sending = piece->receiving = true;
-	piece->recv =
-		(struct tt_xfer){.kind = TT_XFER_KEYED,
-				 .peer = comm->world[piece->rank],
-				 .key = tt_acc_key(accs, piece->seq, TT_ACC_REPLY, comm->rank),
-				 .fprint = back,
-				 .buf = piece->reply,
-				 .len = back,
-				 .region = piece->region,
-				 .fn = replied};
-	piece->send =
-		(struct tt_xfer){.kind = TT_XFER_PORT,
-				 .peer = comm->world[piece->rank],
-				 .key = tt_acc_key(accs, piece->seq, TT_ACC_REQUEST, comm->rank),
-				 .fprint = len,
-				 .buf = piece->request,
-				 .len = len,
-				 .region = piece->region,
-				 .fn = sent};
+	tt_acc_transfer(piece, &piece->recv, TT_XFER_KEYED, TT_ACC_REPLY, back, replied);
+	tt_acc_transfer(piece, &piece->send, TT_XFER_PORT, TT_ACC_REQUEST, len, sent);
 	piece->send.key.port = 1;
-	tt_list_init(&piece->recv.link);
-	tt_list_init(&piece->send.link);
-	tt_wire_recv(comm->ctx->wire, &piece->recv);
-	tt_wire_send(comm->ctx->wire, &piece->send);
+	tt_wire_recv(wire, &piece->recv);
+	tt_wire_send(wire, &piece->send);
 }
 
 /* Starts what the rank has room for; a piece may end within its start. */

@@ -84,13 +84,9 @@ struct tt_acc_piece *tt_acc_piece_new(struct tt_accs *accs);
 void tt_acc_piece_free(struct tt_acc_piece *piece);
 /* Takes back what of it is under way. */
 void tt_acc_piece_cancel(struct tt_acc_piece *piece);
-/* The key of a message that starts or belongs to a piece of the origin. */
-static inline struct tt_key tt_acc_key(const struct tt_accs *accs, uint32_t seq, uint32_t lane,
-				       int origin)
-{
-	return (struct tt_key){
-		.comm = accs->port.comm, .seq = seq, .lane = lane, .index = (uint32_t)origin};
-}
+/* A message of a piece, to or from the other end. */
+void tt_acc_transfer(struct tt_acc_piece *piece, struct tt_xfer *x, enum tt_xfer_kind kind,
+		     uint32_t lane, size_t len, tt_xfer_fn *fn);
 
 /* Whether a request of so many bytes may be executed here: 0 or a code. */
 int tt_acc_check(const struct tutti_win *win, const struct tt_acc_head *head, size_t len,
