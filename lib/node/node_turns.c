@@ -235,22 +235,33 @@ void tt_node_began(struct tt_node_group *g, uint64_t turn, uint64_t fprint)
 			      memory_order_relaxed);
 }
 
+/* Whether the ranks, or those that have finished turn t, have made this rank's call in it. */
+static bool made_same(const struct tt_node_group *g, uint64_t t, bool finished)
+{
+	uint64_t own =
+		atomic_load_explicit(&g->area->rank[g->rank].called[t % 4], memory_order_relaxed);
+	int i;
+
+	for (i = 0; i < g->size; i++) {
+		struct node_rank *nr = &g->area->rank[i];
+
+		if ((!finished || atomic_load_explicit(&nr->done, memory_order_acquire) >= t) &&
+		    atomic_load_explicit(&nr->called[t % 4], memory_order_relaxed) != own)
+			return false;
+	}
+	return true;
+}
+
 bool tt_node_agreed(struct tt_node_group *g, uint64_t upto, uint64_t *turn)
 {
-	uint64_t t = g->agreed + 1, own;
-	int i;
+	uint64_t t = g->agreed + 1;
 
 	if (t > upto)
 		return true;
 	for (t = t + 1 < upto ? upto - 1 : t; t <= upto; t++) {
-		own = atomic_load_explicit(&g->area->rank[g->rank].called[t % 4],
-					   memory_order_relaxed);
-		for (i = 0; i < g->size; i++)
-			if (atomic_load_explicit(&g->area->rank[i].called[t % 4],
-						 memory_order_relaxed) != own) {
-				*turn = t;
-				return false;
-			}
+		*turn = t;
+		if (!made_same(g, t, false))
+			return false;
 		g->agreed = t;
 	}
 	return true;
@@ -258,22 +269,14 @@ bool tt_node_agreed(struct tt_node_group *g, uint64_t upto, uint64_t *turn)
 
 bool tt_node_last_agreed(struct tt_node_group *g, uint64_t last, uint64_t *turn)
 {
-	uint64_t t = last > g->agreed + 1 ? last - 1 : last, own;
-	int i;
+	uint64_t t = last > g->agreed + 1 ? last - 1 : last;
 
 	/* of two ranks that come at the same time, at least one sees the other's turn as done */
 	atomic_thread_fence(memory_order_seq_cst);
 	for (; t > g->agreed && t <= last; t++) {
-		own = atomic_load_explicit(&g->area->rank[g->rank].called[t % 4],
-					   memory_order_relaxed);
-		for (i = 0; i < g->size; i++)
-			if (atomic_load_explicit(&g->area->rank[i].done, memory_order_acquire) >=
-				    t &&
-			    atomic_load_explicit(&g->area->rank[i].called[t % 4],
-						 memory_order_relaxed) != own) {
-				*turn = t;
-				return false;
-			}
+		*turn = t;
+		if (!made_same(g, t, true))
+			return false;
 	}
 	return true;
 }
