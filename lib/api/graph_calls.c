@@ -205,55 +205,40 @@ double tutti_graph_weight(const struct tutti_graph *graph, uint64_t step, int to
 	return to == from ? edges->own[to] : 0;
 }
 
-static int list_ranks(const char *call, const int *of, int many, int *ranks, int max, int *n)
+/* The ranks that a rank receives from (in), or sends to. */
+static int list_ranks(const char *call, const struct tutti_graph *graph, uint64_t step, int rank,
+		      bool in, int *ranks, int max, int *n)
 {
-	int i;
-
-	if (!n || (max > 0 && !ranks))
-		return tt_fail(-EINVAL, "%s: %s is NULL", call, n ? "ranks" : "n");
-	if (max < 0)
-		return tt_fail(-EINVAL, "%s: max is %d; it must be 0 or more", call, max);
-	for (i = 0; i < many && i < max; i++)
-		ranks[i] = of[i];
-	*n = many;
-	return 0;
-}
-
-static int check_query(const char *call, const struct tutti_graph *graph, int rank)
-{
-	int err = tt_check_graph(call, graph);
+	int i, err = tt_check_graph(call, graph);
+	const struct tt_edges *edges;
+	const int *of;
 
 	if (err)
 		return err;
 	if (rank < 0 || rank >= graph->n)
 		return tt_fail(-EINVAL, "%s: rank %d is not in 0 to %d", call, rank, graph->n - 1);
+	if (!n || (max > 0 && !ranks))
+		return tt_fail(-EINVAL, "%s: %s is NULL", call, n ? "ranks" : "n");
+	if (max < 0)
+		return tt_fail(-EINVAL, "%s: max is %d; it must be 0 or more", call, max);
+	edges = tt_graph_at(graph, step);
+	of = in ? edges->in + edges->in_at[rank] : edges->out + edges->out_at[rank];
+	*n = in ? tt_edges_in(edges, rank) : tt_edges_out(edges, rank);
+	for (i = 0; i < *n && i < max; i++)
+		ranks[i] = of[i];
 	return 0;
 }
 
 int tutti_graph_in(const struct tutti_graph *graph, uint64_t step, int rank, int *ranks, int max,
 		   int *n)
 {
-	int err = check_query(__func__, graph, rank);
-	const struct tt_edges *edges;
-
-	if (err)
-		return err;
-	edges = tt_graph_at(graph, step);
-	return list_ranks(__func__, edges->in + edges->in_at[rank], tt_edges_in(edges, rank), ranks,
-			  max, n);
+	return list_ranks(__func__, graph, step, rank, true, ranks, max, n);
 }
 
 int tutti_graph_out(const struct tutti_graph *graph, uint64_t step, int rank, int *ranks, int max,
 		    int *n)
 {
-	int err = check_query(__func__, graph, rank);
-	const struct tt_edges *edges;
-
-	if (err)
-		return err;
-	edges = tt_graph_at(graph, step);
-	return list_ranks(__func__, edges->out + edges->out_at[rank], tt_edges_out(edges, rank),
-			  ranks, max, n);
+	return list_ranks(__func__, graph, step, rank, false, ranks, max, n);
 }
 
 int tutti_graph_check(const struct tutti_graph *graph, unsigned properties)
