@@ -4,17 +4,9 @@
 
 bool tt_coll_reduces(enum tt_coll coll)
 {
-	switch (coll) {
-	case TT_COLL_ALLREDUCE:
-	case TT_COLL_REDUCE:
-	case TT_COLL_REDUCE_SCATTER_BLOCK:
-	case TT_COLL_REDUCE_SCATTER:
-	case TT_COLL_SCAN:
-	case TT_COLL_EXSCAN:
-		return true;
-	default:
-		return false;
-	}
+	return coll == TT_COLL_ALLREDUCE || coll == TT_COLL_REDUCE ||
+	       coll == TT_COLL_REDUCE_SCATTER_BLOCK || coll == TT_COLL_REDUCE_SCATTER ||
+	       coll == TT_COLL_SCAN || coll == TT_COLL_EXSCAN;
 }
 
 bool tt_coll_own_counts(enum tt_coll coll)
@@ -31,17 +23,8 @@ bool tt_coll_counts(enum tt_coll coll)
 
 bool tt_coll_rooted(enum tt_coll coll)
 {
-	switch (coll) {
-	case TT_COLL_BCAST:
-	case TT_COLL_REDUCE:
-	case TT_COLL_GATHER:
-	case TT_COLL_GATHERV:
-	case TT_COLL_SCATTER:
-	case TT_COLL_SCATTERV:
-		return true;
-	default:
-		return false;
-	}
+	return coll == TT_COLL_BCAST || coll == TT_COLL_REDUCE || coll == TT_COLL_GATHER ||
+	       coll == TT_COLL_GATHERV || coll == TT_COLL_SCATTER || coll == TT_COLL_SCATTERV;
 }
 
 /* Without displacements the blocks follow one another. */
@@ -103,6 +86,9 @@ size_t tt_send_bytes(const struct tt_plan_args *a)
 	case TT_COLL_ALLGATHER:
 	case TT_COLL_GATHER:
 	case TT_COLL_GATHERV:
+	case TT_COLL_NEIGHBOR_ALLREDUCE:
+	case TT_COLL_NEIGHBOR_HIER_ALLREDUCE:
+	case TT_COLL_NEIGHBOR_ALLGATHER:
 		return vector;
 	case TT_COLL_ALLGATHERV:
 		return a->rcounts[a->rank] * a->elem;
@@ -113,10 +99,6 @@ size_t tt_send_bytes(const struct tt_plan_args *a)
 		return extent(a, a->rcounts, NULL);
 	case TT_COLL_ALLTOALLV:
 		return a->in_place ? tt_recv_bytes(a) : extent(a, a->scounts, a->sdispls);
-	case TT_COLL_NEIGHBOR_ALLREDUCE:
-	case TT_COLL_NEIGHBOR_HIER_ALLREDUCE:
-	case TT_COLL_NEIGHBOR_ALLGATHER:
-		return vector;
 	case TT_COLL_NEIGHBOR_ALLTOALL:
 		return (size_t)tt_edges_out(a->edges, a->rank) * vector;
 	case TT_COLL_SCATTER:
