@@ -89,7 +89,7 @@ static bool knows(const struct tt_checker *c, int lane, const uint32_t *when)
 }
 
 /* Do they share a host? */
-static bool near(const struct tt_checker *c, int a, int b)
+bool tt_ck_near(const struct tt_checker *c, int a, int b)
 {
 	const struct tt_hosts *h = c->args.hosts;
 
@@ -184,7 +184,7 @@ static int find_place(const struct tt_checker *c, int rank, struct tt_ref ref, b
 	*p = (struct place){rank, ref.buf, ref.off};
 	if (ref.buf != TT_BUF_SLOT && !(write && rank == who)) {
 		if (!owner->published[write] || (ref.buf == TT_BUF_RECV) != write ||
-		    !near(c, rank, who) || !knows(c, op->lane, owner->published[write]))
+		    !tt_ck_near(c, rank, who) || !knows(c, op->lane, owner->published[write]))
 			return tt_fail(-EINVAL, "%s: rank %d has not published %s by then",
 				       tt_ck_where(c, op), rank, tt_ck_buf_name(ref.buf));
 		if (!write && owner->readable &&
@@ -272,7 +272,7 @@ static int store_all(struct tt_checker *c, const struct ck_op *op, bool others)
 	if (op->op.peer != TT_ALL_RANKS)
 		return store(c, op->op.peer, op, op->op.dst);
 	for (r = 0; !err && r < c->n; r++)
-		if (near(c, r, who) && !(others && r == who))
+		if (tt_ck_near(c, r, who) && !(others && r == who))
 			err = store(c, r, op, op->op.dst);
 	return err;
 }
@@ -288,7 +288,7 @@ static int pull_reduce(struct tt_checker *c, const struct ck_op *op)
 	if (ranks > c->n)
 		return tt_fail(-EINVAL, "%s: more operands than ranks", tt_ck_where(c, op));
 	for (r = 0; r < ranks; r++) {
-		if (!near(c, r, ck_lane_of(c, op)->rank))
+		if (!tt_ck_near(c, r, ck_lane_of(c, op)->rank))
 			continue;
 		err = load(c, r, op, op->op.a, &val);
 		if (err)
@@ -320,7 +320,7 @@ static int touch_length(struct tt_checker *c, int rank, struct tt_ref ref, bool 
 	struct place p = {rank, ref.buf, ref.off};
 	int who = ck_lane_of(c, op)->rank;
 
-	if (ref.buf != TT_BUF_SLOT || rank < 0 || rank >= c->n || !near(c, rank, who) ||
+	if (ref.buf != TT_BUF_SLOT || rank < 0 || rank >= c->n || !tt_ck_near(c, rank, who) ||
 	    (rank != who && !clock_of(c, op->lane)[c->rank_lanes[rank]]) ||
 	    ref.off + TT_LENGTH_BYTES > tt_slot_bytes(&c->args))
 		return tt_fail(-EINVAL, "%s: no place for a length", tt_ck_where(c, op));
@@ -439,7 +439,7 @@ static int await(struct tt_checker *c, const struct ck_op *op)
 	int who = ck_lane_of(c, op)->rank, err;
 
 	if (!op->op.index || op->op.index >= STEPS || from < 0 || to >= c->n ||
-	    (from == to && !near(c, from, who)))
+	    (from == to && !tt_ck_near(c, from, who)))
 		return tt_fail(-EINVAL, "%s: no such step", tt_ck_where(c, op));
 	if (op->op.flags & TT_OPF_RELEASE) {
 		err = check_release(c, op);
@@ -447,13 +447,13 @@ static int await(struct tt_checker *c, const struct ck_op *op)
 			return err;
 	}
 	for (r = from; r <= to; r++)
-		if (near(c, r, who) && c->node->rank[r].step < op->op.index)
+		if (tt_ck_near(c, r, who) && c->node->rank[r].step < op->op.index)
 			return CK_BLOCKED;
 	for (r = from, err = 0; !err && r <= to; r++)
-		if (near(c, r, who))
+		if (tt_ck_near(c, r, who))
 			err = tt_ck_touch_flag(c, r, false, op);
 	for (r = from; !err && r <= to; r++)
-		if (near(c, r, who))
+		if (tt_ck_near(c, r, who))
 			join(c, clock_of(c, op->lane), c->node->rank[r].signal[op->op.index]);
 	return err;
 }
@@ -493,11 +493,6 @@ int tt_ck_node_op(struct tt_checker *c, const struct ck_op *op)
 	default:
 		return tt_fail(-EINVAL, "%s: no node op", tt_ck_where(c, op));
 	}
-}
-
-bool tt_ck_near(const struct tt_checker *c, int a, int b)
-{
-	return near(c, a, b);
 }
 
 static int touch_own(struct tt_checker *c, const struct ck_op *op, struct tt_ref ref, size_t len,

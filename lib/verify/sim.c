@@ -99,9 +99,9 @@ static void launched(struct sim *s, uint32_t i, double now)
 static void at_uplink(struct sim *s, uint32_t i, double now)
 {
 	struct sim_msg *m = &s->table.msg[i];
+	double *uplink = &s->net.uplink[tt_model_leaf(s->net.model, m->from)];
 
-	later(s, tt_sim_serve(tt_sim_uplink(&s->net, m), now, s->net.uplink_beta * (double)m->len),
-	      SIM_DOWN, i);
+	later(s, tt_sim_serve(uplink, now, s->net.uplink_beta * (double)m->len), SIM_DOWN, i);
 }
 
 /*
@@ -113,7 +113,8 @@ static void at_downlink(struct sim *s, uint32_t i, double now)
 {
 	struct sim_msg *m = &s->table.msg[i];
 	double busy = s->net.uplink_beta * (double)m->len, alpha = tt_sim_alpha(&s->net, m);
-	double tail = tt_sim_serve(tt_sim_downlink(&s->net, m), now, busy) + busy;
+	double *downlink = &s->net.downlink[tt_model_leaf(s->net.model, m->to)];
+	double tail = tt_sim_serve(downlink, now, busy) + busy;
 
 	m->head = tail - link_of(s, m)->beta * (double)m->len;
 	m->head = alpha + (m->head > m->left ? m->head : m->left);
@@ -281,35 +282,20 @@ static void next_round(struct sim *s, uint32_t l, double now)
 		s->result.last = now;
 }
 
+static void op_over(struct sim *s, uint32_t l, double now)
+{
+	if (--s->lanes[l].pending == 0)
+		next_round(s, l, now);
+}
+
 static void happen(struct sim *s, const struct sim_event *ev)
 {
-	switch (ev->what) {
-	case SIM_START:
-		next_round(s, ev->which, ev->at);
-		break;
-	case SIM_OP:
-		if (--s->lanes[ev->which].pending == 0)
-			next_round(s, ev->which, ev->at);
-		break;
-	case SIM_LAUNCH:
-		launched(s, ev->which, ev->at);
-		break;
-	case SIM_UPLINK:
-		at_uplink(s, ev->which, ev->at);
-		break;
-	case SIM_DOWN:
-		at_downlink(s, ev->which, ev->at);
-		break;
-	case SIM_HEAD:
-		at_port(s, ev->which, ev->at);
-		break;
-	case SIM_LAND:
-		landed(s, ev->which, ev->at);
-		break;
-	case SIM_STEP:
-		step_seen(s, ev->which, ev->at);
-		break;
-	}
+	static void (*const then[])(struct sim * s, uint32_t which, double now) = {
+		[SIM_START] = next_round, [SIM_OP] = op_over,	    [SIM_LAUNCH] = launched,
+		[SIM_UPLINK] = at_uplink, [SIM_DOWN] = at_downlink, [SIM_HEAD] = at_port,
+		[SIM_LAND] = landed,	  [SIM_STEP] = step_seen};
+
+	then[ev->what](s, ev->which, ev->at);
 }
 
 static int run(struct sim *s)

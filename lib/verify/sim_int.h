@@ -115,8 +115,6 @@ double tt_sim_compute(struct sim_net *net, int rank, double now, double busy);
 /* Ports that a message passes. */
 double *tt_sim_port_out(struct sim_net *net, const struct sim_msg *m);
 double *tt_sim_port_in(struct sim_net *net, const struct sim_msg *m);
-double *tt_sim_uplink(struct sim_net *net, const struct sim_msg *m);
-double *tt_sim_downlink(struct sim_net *net, const struct sim_msg *m);
 /* alpha of a message, with jitter. */
 double tt_sim_alpha(struct sim_net *net, const struct sim_msg *m);
 

@@ -96,16 +96,6 @@ double *tt_sim_port_in(struct sim_net *net, const struct sim_msg *m)
 	return &net->nic_in[nic(net, m, m->to)];
 }
 
-double *tt_sim_uplink(struct sim_net *net, const struct sim_msg *m)
-{
-	return &net->uplink[tt_model_leaf(net->model, m->from)];
-}
-
-double *tt_sim_downlink(struct sim_net *net, const struct sim_msg *m)
-{
-	return &net->downlink[tt_model_leaf(net->model, m->to)];
-}
-
 double tt_sim_alpha(struct sim_net *net, const struct sim_msg *m)
 {
 	double alpha = net->model->link[tt_model_level(net->model, m->from, m->to)].alpha;
