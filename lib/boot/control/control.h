@@ -247,7 +247,6 @@ void tt_store_done(struct tt_boot *b);
 bool tt_store_all_told(struct tt_boot *b);
 
 /* join.c: the joining side, of all other ranks */
-void tt_join_begin(struct tt_boot *b);
 /* The same at any other rank. */
 void tt_join_enter(struct tt_boot *b);
 void tt_join_open(struct tt_boot *b, struct tt_link *link);

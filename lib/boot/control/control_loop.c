@@ -406,7 +406,7 @@ void *tt_ctl_main(void *arg)
 	tt_ctl_watch(b, &b->wakefd, EPOLL_CTL_ADD);
 	b->ran = b->last_loop = tt_now_ns();
 	if (b->rank)
-		tt_join_begin(b);
+		tt_dial(b, TT_LINK_JOIN, 0);
 	else if (b->params.broken)
 		tt_start_refuse(b);
 	while (b->phase != TT_PH_END) {

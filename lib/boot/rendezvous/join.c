@@ -187,11 +187,6 @@ void tt_dial(struct tt_boot *b, enum tt_link_kind kind, int peer)
 	d->next_try = 0;
 }
 
-void tt_join_begin(struct tt_boot *b)
-{
-	tt_dial(b, TT_LINK_JOIN, 0);
-}
-
 static void send_card(struct tt_boot *b)
 {
 	unsigned char buf[TT_FRAME_MAX];
