@@ -10,8 +10,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static void close_all(struct vb_tp *tp)
+static void vb_close(struct tt_tp *base)
 {
+	struct vb_tp *tp = (struct vb_tp *)base;
+
 	vb_cm_close(tp);
 	vb_rails_close(tp);
 	if (tp->port_timer >= 0)
@@ -134,7 +136,7 @@ static int vb_open(const struct tt_tp_params *params, struct tt_tp **tpp)
 	if (!err)
 		err = connect_how(tp);
 	if (err) {
-		close_all(tp);
+		vb_close(&tp->tp);
 		return err;
 	}
 	for (i = 0; i < VB_SPLITS; i++) {
@@ -147,11 +149,6 @@ static int vb_open(const struct tt_tp_params *params, struct tt_tp **tpp)
 	tt_info("verbs: %d bytes travel inside a request", tp->inline_max);
 	*tpp = &tp->tp;
 	return 0;
-}
-
-static void vb_close(struct tt_tp *base)
-{
-	close_all((struct vb_tp *)base);
 }
 
 /* On one port, including the driver's allocations. */
