@@ -132,11 +132,6 @@ static void find_sockets(struct ofi_tp *tp)
 		closedir(dir);
 }
 
-static uint64_t smaller(uint64_t a, uint64_t b)
-{
-	return a < b ? a : b;
-}
-
 /*
  * Bytes waiting in the socket, and the time since the last acknowledgement. A peer with a closed
  * window acknowledges nothing, and an idle peer has nothing to acknowledge; in both cases the
@@ -156,7 +151,10 @@ static void judge(struct ofi_ep *ep, const struct tcp_info *ti, uint64_t queued,
 	ep->acked = ti->tcpi_bytes_acked;
 	silent = now - ep->since;
 	if (!calls && !(ti->tcpi_unacked && ti->tcpi_snd_wnd))
-		silent = smaller(ti->tcpi_last_ack_recv, ti->tcpi_last_data_recv) * TT_MS;
+		silent = (ti->tcpi_last_ack_recv < ti->tcpi_last_data_recv
+				  ? ti->tcpi_last_ack_recv
+				  : ti->tcpi_last_data_recv) *
+			 TT_MS;
 	s->dead = probed && silent > limit_ns;
 	s->bytes = queued;
 	s->ns = s->dead || calls ? silent : queued ? now - ep->since : 0;
