@@ -240,16 +240,13 @@ static int isplit(const char *call, struct tutti_comm *comm, struct tt_comm_part
 	return err ? err : tt_comm_isplit(comm, &part, newcomm, request);
 }
 
-static unsigned flags_of(const struct tutti_comm *comm)
-{
-	return comm->tolerant ? TUTTI_COMM_TOLERANT : 0;
-}
-
 static struct tt_comm_part part_of(const struct tutti_comm *comm, enum tt_inner inner, int color,
 				   int key)
 {
-	return (struct tt_comm_part){
-		.color = color, .key = key, .flags = flags_of(comm), .inner = inner};
+	return (struct tt_comm_part){.color = color,
+				     .key = key,
+				     .flags = comm->tolerant ? TUTTI_COMM_TOLERANT : 0,
+				     .inner = inner};
 }
 
 int tutti_comm_split(struct tutti_comm *comm, int color, int key, struct tutti_comm **newcomm)

@@ -123,16 +123,11 @@ static bool published(struct push *push)
 
 /* ---- rows ---- */
 
-static size_t row_size(const struct tutti_ps_table *t)
-{
-	return t->width * t->elem;
-}
-
 /* Write the rows of a message behind their places; under the lock. false: they can't be encoded. */
 static bool pack_rows(struct push *push, char *out, struct tt_ps_msg *msg, size_t *len)
 {
 	struct tutti_ps_table *t = push->task.table;
-	size_t row = row_size(t);
+	size_t row = t->width * t->elem;
 	bool plain = true;
 	uint32_t j;
 	int err;
