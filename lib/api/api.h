@@ -12,7 +12,7 @@ int tt_check_comm(const struct tutti_comm *comm);
 int tt_check_ctx(const struct tutti_context *ctx);
 /* The same for a call that waits for other ranks: not while a group of calls is open. */
 int tt_check_waiting(const char *call, const struct tutti_comm *comm);
-/* 0, or -EINVAL: the argument `name` is NULL, or not valid: it is no `what`. */
+/* 0, or -EINVAL: the argument `name` is NULL, or not valid: it is not a `what`. */
 int tt_check_object(const char *call, const char *name, const void *object, bool valid,
 		    const char *what);
 /*

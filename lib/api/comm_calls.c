@@ -31,7 +31,8 @@ int tt_check_object(const char *call, const char *name, const void *object, bool
 	if (!object)
 		return tt_fail(-EINVAL, "%s: %s is NULL", call, name);
 	if (!valid)
-		return tt_fail(-EINVAL, "%s: %s is no %s, or has been freed", call, name, what);
+		return tt_fail(-EINVAL, "%s: %s is not a valid %s, or has been freed", call, name,
+			       what);
 	return 0;
 }
 

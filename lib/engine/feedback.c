@@ -48,7 +48,8 @@ int tt_feedback_check(const struct tutti_feedback *f, const struct tutti_comm *c
 		      const struct tutti_codec *codec, size_t count)
 {
 	if (f->magic != TT_FEEDBACK_MAGIC)
-		return tt_fail(-EINVAL, "tutti_call: feedback is no state, or has been freed");
+		return tt_fail(-EINVAL,
+			       "tutti_call: feedback is not a valid state, or has been freed");
 	if (f->comm != comm->uid)
 		return tt_fail(
 			-EINVAL,

@@ -294,6 +294,7 @@ static void happen(struct sim *s, const struct sim_event *ev)
 		[SIM_START] = next_round, [SIM_OP] = op_over,	    [SIM_LAUNCH] = launched,
 		[SIM_UPLINK] = at_uplink, [SIM_DOWN] = at_downlink, [SIM_HEAD] = at_port,
 		[SIM_LAND] = landed,	  [SIM_STEP] = step_seen};
+	_Static_assert(sizeof(then) / sizeof(*then) == SIM_WHATS, "each has a function");
 
 	then[ev->what](s, ev->which, ev->at);
 }

@@ -21,7 +21,8 @@ enum sim_what {
 	SIM_DOWN,   /* ... at the downlink of the receiver's leaf */
 	SIM_HEAD,   /* ... at the receiver's port */
 	SIM_LAND,   /* its last byte is there */
-	SIM_STEP    /* a signal has come to the other ranks of its host */
+	SIM_STEP,   /* a signal has come to the other ranks of its host */
+	SIM_WHATS
 };
 
 struct sim_event {

@@ -247,7 +247,7 @@ void tt_store_done(struct tt_boot *b);
 bool tt_store_all_told(struct tt_boot *b);
 
 /* join.c: the joining side, of all other ranks */
-/* The same at any other rank. */
+/* Enters the start at a rank other than 0. */
 void tt_join_enter(struct tt_boot *b);
 void tt_join_open(struct tt_boot *b, struct tt_link *link);
 void tt_join_frame(struct tt_boot *b, struct tt_link *link, int type, const unsigned char *data,

@@ -429,7 +429,7 @@ void tt_ps_rest_settle(struct tutti_ps *ps)
 			tt_ps_store_settle(s);
 			if (ps->staleness)
 				continue;
-			/* the last clock ends; no worker is a backup: those keep their size */
+			/* the last clock ends; with backup workers there is no resize */
 			tt_ps_store_combine(s, ps->srv[c]->here);
 			tt_ps_rows_begin(s, 0, s->nrows);
 		}

@@ -472,7 +472,7 @@ static int refuse_body(struct mp_job *job)
 	MP_ERR(tutti_gossip_state(g, NULL), -EINVAL);
 	MP_ERR(tutti_gossip_state(g, &state), -EINVAL);
 	MP_ERR(tutti_gossip_post((struct tutti_gossip *)(void *)job->shared->gather, x), -EINVAL);
-	MP_SAID("is no mailbox, or has been freed");
+	MP_SAID("is not a valid mailbox, or has been freed");
 	MP_OK(tutti_group_start());
 	MP_ERR(tutti_gossip_post(g, x), -EINVAL);
 	MP_ERR(tutti_gossip_mix(g, x), -EINVAL);
