@@ -639,12 +639,25 @@ static void say_answered(const struct stuck_msg *msg, char *text, size_t size)
 			 msg->answered, msg->asked);
 }
 
+/* This rank's own call and its number; if it has not made it, that of most ranks. */
+static const char *own_call(const struct tutti_comm *comm, const struct stuck_msg *msg,
+			    uint64_t *seq)
+{
+	struct tt_past past;
+	bool made = comm && (tt_comm_past(comm, msg->fields.init, msg->seq, &past) ||
+			     tt_comm_past(comm, msg->other_fields.init, msg->other_seq, &past));
+
+	*seq = made ? past.seq : msg->seq;
+	return tt_fields_call(made ? &past.fields : &msg->fields);
+}
+
 /* The communicator may still have to be made here, or be freed. */
 static void note_mismatch(struct tutti_context *ctx, const struct stuck_msg *msg)
 {
 	const char *field = tt_fields_differing(&msg->fields, &msg->other_fields);
-	const char *call = tt_fields_call(&msg->fields), *in = "a communicator";
 	struct tutti_comm *comm = tt_comm_find_any(ctx, msg->uid);
+	const char *call, *in = "a communicator";
+	uint64_t seq;
 	char a[224], b[224], c[120], d[120], name[TT_COMM_NAME], text[640];
 
 	if (!field && other_form(&msg->fields, &msg->other_fields))
@@ -666,11 +679,12 @@ static void note_mismatch(struct tutti_context *ctx, const struct stuck_msg *msg
 					msg->other_seq ? msg->other_seq : msg->seq, b, sizeof(b)));
 		say_answered(msg, text + strlen(text), sizeof(text) - strlen(text));
 	}
+	call = own_call(comm, msg, &seq);
 	if (comm)
-		tt_comm_fail_here(comm, -TUTTI_EMISMATCH, msg->other, call, msg->seq, field, text);
+		tt_comm_fail_here(comm, -TUTTI_EMISMATCH, msg->other, call, seq, field, text);
 	else
-		tt_comm_fail_later(ctx, msg->uid, -TUTTI_EMISMATCH, msg->other, call, msg->seq,
-				   field, text);
+		tt_comm_fail_later(ctx, msg->uid, -TUTTI_EMISMATCH, msg->other, call, seq, field,
+				   text);
 }
 
 /* At rank 0: mismatched lengths, passed on to all. Elsewhere: the verdict. */

@@ -33,6 +33,16 @@ static int call_one(struct mp_job *job, const struct differ *d, float *in, float
 			       job->world);
 }
 
+/* This rank's call by call_one. */
+static const char *own_call(const struct mp_job *job, const struct differ *d)
+{
+	if (!strcmp(d->field, "collective") && job->rank == d->rank)
+		return "barrier";
+	if (!strcmp(d->field, "in place"))
+		return "alltoall";
+	return !strcmp(d->field, "root") || d->root_goes_on ? "bcast" : "allreduce";
+}
+
 static int differ_body(struct mp_job *job)
 {
 	const struct differ *d = job->arg;
@@ -51,6 +61,7 @@ static int differ_body(struct mp_job *job)
 		err = tutti_barrier(job->world);
 	MP_ERR(err, -TUTTI_EMISMATCH);
 	MP_ERR(tutti_barrier(job->world), -TUTTI_EMISMATCH);
+	TT_EXPECT(!tutti_last_error(&info) && !strcmp(info.call, own_call(job, d)));
 	MP_OK(tutti_comm_error(job->world, &info));
 	if (strcmp(info.field, d->field))
 		fprintf(stderr, "field %s, expected %s: %s\n", info.field, d->field, info.text);
