@@ -9,8 +9,9 @@
  * that called something else (MISMATCH). Otherwise it asks all members (QUERY), at most five times
  * a second per call. Each member compares the call with its history: if its fields differ, it
  * answers STUCK with its own; if it has not made the call, it answers LATE, and rank 0 passes the
- * first few on. When such a rank makes the call, it says so in STUCK, and rank 0 in LATE. The cost
- * is a handful of messages per stuck call, for any number of stuck ranks.
+ * first few on, and again to each rank that reports the call later. When a late rank makes the
+ * call, it says so in STUCK, and rank 0 in LATE. The cost is a handful of messages per stuck call
+ * and rank.
  *
  * A rank that sees a message or a flag of another call reports it at once, although its own part
  * may be complete. Rank 0 then asks all members at once. A member that has not made the call, or
@@ -82,9 +83,9 @@ struct tt_stuck_entry {
 	int forgetful;		    /* the lowest rank that has forgotten the call; -1: none */
 	int nlate;
 	int late[TT_LATE_MAX];
-	uint64_t late_seq[TT_LATE_MAX]; /* of the other form, as it was passed on */
-	bool differs;			/* some rank knows that calls differ */
-	bool told;			/* the mismatch is announced */
+	struct tt_late late_why[TT_LATE_MAX]; /* as it was passed on */
+	bool differs;			      /* some rank knows that calls differ */
+	bool told;			      /* the mismatch is announced */
 };
 
 struct tt_stuck_table {
@@ -191,7 +192,8 @@ static void announce(struct tutti_context *ctx, struct tt_stuck_entry *e,
 	note_mismatch(ctx, msg);
 }
 
-static void count(struct tutti_context *ctx, struct tt_stuck_entry *e, const struct stuck_msg *msg)
+/* Returns whether it is the first report of this rank. */
+static bool count(struct tutti_context *ctx, struct tt_stuck_entry *e, const struct stuck_msg *msg)
 {
 	const struct tt_fields *fields = &msg->fields;
 	int rank = msg->rank;
@@ -201,18 +203,18 @@ static void count(struct tutti_context *ctx, struct tt_stuck_entry *e, const str
 	if (!e->came)
 		e->came = calloc((size_t)ctx->boot_params.nranks / 8 + 1, 1);
 	if (!e->came || (e->came[rank / 8] & bit))
-		return;
+		return false;
 	e->came[rank / 8] |= bit;
 	e->answered++;
 	if (fields->coll == TT_FORGOTTEN) {
 		e->forgetful = e->forgetful < 0 || rank < e->forgetful ? rank : e->forgetful;
-		return;
+		return true;
 	}
 	for (i = 0; i < e->nkinds; i++)
 		if (!tt_fields_differing(&e->kind[i].fields, fields))
 			break;
 	if (i == KINDS)
-		return;
+		return true;
 	if (i == e->nkinds)
 		e->kind[e->nkinds++] = (struct kind){.fields = *fields, .rank = INT_MAX};
 	e->kind[i].votes++;
@@ -220,6 +222,7 @@ static void count(struct tutti_context *ctx, struct tt_stuck_entry *e, const str
 		e->kind[i].rank = rank;
 		e->kind[i].refused = msg->refused;
 	}
+	return true;
 }
 
 /* Whether a is more likely the right call: more ranks, or as many and a lower rank. */
@@ -310,10 +313,27 @@ static void tell_came(struct tutti_context *ctx, struct tt_stuck_entry *e, int r
 	if (i == e->nlate)
 		return;
 	e->late[i] = e->late[--e->nlate];
-	e->late_seq[i] = e->late_seq[e->nlate];
+	e->late_why[i] = e->late_why[e->nlate];
 	msg.rank = msg.other = rank;
 	tt_ctl_send(ctx->boot, TT_CTL_ALL, TT_CTL_LATE, &msg, sizeof(msg));
 	note_came(ctx, &msg);
+}
+
+/* At rank 0: a rank that makes the call now has ignored the news of ranks that are late for it. */
+static void tell_late(struct tutti_context *ctx, const struct tt_stuck_entry *e, int rank)
+{
+	struct stuck_msg msg = e->first;
+	int i;
+
+	msg.answered = 1;
+	for (i = 0; i < e->nlate; i++) {
+		msg.other = e->late[i];
+		msg.other_refused = e->late_why[i].refused;
+		msg.other_fields = e->late_why[i].other_form;
+		msg.other_seq = e->late_why[i].other_seq;
+		tt_codec_name_text(msg.other_fields.codec, msg.other_codec);
+		tt_ctl_send(ctx->boot, rank, TT_CTL_LATE, &msg, sizeof(msg));
+	}
 }
 
 /* At rank 0. */
@@ -322,6 +342,7 @@ void tt_stuck_msg(void *arg, int from, const void *data, size_t len)
 	struct tutti_context *ctx = arg;
 	struct tt_stuck_entry *e;
 	struct stuck_msg msg;
+	bool first;
 
 	if (!read_msg(data, len, &msg) || msg.rank < 0 || msg.rank >= ctx->boot_params.nranks ||
 	    msg.other < -ctx->boot_params.nranks)
@@ -331,10 +352,12 @@ void tt_stuck_msg(void *arg, int from, const void *data, size_t len)
 	if (e) {
 		e->size = msg.other < 0 ? -msg.other : e->size;
 		e->differs |= msg.other_fields.coll == DIFFERS;
-		count(ctx, e, &msg);
+		first = count(ctx, e, &msg);
 		compare(ctx, e);
 		if (msg.other_fields.coll == CAME)
 			tell_came(ctx, e, msg.rank);
+		if (first && !e->told)
+			tell_late(ctx, e, msg.rank);
 	}
 	if (e && e->nkinds < 2 && !e->differs && tt_now_ns() - e->asked_at > 200 * TT_MS) {
 		e->asked_at = tt_now_ns();
@@ -481,6 +504,13 @@ static void note_came(struct tutti_context *ctx, const struct stuck_msg *msg)
 	record_late(comm);
 }
 
+static struct tt_late late_why(const struct stuck_msg *msg)
+{
+	return (struct tt_late){.refused = msg->other_refused,
+				.other_form = msg->other_fields,
+				.other_seq = msg->other_seq};
+}
+
 static void note_late(struct tutti_context *ctx, const struct stuck_msg *msg)
 {
 	struct tutti_comm *comm = tt_comm_find(ctx, msg->uid);
@@ -497,9 +527,7 @@ static void note_late(struct tutti_context *ctx, const struct stuck_msg *msg)
 	i = find_late(comm->late, comm->nlate, msg->other);
 	if (i == TT_LATE_MAX)
 		return;
-	comm->late_why[i] = (struct tt_late){.refused = msg->other_refused,
-					     .other_form = msg->other_fields,
-					     .other_seq = msg->other_seq};
+	comm->late_why[i] = late_why(msg);
 	if (i < comm->nlate)
 		return;
 	comm->late[comm->nlate++] = msg->other;
@@ -512,11 +540,11 @@ static bool is_news(struct tt_stuck_entry *e, const struct stuck_msg *msg)
 {
 	int i = find_late(e->late, e->nlate, msg->other);
 
-	if (i == TT_LATE_MAX || (i < e->nlate && e->late_seq[i] == msg->other_seq))
+	if (i == TT_LATE_MAX || (i < e->nlate && e->late_why[i].other_seq == msg->other_seq))
 		return false;
 	if (i == e->nlate)
 		e->late[e->nlate++] = msg->other;
-	e->late_seq[i] = msg->other_seq;
+	e->late_why[i] = late_why(msg);
 	return true;
 }
 

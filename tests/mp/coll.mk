@@ -50,6 +50,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/p2p/test_threads \
 	tests/mp/p2p/test_brief \
 	tests/mp/comm/test_late \
+	tests/mp/comm/test_lateness \
 	tests/mp/comm/test_slower \
 	tests/mp/comm/test_structs \
 	tests/mp/comm/test_options \
@@ -200,6 +201,8 @@ tests_mp_p2p_test_brief_LDADD = libttmp.la
 tests_mp_comm_test_late_SOURCES = tests/mp/comm/test_late.c tests/mp/comm/late.c \
 	tests/mp/comm/late.h
 tests_mp_comm_test_late_LDADD = libttmp.la
+tests_mp_comm_test_lateness_SOURCES = tests/mp/comm/test_lateness.c
+tests_mp_comm_test_lateness_LDADD = libttmp.la
 tests_mp_comm_test_slower_SOURCES = tests/mp/comm/test_slower.c
 tests_mp_comm_test_slower_LDADD = libttmp.la
 tests_mp_comm_test_structs_SOURCES = tests/mp/comm/test_structs.c

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Bad input, and ranks that are late or lack memory: one clear error each. */
+/* Bad input, and ranks that lack memory: one clear error each. */
 #include "config.h"
 
 #include "tests/mp/job.h"
@@ -190,71 +190,7 @@ static void finalize_pending(void)
 	TT_CHECK(!MP_RUN(.n = 3, .fn = pending_body, .env = "TUTTI_PROGRESS=thread"));
 }
 
-/* ---- ranks that are late ---- */
-
-static int late_body(struct mp_job *job)
-{
-	float one = 1;
-
-	MP_OK(tutti_barrier(job->world));
-	if (job->rank == 2)
-		mp_sleep_ms(1200);
-	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &one, 1, TUTTI_FLOAT32, TUTTI_SUM, job->world));
-	TT_EXPECT(one == (float)job->n);
-	if (job->rank != 2)
-		TT_EXPECT(mp_log_has(job, "waits for rank 2"));
-	MP_OK(tutti_barrier(job->world));
-	return 0;
-}
-
-static void late(void)
-{
-	TT_CHECK(!MP_RUN(.n = 4, .fn = late_body));
-	TT_CHECK(!MP_RUN(.n = 3, .fn = late_body, .env = "TUTTI_PROGRESS=thread"));
-}
-
-static int never_body(struct mp_job *job)
-{
-	struct tutti_error_info info = {.size = sizeof(info)};
-	size_t count = *(size_t *)job->arg;
-	float *v = calloc(count, 4);
-	double t0 = mp_now(); /* before any rank calls: the first that times out tells the others */
-
-	MP_OK(tutti_barrier(job->world));
-	if (job->rank == 1) {
-		TT_EXPECT(mp_await(&job->shared->word[0], job->n - 1, 20000));
-	} else {
-		MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, v, count, TUTTI_FLOAT32, TUTTI_SUM,
-				       job->world),
-		       -ETIMEDOUT);
-		TT_EXPECT(mp_now() - t0 > 0.9);
-		MP_OK(tutti_comm_error(job->world, &info));
-		TT_EXPECT(info.rank == 1 && strstr(info.text, "rank 1") && info.sequence == 2);
-		atomic_fetch_add(&job->shared->word[0], 1);
-	}
-	free(v);
-	return 0;
-}
-
-/* A run of its own, as what finalize says after it is open: it must only return. */
-static int never_then_leave(struct mp_job *job)
-{
-	int err = never_body(job);
-
-	if (err)
-		return err;
-	mp_leave(job);
-	return 0;
-}
-
-static void never(void)
-{
-	size_t count = 10;
-
-	TT_CHECK(!MP_RUN(.n = 3, .fn = never_then_leave, .env = "TUTTI_TIMEOUT=1s", .arg = &count));
-	count = 1000000;
-	TT_CHECK(!MP_RUN(.n = 4, .fn = never_then_leave, .env = "TUTTI_TIMEOUT=1s", .arg = &count));
-}
+/* ---- ranks without memory ---- */
 
 /* Rank 1 has no memory for a connection: the error names each transport that it refused. */
 static int no_memory_body(struct mp_job *job)
@@ -781,8 +717,6 @@ int main(int argc, char **argv)
 		{"not_inited", not_inited},
 		{"cannot_map", cannot_map},
 		{"unmapped", unmapped},
-		{"late", late},
-		{"never", never},
 		{NULL, NULL},
 	};
 

@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/* Ranks that have not made a call in which others wait: warnings and deadlines name them. */
+#include "config.h"
+
+#include "tests/mp/job.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+static int late_body(struct mp_job *job)
+{
+	float one = 1;
+
+	MP_OK(tutti_barrier(job->world));
+	if (job->rank == 2)
+		mp_sleep_ms(1200);
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &one, 1, TUTTI_FLOAT32, TUTTI_SUM, job->world));
+	TT_EXPECT(one == (float)job->n);
+	if (job->rank != 2)
+		TT_EXPECT(mp_log_has(job, "waits for rank 2"));
+	MP_OK(tutti_barrier(job->world));
+	return 0;
+}
+
+static void late(void)
+{
+	TT_CHECK(!MP_RUN(.n = 4, .fn = late_body));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = late_body, .env = "TUTTI_PROGRESS=thread"));
+}
+
+static int never_body(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	size_t count = *(size_t *)job->arg;
+	float *v = calloc(count, 4);
+	double t0 = mp_now(); /* before any rank calls: the first that times out tells the others */
+
+	MP_OK(tutti_barrier(job->world));
+	if (job->rank == 1) {
+		TT_EXPECT(mp_await(&job->shared->word[0], job->n - 1, 20000));
+	} else {
+		MP_ERR(tutti_allreduce(TUTTI_IN_PLACE, v, count, TUTTI_FLOAT32, TUTTI_SUM,
+				       job->world),
+		       -ETIMEDOUT);
+		TT_EXPECT(mp_now() - t0 > 0.9);
+		MP_OK(tutti_comm_error(job->world, &info));
+		TT_EXPECT(info.rank == 1 && strstr(info.text, "rank 1") && info.sequence == 2);
+		atomic_fetch_add(&job->shared->word[0], 1);
+	}
+	free(v);
+	return 0;
+}
+
+/* A run of its own, as what finalize says after it is open: it must only return. */
+static int never_then_leave(struct mp_job *job)
+{
+	int err = never_body(job);
+
+	if (err)
+		return err;
+	mp_leave(job);
+	return 0;
+}
+
+static void never(void)
+{
+	size_t count = 10;
+
+	TT_CHECK(!MP_RUN(.n = 3, .fn = never_then_leave, .env = "TUTTI_TIMEOUT=1s", .arg = &count));
+	count = 1000000;
+	TT_CHECK(!MP_RUN(.n = 4, .fn = never_then_leave, .env = "TUTTI_TIMEOUT=1s", .arg = &count));
+}
+
+/* Tests a request until the log has text. */
+static int test_until(struct mp_job *job, struct tutti_request **req, const char *text)
+{
+	int ms, done = 0;
+
+	for (ms = 0; ms < MP_HANG_MS && !done && !mp_log_has(job, text); ms++) {
+		MP_OK(tutti_test(req, &done));
+		mp_sleep_ms(1);
+	}
+	TT_EXPECT(!done && mp_log_has(job, text));
+	return 0;
+}
+
+/* ---- a rank that comes after the news of the other late rank ---- */
+
+/* word[0]: rank 0 knows that ranks 1 and 2 are late; word[1]: rank 1 may come. */
+static int second_body(struct mp_job *job)
+{
+	struct tutti_request *req;
+	float one = 1;
+
+	MP_OK(tutti_barrier(job->world));
+	if (job->rank)
+		TT_EXPECT(mp_await(&job->shared->word[job->rank == 1], 1, MP_HANG_MS));
+	MP_OK(tutti_iallreduce(TUTTI_IN_PLACE, &one, 1, TUTTI_FLOAT32, TUTTI_SUM, job->world,
+			       &req));
+	if (!job->rank) {
+		TT_EXPECT(!test_until(job, &req, "waits for rank 2"));
+		TT_EXPECT(!test_until(job, &req, "waits for rank 1"));
+		atomic_store(&job->shared->word[0], 1);
+	} else if (job->rank == 2) {
+		TT_EXPECT(!test_until(job, &req, "waits for rank 1"));
+		atomic_store(&job->shared->word[1], 1);
+	}
+	MP_OK(tutti_wait(&req));
+	TT_EXPECT(one == 3);
+	return 0;
+}
+
+static void second(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .fn = second_body, .env = "TUTTI_LATE_AFTER=100ms"));
+}
+
+int main(int argc, char **argv)
+{
+	static const struct tt_test tests[] = {{"late", late},
+					       {"never", never},
+					       {"second", second},
+
+					       {NULL, NULL}};
+
+	return tt_test_main("lateness", tests, argc, argv);
+}
