@@ -360,6 +360,7 @@ static void w_late(struct tutti_request *r)
 	struct tt_past past;
 	int i, k, n = 0;
 
+	tt_late_ask(r, w->fields.init, r->deadline);
 	tt_stuck_ask(r->comm, r->seq, &w->fields);
 	tt_late_remind(r->comm, r->seq, &w->fields);
 	if (!tt_comm_past(r->comm, 0, r->seq, &past) || !past.counts)
@@ -389,6 +390,18 @@ static int w_waits(const struct tutti_request *r, char *buf, size_t size)
 	return tt_late_text(r, w_req(r)->fields.init, buf, size);
 }
 
+static int w_awaits(const struct tutti_request *r, int *ranks, int max)
+{
+	struct tt_w_req *w = w_req(r);
+	int i, k, n = 0;
+
+	for (i = RECV; i >= SEND; i--)
+		for (k = 0; k < PIECES && n < max; k++)
+			if (w->side[i].piece[k].busy)
+				ranks[n++] = w->side[i].piece[k].x.peer;
+	return n;
+}
+
 static uint64_t w_where(struct tutti_request *r, char *phase, size_t size)
 {
 	const struct tt_w_req *w = w_req(r);
@@ -408,6 +421,7 @@ static const struct tt_request_ops w_ops = {.list = TT_ACTIVE_COLL,
 					    .late = w_late,
 					    .text = w_text,
 					    .waits = w_waits,
+					    .awaits = w_awaits,
 					    .where = w_where};
 
 /* ---- making it ---- */

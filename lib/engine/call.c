@@ -148,61 +148,18 @@ static void plan_free(struct tutti_request *r)
 	tt_plans_put(req);
 }
 
-/* Before the deadline; plan_late comes every second. */
-#define VERDICT_NS (3 * TT_SEC / 2)
-#define ASK_NS (5 * TT_SEC / 2)
-#define ANSWER_NS (800 * TT_MS)
+#define VERDICT_NS (3 * TT_SEC / 2) /* before the deadline */
 
-/* How many ranks are known not to have made this call. */
-static int late_ranks(const struct tutti_request *r, uint32_t init)
+static int plan_awaits(const struct tutti_request *r, int *ranks, int max)
 {
-	const struct tutti_comm *comm = r->comm;
-
-	return comm->late_seq == r->seq && comm->late_init == init ? comm->nlate : 0;
-}
-
-#define NEEDED (TT_LATE_MAX + TT_AWAITED)
-
-/* Late ranks, which may wait for others in an earlier call, and the ranks that r needs next. */
-static int needed(const struct tutti_request *r, int *ranks)
-{
-	const struct tt_plan_req *req = plan_req(r);
-	int n = late_ranks(r, req->fields.init), i;
-
-	for (i = 0; i < n; i++)
-		ranks[i] = r->comm->late[i];
-	return n + tt_run_awaited(req, ranks + n, TT_AWAITED);
-}
-
-/* Ranks that are stopped or cut off say nothing, and no rank says that they are late. */
-static void ask_awaited(struct tutti_request *r)
-{
-	int rank[NEEDED], n = needed(r, rank);
-
-	while (n-- > 0)
-		tt_doing_ask_way(r->comm->ctx, rank[n]);
-}
-
-static int say_silent(const struct tutti_request *r, char *buf, size_t size)
-{
-	const struct tutti_context *ctx = r->comm->ctx;
-	int rank[NEEDED], n = needed(r, rank);
-	int silent = tt_doing_silent(ctx, rank, n);
-
-	if (silent >= 0)
-		snprintf(buf, size, "; rank %d on host %s does not answer: it may be stopped",
-			 silent, tt_boot_host(ctx->boot, silent));
-	return silent;
+	return tt_run_awaited(plan_req(r), ranks, max);
 }
 
 static void plan_late(struct tutti_request *r)
 {
-	uint64_t left = r->deadline - tt_now_ns();
-
-	if (left < VERDICT_NS)
+	if (r->deadline - tt_now_ns() < VERDICT_NS)
 		(void)tt_stuck_forms_differ(r->comm, r->seq, &plan_req(r)->fields);
-	if (left < ASK_NS && left > ANSWER_NS)
-		ask_awaited(r);
+	tt_late_ask(r, plan_req(r)->fields.init, r->deadline);
 	tt_stuck_ask(r->comm, r->seq, &plan_req(r)->fields);
 	tt_late_remind(r->comm, r->seq, &plan_req(r)->fields);
 	tt_run_ask(plan_req(r));
@@ -218,28 +175,9 @@ static const char *plan_text(const struct tutti_request *r, char *buf, size_t si
 	return tt_fields_text(&plan_req(r)->fields, r->seq, buf, size);
 }
 
-int tt_late_text(const struct tutti_request *r, uint32_t init, char *buf, size_t size)
-{
-	const struct tutti_comm *comm = r->comm;
-	int i, rank = -1;
-	char why[224];
-
-	for (i = 0; i < late_ranks(r, init); i++) {
-		rank = rank < 0 ? comm->late[i] : rank;
-		snprintf(buf + strlen(buf), size - strlen(buf), "%s rank %d on host %s%s",
-			 i ? "," : "; it waits for", comm->late[i],
-			 tt_boot_host(comm->ctx->boot, comm->late[i]),
-			 tt_late_why_text(&comm->late_why[i], why, sizeof(why)));
-	}
-	return rank;
-}
-
 static int plan_waits(const struct tutti_request *r, char *buf, size_t size)
 {
-	int late = tt_late_text(r, plan_req(r)->fields.init, buf, size);
-	int silent = say_silent(r, buf + strlen(buf), size - strlen(buf));
-
-	return silent < 0 ? late : silent;
+	return tt_late_text(r, plan_req(r)->fields.init, buf, size);
 }
 
 static bool plan_expire(struct tutti_request *r)
@@ -260,7 +198,8 @@ static uint64_t plan_where(struct tutti_request *r, char *phase, size_t size)
 		__VA_ARGS__.list = active, .plan = true, .call = plan_call, .start = plan_start,   \
 		.cancel = plan_cancel, .fence = plan_fence, .abandon = plan_abandon,               \
 		.ended = plan_ended, .free = plan_free, .late = plan_late, .text = plan_text,      \
-		.waits = plan_waits, .expire = plan_expire, .where = plan_where                    \
+		.waits = plan_waits, .awaits = plan_awaits, .expire = plan_expire,                 \
+		.where = plan_where                                                                \
 	}
 static const struct tt_request_ops plan_ops = PLAN_OPS(TT_ACTIVE_COLL, );
 static const struct tt_request_ops persistent_ops = PLAN_OPS(TT_ACTIVE_PERSISTENT, );

@@ -61,7 +61,11 @@ static bool may_ask(const struct tutti_context *ctx, const struct tt_doing *d)
 	return tt_now_ns() - d->asked > (d->told ? AGAIN : FRESH);
 }
 
-void tt_doing_ask_way(struct tutti_context *ctx, int rank)
+/*
+ * Asks that rank, which a collective needs, and those that pass messages to it on, unless that was
+ * done a moment ago; then the ranks that these need.
+ */
+static void ask_way(struct tutti_context *ctx, int rank)
 {
 	int at = ctx->boot_params.rank;
 	struct tt_doing *d;
@@ -105,7 +109,11 @@ static int add_rank(int *ranks, int n, int rank)
 	return n;
 }
 
-int tt_doing_silent(const struct tutti_context *ctx, const int *ranks, int n)
+/*
+ * A rank that has had time to answer and has not: one of these n, of those that they need, or of
+ * those on the way there; -1: none.
+ */
+static int find_silent(const struct tutti_context *ctx, const int *ranks, int n)
 {
 	int need[TT_DOING_MAX], i, k, have = 0, silent = -1;
 	const struct tt_doing *d;
@@ -210,9 +218,7 @@ static void find_awaited(struct tutti_context *ctx, int32_t *awaits)
 			    tt_list_empty(&comm->active[list]) || n == TT_AWAITED)
 				continue;
 			r = tt_container(comm->active[list].next, struct tutti_request, link);
-			if (r->ops->plan)
-				n += tt_run_awaited(tt_container(r, struct tt_plan_req, r),
-						    awaits + n, TT_AWAITED - n);
+			n += r->ops->awaits(r, awaits + n, TT_AWAITED - n);
 		}
 }
 
@@ -226,7 +232,7 @@ static void take_answer(struct tutti_context *ctx, struct tt_doing *d, const str
 		d->awaits[i] = msg->awaits[i] < ctx->world->size ? msg->awaits[i] : -1;
 	for (i = 0; d->needed && i < TT_AWAITED; i++)
 		if (msg->awaits[i] >= 0 && msg->awaits[i] < ctx->world->size)
-			tt_doing_ask_way(ctx, msg->awaits[i]);
+			ask_way(ctx, msg->awaits[i]);
 }
 
 void tt_doing_msg(void *arg, int from, const void *data, size_t len)
@@ -250,4 +256,79 @@ void tt_doing_msg(void *arg, int from, const void *data, size_t len)
 		take_answer(ctx, d, &msg);
 	}
 	tt_ctx_unlock(ctx);
+}
+
+/* ---- the asking collective ---- */
+
+/* Before its deadline. */
+#define ASK_NS (5 * TT_SEC / 2)
+#define ANSWER_NS (800 * TT_MS)
+
+#define NEEDED (TT_LATE_MAX + TT_AWAITED)
+
+/* How many ranks are known not to have made this call. */
+static int late_ranks(const struct tutti_request *r, uint32_t init)
+{
+	const struct tutti_comm *comm = r->comm;
+
+	return comm->late_seq == r->seq && comm->late_init == init ? comm->nlate : 0;
+}
+
+/* Late ranks, which may wait for others in an earlier call, and the ranks that r needs next. */
+static int needed(const struct tutti_request *r, uint32_t init, int *ranks)
+{
+	int n = late_ranks(r, init), i;
+
+	for (i = 0; i < n; i++)
+		ranks[i] = r->comm->late[i];
+	return n + r->ops->awaits(r, ranks + n, TT_AWAITED);
+}
+
+void tt_late_ask(const struct tutti_request *r, uint32_t init, uint64_t deadline)
+{
+	uint64_t left = deadline - tt_now_ns();
+	int rank[NEEDED], n;
+
+	if (left >= ASK_NS || left <= ANSWER_NS)
+		return;
+	n = needed(r, init, rank);
+	while (n-- > 0)
+		ask_way(r->comm->ctx, rank[n]);
+}
+
+/* Ranks that are stopped or cut off say nothing, and no rank says that they are late. */
+static int say_silent(const struct tutti_request *r, uint32_t init, char *buf, size_t size)
+{
+	const struct tutti_context *ctx = r->comm->ctx;
+	int rank[NEEDED], n = needed(r, init, rank);
+	int silent = find_silent(ctx, rank, n);
+
+	if (silent >= 0)
+		snprintf(buf, size, "; rank %d on host %s does not answer: it may be stopped",
+			 silent, tt_boot_host(ctx->boot, silent));
+	return silent;
+}
+
+static int say_late(const struct tutti_request *r, uint32_t init, char *buf, size_t size)
+{
+	const struct tutti_comm *comm = r->comm;
+	int i, rank = -1;
+	char why[224];
+
+	for (i = 0; i < late_ranks(r, init); i++) {
+		rank = rank < 0 ? comm->late[i] : rank;
+		snprintf(buf + strlen(buf), size - strlen(buf), "%s rank %d on host %s%s",
+			 i ? "," : "; it waits for", comm->late[i],
+			 tt_boot_host(comm->ctx->boot, comm->late[i]),
+			 tt_late_why_text(&comm->late_why[i], why, sizeof(why)));
+	}
+	return rank;
+}
+
+int tt_late_text(const struct tutti_request *r, uint32_t init, char *buf, size_t size)
+{
+	int late = say_late(r, init, buf, size);
+	int silent = say_silent(r, init, buf + strlen(buf), size - strlen(buf));
+
+	return silent < 0 ? late : silent;
 }

@@ -79,6 +79,8 @@ struct tt_request_ops {
 	 * rank or -1.
 	 */
 	int (*waits)(const struct tutti_request *req, char *buf, size_t size);
+	/* Of a collective: up to max ranks of the world that it needs next; returns how many. */
+	int (*awaits)(const struct tutti_request *req, int *ranks, int max);
 	/* After cancel: the phase reached, and how many bytes were in place; NULL: not known. */
 	uint64_t (*where)(struct tutti_request *req, char *phase, size_t size);
 	/* More for the flight recorder, which has the call; may be NULL. */
@@ -292,10 +294,6 @@ void tt_plans_free(struct tt_plan_cache *cache);
 /* call.c: a collective as a request */
 int tt_request_new(struct tutti_comm *comm, const struct tt_call *call, bool persistent,
 		   struct tutti_request **req);
-
-/* For struct tt_request_ops.waits of a collective with these fields.init: the ranks that are late.
- */
-int tt_late_text(const struct tutti_request *req, uint32_t init, char *buf, size_t size);
 
 /*
  * request_memory.c: under the lock. Room for size + more bytes that begin with a struct
@@ -552,18 +550,15 @@ int tt_kin_progress(struct tutti_context *ctx, bool *busy);
 
 /* doing.c: what another rank is doing, for the text of a deadline; under the lock */
 void tt_doing_ask(struct tutti_context *ctx, int rank);
-/*
- * Asks that rank, which a collective needs, and those that pass messages to it on, unless that was
- * done a moment ago; then the ranks that these need.
- */
-void tt_doing_ask_way(struct tutti_context *ctx, int rank);
-/*
- * A rank that has had time to answer and has not: one of these n, of those that they need, or of
- * those on the way there; -1: none.
- */
-int tt_doing_silent(const struct tutti_context *ctx, const int *ranks, int n);
 /* "; it ...", or "" if it was not asked lately. Returns buf. */
 const char *tt_doing_text(const struct tutti_context *ctx, int rank, char *buf, size_t size);
+/*
+ * Of a collective with these fields.init: shortly before the deadline asks the ranks that it waits
+ * for, and those that these wait for.
+ */
+void tt_late_ask(const struct tutti_request *req, uint32_t init, uint64_t deadline);
+/* For struct tt_request_ops.waits of it: the ranks that are late, and one that did not answer. */
+int tt_late_text(const struct tutti_request *req, uint32_t init, char *buf, size_t size);
 /* The handler; takes the lock. */
 void tt_doing_msg(void *ctx, int from, const void *data, size_t len);
 

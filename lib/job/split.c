@@ -299,6 +299,15 @@ static int split_waits(const struct tutti_request *r, char *buf, size_t size)
 	return s->gather ? s->gather->ops->waits(s->gather, buf, size) : -1;
 }
 
+/* The all-gather, which has no deadline, reports itself. */
+static void split_late(struct tutti_request *r)
+{
+	const struct split *s = split_of(r);
+
+	if (s->gather && !tt_request_finished(s->gather))
+		tt_late_ask(s->gather, 0, r->deadline);
+}
+
 /* Without its host's memory, only the new communicator fails. */
 static bool split_expire(struct tutti_request *r)
 {
@@ -329,6 +338,7 @@ static const struct tt_request_ops split_ops = {.list = TT_ACTIVE_OTHER,
 						.cancel = split_cancel,
 						.abandon = split_abandon,
 						.free = split_free,
+						.late = split_late,
 						.text = split_text,
 						.waits = split_waits,
 						.where = split_where,

@@ -28,14 +28,34 @@
 
 struct unheard {
 	int first;    /* this rank's call begins first, and ends first; -1: any */
+	int after_ms; /* the other calls' begin */
 	bool further; /* rank 0 is one call further: it waits for rank 1 */
 	bool stream;  /* short calls that wait for no rank but one that is two calls behind */
+	bool splits, layouts; /* other calls */
 };
+
+static int exchange_layouts(struct tutti_comm *comm)
+{
+	static float in[2000], out[2000];
+	const struct tutti_layout one = {
+		.size = sizeof(one), .datatype = TUTTI_FLOAT32, .count = 1, .block = 1000};
+	const struct tutti_layout *layouts[] = {&one, &one};
+	const size_t counts[] = {1, 1};
+	const ptrdiff_t displs[] = {0, sizeof(in) / 2};
+
+	return tutti_alltoallw(in, counts, displs, layouts, out, counts, displs, layouts, comm);
+}
 
 static int wait_for_others(struct mp_job *job, const struct unheard *u)
 {
 	static float in[100000], out[100000];
+	struct tutti_comm *made;
 	int err = 0, i;
+
+	if (u->splits)
+		return tutti_comm_split(job->world, 0, job->rank, &made);
+	if (u->layouts)
+		return exchange_layouts(job->world);
 
 	for (i = 0; u->stream && i < 10 && !err; i++)
 		err = tutti_bcast(in, 5000, TUTTI_FLOAT32, 0, job->world);
@@ -63,7 +83,7 @@ static int unheard_body(struct mp_job *job)
 		return mp_leave_failed(job);
 	}
 	if (u->first >= 0 && job->rank != u->first)
-		mp_sleep_ms(300);
+		mp_sleep_ms(u->after_ms);
 	err = wait_for_others(job, u);
 	if (atomic_fetch_add(&job->shared->word[0], 1) == job->n - 2) /* the last one */
 		kill(atomic_load(&job->shared->pid[victim]), SIGCONT);
@@ -78,19 +98,22 @@ static int unheard_body(struct mp_job *job)
 
 static void unheard(void)
 {
-	struct unheard any = {.first = -1}, behind = {.further = true}, over;
+	struct unheard any = {.first = -1}, behind = {.further = true, .after_ms = 300}, over;
 	struct unheard stream = {.first = -1, .stream = true};
+	struct unheard splits = {.first = -1, .splits = true}, layouts = {.layouts = true};
 
 	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TIMEOUT=5s TUTTI_NODE=on", .fn = unheard_body,
 			 .arg = &any));
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TIMEOUT=5s TUTTI_NODE=off TUTTI_TRANSPORT=shm",
 			 .fn = unheard_body, .arg = &any));
-	for (over = (struct unheard){.first = 1}; over.first < 4; over.first += 2)
+	for (over = (struct unheard){.first = 1, .after_ms = 300}; over.first < 4; over.first += 2)
 		TT_CHECK(!MP_RUN(.n = 6, .env = FAR, .fn = unheard_body, .arg = &over));
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TIMEOUT=5s TUTTI_NODE=on", .fn = unheard_body,
 			 .arg = &behind));
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TIMEOUT=5s TUTTI_NODE=on", .fn = unheard_body,
 			 .arg = &stream));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TIMEOUT=5s", .fn = unheard_body, .arg = &splits));
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TIMEOUT=5s", .fn = unheard_body, .arg = &layouts));
 }
 
 /*
