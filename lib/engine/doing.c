@@ -14,7 +14,7 @@
 #include "lib/observe/dump.h"
 
 #define FRESH (5 * TT_SEC) /* an older answer says nothing about now */
-#define AGAIN (800 * TT_MS)
+#define AGAIN (200 * TT_MS)
 #define QUIET (400 * TT_MS) /* a live rank answers sooner, also beside load */
 
 enum { ASK, ANSWER };
@@ -262,7 +262,7 @@ void tt_doing_msg(void *arg, int from, const void *data, size_t len)
 
 /* Before its deadline. */
 #define ASK_NS (5 * TT_SEC / 2)
-#define ANSWER_NS (800 * TT_MS)
+#define ANSWER_NS (500 * TT_MS)
 
 #define NEEDED (TT_LATE_MAX + TT_AWAITED)
 

@@ -68,8 +68,8 @@ struct tt_request_ops {
 	/* Not under way, and not needed any more. */
 	void (*free)(struct tutti_request *req);
 	/*
-	 * No progress for TUTTI_LATE_AFTER, then every second; called for the oldest of a list
-	 * only.
+	 * No progress for TUTTI_LATE_AFTER, then every second; or close to the deadline. Called for
+	 * the oldest of a list only.
 	 */
 	void (*late)(struct tutti_request *req);
 	/* A description, such as "allreduce #5 (count 10, float32, sum)". Returns buf. */

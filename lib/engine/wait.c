@@ -23,6 +23,7 @@
 #define PAUSE_STEPS 8		  /* between pauses of the core: a look takes as long as a pause */
 #define KEEP_STEPS 16		  /* between yields of a core that no other thread seems to need */
 #define LATE_PAUSE (50 * TT_MS)	  /* between reports of persistent collectives */
+#define LATE_LAST (900 * TT_MS)	  /* before its deadline a request reports once more */
 #define EARLY_STEPS 32	    /* without events until the first yield, where a rank shares its core */
 #define LONG_YIELD_NS TT_MS /* another thread, which computes, has had the core meanwhile */
 #define CROWDED_NS TT_SEC   /* so long the library's threads then sleep between events */
@@ -207,20 +208,35 @@ void tt_request_time_out(struct tutti_request *req)
 		     tt_request_timeout_text(req, limit, sizeof(limit)), waits);
 }
 
+/*
+ * After a report every second. Close to the deadline more often, and in any case: other ranks still
+ * have time to answer, and little happens afterwards.
+ */
+static uint64_t next_late(const struct tutti_request *req, uint64_t now, uint64_t wait)
+{
+	uint64_t last = req->deadline - LATE_LAST;
+
+	if (now >= last)
+		return now + (wait < LATE_LAST / 4 ? wait : LATE_LAST / 4);
+	return now + wait < last ? now + wait : last;
+}
+
 static void request_timers(struct tutti_request *req, uint64_t now)
 {
+	uint64_t wait = (uint64_t)req->comm->ctx->env.late_after.number * TT_MS;
+
 	if (now >= req->deadline) {
 		tt_request_time_out(req);
 		return;
 	}
 	if (now < req->late_at)
 		return;
-	req->late_at = now + (uint64_t)req->comm->ctx->env.late_after.number * TT_MS;
-	if (!req->progressed && req->comm->size > 1) {
+	if ((!req->progressed || req->deadline - now <= LATE_LAST) && req->comm->size > 1) {
 		if (req->ops->late)
 			req->ops->late(req);
-		req->late_at = now + TT_SEC;
+		wait = TT_SEC;
 	}
+	req->late_at = next_late(req, now, wait);
 	req->progressed = false;
 }
 

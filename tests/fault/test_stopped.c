@@ -100,6 +100,7 @@ static void unheard(void)
 {
 	struct unheard any = {.first = -1}, behind = {.further = true, .after_ms = 300}, over;
 	struct unheard stream = {.first = -1, .stream = true};
+	struct unheard soon = {.further = true, .after_ms = 3700};
 	struct unheard splits = {.first = -1, .splits = true}, layouts = {.layouts = true};
 
 	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TIMEOUT=5s TUTTI_NODE=on", .fn = unheard_body,
@@ -112,6 +113,8 @@ static void unheard(void)
 			 .arg = &behind));
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TIMEOUT=5s TUTTI_NODE=on", .fn = unheard_body,
 			 .arg = &stream));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TIMEOUT=5s TUTTI_NODE=on", .fn = unheard_body,
+			 .arg = &soon));
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TIMEOUT=5s", .fn = unheard_body, .arg = &splits));
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TIMEOUT=5s", .fn = unheard_body, .arg = &layouts));
 }
