@@ -309,19 +309,31 @@ static int say_silent(const struct tutti_request *r, uint32_t init, char *buf, s
 	return silent;
 }
 
+/* Whether a late rank waits for others itself, in an earlier call. */
+static bool waits_itself(const struct tutti_context *ctx, int rank)
+{
+	const struct tt_doing *d = find(ctx, rank);
+
+	return d && d->told && tt_now_ns() - d->asked <= FRESH && d->awaits[0] >= 0;
+}
+
+/* Ranks that wait for others come last: the others may be late, too. */
 static int say_late(const struct tutti_request *r, uint32_t init, char *buf, size_t size)
 {
 	const struct tutti_comm *comm = r->comm;
-	int i, rank = -1;
+	int i, waits, n = late_ranks(r, init), rank = -1;
 	char why[224];
 
-	for (i = 0; i < late_ranks(r, init); i++) {
-		rank = rank < 0 ? comm->late[i] : rank;
-		snprintf(buf + strlen(buf), size - strlen(buf), "%s rank %d on host %s%s",
-			 i ? "," : "; it waits for", comm->late[i],
-			 tt_boot_host(comm->ctx->boot, comm->late[i]),
-			 tt_late_why_text(&comm->late_why[i], why, sizeof(why)));
-	}
+	for (waits = 0; waits < 2; waits++)
+		for (i = 0; i < n; i++) {
+			if (waits_itself(comm->ctx, comm->late[i]) != (bool)waits)
+				continue;
+			snprintf(buf + strlen(buf), size - strlen(buf), "%s rank %d on host %s%s",
+				 rank < 0 ? "; it waits for" : ",", comm->late[i],
+				 tt_boot_host(comm->ctx->boot, comm->late[i]),
+				 tt_late_why_text(&comm->late_why[i], why, sizeof(why)));
+			rank = rank < 0 ? comm->late[i] : rank;
+		}
 	return rank;
 }
 

@@ -5,6 +5,7 @@
 #include "tests/mp/job.h"
 
 #include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 
 static int late_body(struct mp_job *job)
@@ -115,12 +116,58 @@ static void second(void)
 	TT_CHECK(!MP_RUN(.n = 3, .fn = second_body, .env = "TUTTI_LATE_AFTER=100ms"));
 }
 
+/* ---- a late rank that itself waits for another ---- */
+
+/*
+ * Rank 1 waits for rank 2 in a call that rank 0 has left, and is late for the one in which rank 0
+ * waits. The news of it comes first, as rank 2 is stopped until then.
+ */
+static int behind_body(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_request *req;
+	float in[10] = {0}, out[30];
+	int err = 0;
+
+	MP_OK(tutti_barrier(job->world));
+	mp_meet(job);
+	if (job->rank == 2)
+		raise(SIGSTOP);
+	if (job->rank)
+		TT_EXPECT(mp_await(&job->shared->word[job->rank - 1], 1, MP_HANG_MS));
+	if (job->rank < 2)
+		err = tutti_gather(in, out, 10, TUTTI_FLOAT32, 1, job->world);
+	if (!job->rank) {
+		MP_OK(err);
+		MP_OK(tutti_ibcast(in, 10, TUTTI_FLOAT32, 1, job->world, &req));
+		TT_EXPECT(!test_until(job, &req, "waits for rank 1"));
+		kill(atomic_load(&job->shared->pid[2]), SIGCONT);
+		TT_EXPECT(!test_until(job, &req, "waits for rank 2"));
+		atomic_store(&job->shared->word[0], 1);
+		err = tutti_wait(&req);
+		atomic_store(&job->shared->word[1], 1);
+	}
+	if (job->rank == 2)
+		return mp_leave_failed(job);
+	MP_ERR(err, -ETIMEDOUT);
+	MP_OK(tutti_comm_error(job->world, &info));
+	TT_EXPECT(info.rank == 2 && mp_said("it waits for rank 2 on host"));
+	TT_EXPECT(mp_said(", rank 1 on host"));
+	return mp_leave_failed(job);
+}
+
+static void behind(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .fn = behind_body,
+			 .env = "TUTTI_LATE_AFTER=100ms TUTTI_TIMEOUT=5s TUTTI_NODE=on"));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {{"late", late},
 					       {"never", never},
 					       {"second", second},
-
+					       {"behind", behind},
 					       {NULL, NULL}};
 
 	return tt_test_main("lateness", tests, argc, argv);
