@@ -456,6 +456,8 @@ const char *tt_codec_name_text(uint64_t hash, char name[TT_CODEC_NAME]);
 void tt_comm_poll(struct tutti_context *ctx, uint64_t uid, uint32_t init, uint64_t seq);
 /* The next call of comm, or start of that operation, that other ranks ask for; 0: none. */
 uint64_t tt_comm_polled(const struct tutti_comm *comm, uint32_t init);
+/* Whether they ask for any call or start of comm that this rank has not made; one of them. */
+bool tt_comm_awaited(const struct tutti_comm *comm, uint32_t *init, uint64_t *seq);
 
 /* operator.c */
 
@@ -627,6 +629,9 @@ void tt_comm_refused(struct tutti_comm *comm, uint32_t coll, enum tt_forms forms
  * mismatch.
  */
 void tt_comm_tell_refused(struct tutti_context *ctx);
+/* comm has been freed: ranks that wait for a call of this rank need not ask again. Under the lock.
+ */
+void tt_comm_tell_freed(struct tutti_comm *comm);
 /* " (its allreduce failed: Invalid argument)", or why else the rank is late; or "". */
 const char *tt_late_why_text(const struct tt_late *why, char *buf, size_t size);
 

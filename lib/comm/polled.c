@@ -49,3 +49,17 @@ uint64_t tt_comm_polled(const struct tutti_comm *comm, uint32_t init)
 {
 	return next_polled(comm->ctx, comm->uid, init, tt_comm_calls(comm, init));
 }
+
+bool tt_comm_awaited(const struct tutti_comm *comm, uint32_t *init, uint64_t *seq)
+{
+	const struct tt_polled *p = comm->ctx->polled;
+	int i;
+
+	for (i = 0; p && i < POLLED_MAX; i++)
+		if (p[i].uid == comm->uid && p[i].seq > tt_comm_calls(comm, p[i].init)) {
+			*init = p[i].init;
+			*seq = p[i].seq;
+			return true;
+		}
+	return false;
+}

@@ -108,6 +108,15 @@ void tt_comm_tell_refused(struct tutti_context *ctx)
 	tt_wire_unlock(ctx->wire);
 }
 
+void tt_comm_tell_freed(struct tutti_comm *comm)
+{
+	uint32_t init;
+	uint64_t seq;
+
+	if (tt_comm_awaited(comm, &init, &seq))
+		tt_refusal_tell(comm, init, seq);
+}
+
 const char *tt_late_why_text(const struct tt_late *why, char *buf, size_t size)
 {
 	char call[160];

@@ -99,6 +99,7 @@ void tt_comm_reap(struct tutti_context *ctx)
 			continue;
 		tt_comm_strip(comm);
 		tt_comm_bury(comm);
+		tt_comm_tell_freed(comm);
 	}
 }
 

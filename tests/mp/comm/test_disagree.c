@@ -254,6 +254,34 @@ static int freed_body(struct mp_job *job)
 	return 0;
 }
 
+/* Rank 1 frees it when the others have asked for its call, and tells them by that. */
+static int asked_body(struct mp_job *job)
+{
+	struct tutti_request *req;
+	struct tutti_comm *comm;
+	int done = 0, ms;
+
+	MP_OK(tutti_comm_dup(job->world, &comm));
+	if (job->rank == 1) {
+		TT_EXPECT(mp_await(&job->shared->word[0], 2, MP_HANG_MS));
+		MP_OK(tutti_comm_free(comm));
+		TT_EXPECT(mp_log_has(job, "rank 1 on host") &&
+			  mp_log_has(job, "has freed the communicator"));
+	} else {
+		MP_OK(tutti_ibarrier(comm, &req));
+		for (ms = 0; ms < MP_HANG_MS && !mp_log_has(job, "waits for rank 1"); ms++) {
+			MP_OK(tutti_test(&req, &done));
+			mp_sleep_ms(1);
+		}
+		atomic_fetch_add(&job->shared->word[0], 1);
+		MP_ERR(tutti_wait(&req), -TUTTI_EREVOKED);
+		MP_SAID("has freed the communicator");
+		MP_OK(tutti_comm_free(comm));
+	}
+	MP_OK(tutti_barrier(job->world));
+	return 0;
+}
+
 static void freed(void)
 {
 	static const char *const envs[] = {"TUTTI_NODE=on", "TUTTI_NODE=off TUTTI_TRANSPORT=shm"};
@@ -263,6 +291,7 @@ static void freed(void)
 	for (i = 0; i < 2; i++)
 		for (how = AT_ONCE; how < FREES; how++)
 			TT_CHECK(!MP_RUN(.n = 3, .env = envs[i], .fn = freed_body, .arg = &how));
+	TT_CHECK(!MP_RUN(.n = 3, .fn = asked_body));
 }
 
 int main(int argc, char **argv)
