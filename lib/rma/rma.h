@@ -78,6 +78,7 @@ struct tutti_win {
 	atomic_int *pending, *status;
 	uint32_t age; /* number of flushes so far; an operation has the age at which it began */
 	struct tt_list flushing;  /* flushes that wait */
+	int *spare_counts;	  /* for the next flush of all ranks; or NULL */
 	atomic_uint idle_flushes; /* that found nothing to flush */
 	int requests;		  /* not collected yet */
 	int amo_place; /* place of the transport whose devices execute atomics, as agreed; -1: CPUs
@@ -154,6 +155,7 @@ struct tt_win_flush {
 	int rank;
 	uint32_t age;				  /* of the latest of them */
 	uint64_t left;				  /* of them */
+	int *left_at;				  /* of all ranks: by rank; or NULL */
 	void (*over)(struct tt_win_flush *flush); /* none is left; NULL: its owner polls */
 };
 
@@ -172,6 +174,12 @@ static inline uint32_t tt_win_begin(struct tutti_win *win, int rank)
 void tt_win_end(struct tutti_win *win, int rank, uint32_t age);
 /* Under the lock; over is not called within it. */
 void tt_win_flush_begin(struct tutti_win *win, int rank, struct tt_win_flush *flush);
+/* It waits no more. */
+void tt_win_flush_end(struct tutti_win *win, struct tt_win_flush *flush);
+/* Takes back the operations for which it waits, which closes connections; then ends it. */
+void tt_win_flush_give_up(struct tutti_win *win, struct tt_win_flush *flush);
+/* The first rank for whose operations it waits; -1: none. */
+int tt_win_first_left(const struct tutti_win *win, const struct tt_win_flush *flush);
 /* Takes the status of operations on rank (-1: all, the lowest rank's); *at: the rank. */
 int tt_win_take_status(struct tutti_win *win, int rank, int *at);
 /* Sets the last error of an operation on rank that has ended with status; returns it. */

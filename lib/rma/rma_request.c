@@ -96,8 +96,10 @@ static void req_cancel(struct tutti_request *r)
 	req->cancelled = true;
 	tt_list_del(&req->stalled.link);
 	req->stalled.again = amo_again;
-	tt_list_del(&req->flush.link);
-	tt_win_take_back(req->win, req->rank);
+	if (tt_list_empty(&req->flush.link))
+		tt_win_take_back(req->win, req->rank);
+	else
+		tt_win_flush_give_up(req->win, &req->flush);
 }
 
 /*
@@ -130,11 +132,18 @@ static const char *req_text(const struct tutti_request *r, char *buf, size_t siz
 
 static int req_waits(const struct tutti_request *r, char *buf, size_t size)
 {
-	(void)size;
+	const struct tutti_comm *comm = r->comm;
+	int rank = win_req(r)->rank;
+
 	buf[0] = 0;
-	if (win_req(r)->rank < 0)
+	if (rank >= 0)
+		return comm->world[rank];
+	rank = tt_win_first_left(win_req(r)->win, &win_req(r)->flush);
+	if (rank < 0)
 		return -1;
-	return win_req(r)->win->comm->world[win_req(r)->rank];
+	snprintf(buf, size, "; it waits for rank %d on host %s", comm->world[rank],
+		 tt_boot_host(comm->ctx->boot, comm->world[rank]));
+	return comm->world[rank];
 }
 
 /* Each operation ends by itself when the connection to the dead rank is closed. */
@@ -179,8 +188,11 @@ static const struct tt_request_ops req_ops = {.list = TT_ACTIVE_OTHER,
 static void flush_over(struct tt_win_flush *flush)
 {
 	struct tt_win_req *req = tt_container(flush, struct tt_win_req, flush);
-	int at = -1, status = tt_win_take_status(req->win, req->rank, &at);
+	int at = -1, status;
 
+	if (req->cancelled)
+		return;
+	status = tt_win_take_status(req->win, req->rank, &at);
 	req->here = status == -TT_EFAULT_HERE;
 	req_over(req, at, req->here ? -EFAULT : status);
 }

@@ -11,12 +11,26 @@
 #include "lib/base/clock.h"
 #include "lib/rma/rma.h"
 
-/* An operation has ended for which f may wait. */
-static void operation_over(struct tt_win_flush *f, int rank, uint32_t age)
+void tt_win_flush_end(struct tutti_win *win, struct tt_win_flush *f)
 {
-	if ((f->rank >= 0 && f->rank != rank) || (int32_t)(f->age - age) < 0 || --f->left)
-		return;
 	tt_list_del(&f->link);
+	if (win->spare_counts)
+		free(f->left_at);
+	else
+		win->spare_counts = f->left_at;
+	f->left_at = NULL;
+}
+
+/* An operation has ended for which f may wait. */
+static void operation_over(struct tutti_win *win, struct tt_win_flush *f, int rank, uint32_t age)
+{
+	if ((f->rank >= 0 && f->rank != rank) || (int32_t)(f->age - age) < 0)
+		return;
+	if (f->left_at)
+		f->left_at[rank]--;
+	if (--f->left)
+		return;
+	tt_win_flush_end(win, f);
 	if (f->over)
 		f->over(f);
 }
@@ -28,7 +42,18 @@ void tt_win_end(struct tutti_win *win, int rank, uint32_t age)
 	/* Released: a flush that sees this sees the bytes. */
 	atomic_store_explicit(&win->pending[rank], win->pending[rank] - 1, memory_order_release);
 	tt_list_each(l, tmp, &win->flushing)
-		operation_over(tt_container(l, struct tt_win_flush, link), rank, age);
+		operation_over(win, tt_container(l, struct tt_win_flush, link), rank, age);
+}
+
+/* The operations of a flush at each rank; without memory for them it is less precise. */
+static void count_each(struct tutti_win *win, struct tt_win_flush *f)
+{
+	size_t n = (size_t)win->comm->size, i;
+
+	f->left_at = win->spare_counts ? win->spare_counts : malloc(n * sizeof(*f->left_at));
+	win->spare_counts = NULL;
+	for (i = 0; f->left_at && i < n; i++)
+		f->left_at[i] = win->pending[i];
 }
 
 void tt_win_flush_begin(struct tutti_win *win, int rank, struct tt_win_flush *f)
@@ -38,11 +63,33 @@ void tt_win_flush_begin(struct tutti_win *win, int rank, struct tt_win_flush *f)
 	f->rank = rank;
 	f->age = win->age++;
 	f->left = 0;
+	f->left_at = NULL;
 	for (i = rank < 0 ? 0 : rank; i < end; i++)
 		f->left += (uint64_t)win->pending[i];
 	tt_list_init(&f->link);
-	if (f->left)
-		tt_list_add(&win->flushing, &f->link);
+	if (!f->left)
+		return;
+	if (rank < 0)
+		count_each(win, f);
+	tt_list_add(&win->flushing, &f->link);
+}
+
+/* How many operations at a rank f waits for. */
+static int left_at(const struct tutti_win *win, const struct tt_win_flush *f, int rank)
+{
+	if (!f->left || (f->rank >= 0 && f->rank != rank))
+		return 0;
+	return f->left_at ? f->left_at[rank] : win->pending[rank];
+}
+
+int tt_win_first_left(const struct tutti_win *win, const struct tt_win_flush *f)
+{
+	int i;
+
+	for (i = 0; i < win->comm->size; i++)
+		if (left_at(win, f, i))
+			return i;
+	return -1;
 }
 
 int tt_win_take_status(struct tutti_win *win, int rank, int *at)
@@ -203,6 +250,7 @@ static void free_win(struct tutti_win *win)
 	free(win->bell);
 	free(win->pending);
 	free(win->status);
+	free(win->spare_counts);
 	free(win->maps);
 	bury(win);
 }
@@ -312,37 +360,33 @@ int tt_win_open(struct tutti_comm *comm, void *base, size_t size, unsigned flags
 	return 0;
 }
 
-/* The first rank, of all if rank is -1, with operations that have begun and not ended; -1: none. */
-static int first_pending(const struct tutti_win *win, int rank)
+static void take_back_at(struct tutti_win *win, int rank)
 {
-	int i;
-
-	if (rank >= 0)
-		return win->pending[rank] ? rank : -1;
-	for (i = 0; i < win->comm->size; i++)
-		if (win->pending[i])
-			return i;
-	return -1;
-}
-
-static bool any_pending(const struct tutti_win *win, int rank)
-{
-	return first_pending(win, rank) >= 0;
+	tt_win_drop_strides(win, rank, -TUTTI_EABORTED);
+	tt_accs_drop(win, rank, -TUTTI_EABORTED);
+	tt_win_drop_stalled(win, rank, -TUTTI_EABORTED);
+	if (win->pending[rank])
+		tt_wire_fence(win->comm->ctx->wire, win->comm->world[rank], win->comm->uid,
+			      "a one-sided operation under way was taken back");
 }
 
 void tt_win_take_back(struct tutti_win *win, int rank)
 {
 	int i, end = rank < 0 ? win->comm->size : rank + 1;
 
-	if (!any_pending(win, rank))
-		return;
-	tt_win_drop_strides(win, rank, -TUTTI_EABORTED);
-	tt_accs_drop(win, rank, -TUTTI_EABORTED);
-	tt_win_drop_stalled(win, rank, -TUTTI_EABORTED);
 	for (i = rank < 0 ? 0 : rank; i < end; i++)
 		if (win->pending[i])
-			tt_wire_fence(win->comm->ctx->wire, win->comm->world[i], win->comm->uid,
-				      "a one-sided operation under way was taken back");
+			take_back_at(win, i);
+}
+
+void tt_win_flush_give_up(struct tutti_win *win, struct tt_win_flush *f)
+{
+	int i;
+
+	for (i = 0; i < win->comm->size; i++)
+		if (left_at(win, f, i))
+			take_back_at(win, i);
+	tt_win_flush_end(win, f);
 }
 
 void tt_win_close(struct tutti_win *win)
@@ -451,10 +495,9 @@ int tt_win_wait(struct tutti_win *win, int rank)
 	f = (struct flush){.win = win, .wait.rank = rank}; /* not earlier: the fence would wait */
 	err = tt_engine_wait(ctx, flushed, &f, tt_deadline_ms(ctx->env.timeout.number));
 	tt_wire_lock(ctx->wire);
-	late = f.wait.left ? first_pending(win, rank) : -1;
-	tt_list_del(&f.wait.link);
+	late = f.wait.left ? tt_win_first_left(win, &f.wait) : -1;
 	if (f.wait.left) /* after a failure or timeout: before the caller learns of it */
-		tt_win_take_back(win, rank);
+		tt_win_flush_give_up(win, &f.wait);
 	err = err ? too_late(win, late) : tt_comm_check(win->comm);
 	status = tt_win_take_status(win, rank, &at);
 	if (!err && status)

@@ -57,6 +57,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/coll/test_group \
 	tests/mp/rma/test_rma \
 	tests/mp/rma/test_win_priority \
+	tests/mp/rma/test_flush \
 	tests/mp/ps/test_ps \
 	tests/mp/ps/test_ps_calls \
 	tests/mp/ps/test_ps_priority \
@@ -211,6 +212,8 @@ tests_mp_comm_test_options_SOURCES = tests/mp/comm/test_options.c
 tests_mp_comm_test_options_LDADD = libttmp.la
 tests_mp_coll_test_group_SOURCES = tests/mp/coll/test_group.c
 tests_mp_coll_test_group_LDADD = libttmp.la
+tests_mp_rma_test_flush_SOURCES = tests/mp/rma/test_flush.c
+tests_mp_rma_test_flush_LDADD = libttmp.la
 tests_mp_rma_test_win_priority_SOURCES = tests/mp/rma/test_win_priority.c
 tests_mp_rma_test_win_priority_LDADD = libttmp.la
 tests_mp_rma_test_rma_SOURCES = tests/mp/rma/test_rma.c
