@@ -224,6 +224,7 @@ struct tutti_comm {
 	uint64_t late_warned; /* how long the wait had lasted at the last warning, in ns */
 	uint64_t late_next;   /* persistent collectives: time of the next report at the earliest */
 	int late[TT_LATE_MAX], nlate;
+	int late_from; /* the rank that told so last */
 	struct tt_late {
 		struct tt_refusal refused;   /* of the call that it is late for */
 		struct tt_fields other_form; /* of it that the rank waits in, if other_seq */
@@ -671,6 +672,8 @@ struct tt_pair_end {
 /* Tells rank 0 that sender sends other elements than receiver expects. */
 void tt_pair_differ(struct tutti_comm *comm, const struct tt_past *past,
 		    const struct tt_pair_end *sender, const struct tt_pair_end *receiver);
+/* A rank has failed: forgets which ranks are late if that is what it has told. */
+void tt_stuck_gone(struct tutti_context *ctx, int rank);
 /* Whether a verdict is due: rank 0 does not let the ranks leave before. */
 bool tt_stuck_undecided(void *ctx);
 void tt_stuck_free(struct tutti_context *ctx);

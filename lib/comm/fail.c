@@ -613,6 +613,7 @@ void tt_ctx_gone(void *arg, int rank, const char *host, const char *why)
 				host, why);
 	if (rank != ctx->boot_params.rank)
 		tt_wire_peer_gone(ctx->wire, rank);
+	tt_stuck_gone(ctx, rank);
 	if (ctx->boot) {
 		tell_again(ctx);
 		tt_wire_ask_again(ctx->wire);

@@ -42,7 +42,10 @@
 #define DIFFERS 1	      /* STUCK, as collective of the other rank: it is another one */
 #define CAME 2		      /* the same: the rank makes the call that it was asked for */
 
-/* The lowest live rank collects. After its death the stuck ranks report again. */
+/*
+ * The lowest live rank collects. After its death the stuck ranks report again, and know no rank as
+ * late until then: the next collector does not know whom it would have to tell when one has come.
+ */
 static bool collects(struct tutti_context *ctx)
 {
 	return ctx->boot && ctx->boot_params.rank == tt_boot_lowest(ctx->boot);
@@ -511,7 +514,7 @@ static struct tt_late late_why(const struct stuck_msg *msg)
 				.other_seq = msg->other_seq};
 }
 
-static void note_late(struct tutti_context *ctx, const struct stuck_msg *msg)
+static void note_late(struct tutti_context *ctx, int from, const struct stuck_msg *msg)
 {
 	struct tutti_comm *comm = tt_comm_find(ctx, msg->uid);
 	int i;
@@ -528,11 +531,27 @@ static void note_late(struct tutti_context *ctx, const struct stuck_msg *msg)
 	if (i == TT_LATE_MAX)
 		return;
 	comm->late_why[i] = late_why(msg);
+	comm->late_from = from;
 	if (i < comm->nlate)
 		return;
 	comm->late[comm->nlate++] = msg->other;
 	record_late(comm);
 	tt_late_warn(comm, &msg->fields, i);
+}
+
+void tt_stuck_gone(struct tutti_context *ctx, int rank)
+{
+	struct tt_list *l, *tmp;
+
+	tt_list_each(l, tmp, &ctx->comms)
+	{
+		struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
+
+		if (!comm->nlate || comm->late_from != rank)
+			continue;
+		comm->nlate = 0;
+		record_late(comm);
+	}
 }
 
 /* Whether all ranks have to hear of it: the rank is late, or waits in another call than before. */
@@ -564,7 +583,7 @@ void tt_late_msg(void *arg, int from, const void *data, size_t len)
 	if (ctx->boot && msg.rank == msg.other) {
 		note_came(ctx, &msg);
 	} else if (ctx->boot && !(collects(ctx) && msg.answered)) {
-		note_late(ctx, &msg);
+		note_late(ctx, from, &msg);
 		e = collects(ctx) ? entry_of(ctx, &msg) : NULL;
 		msg.answered = 1;
 		if (e && is_news(e, &msg))

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <unistd.h>
 
 static int late_body(struct mp_job *job)
 {
@@ -162,13 +163,58 @@ static void behind(void)
 			 .env = "TUTTI_LATE_AFTER=100ms TUTTI_TIMEOUT=5s TUTTI_NODE=on"));
 }
 
+/* ---- the rank that collects the news dies ---- */
+
+/*
+ * Ranks 1 and 2 know that 3 and 4 are late, from rank 0, which is not in their communicator. Then
+ * rank 0 dies, and rank 3 comes: its lateness is forgotten.
+ */
+static int heir_body(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_request *req;
+	struct tutti_comm *comm;
+	float one = 1;
+	int err;
+
+	MP_OK(tutti_comm_split(job->world, job->rank > 0, 0, &comm));
+	MP_OK(tutti_barrier(comm));
+	if (job->rank == 0) {
+		TT_EXPECT(mp_await(&job->shared->word[0], 2, MP_HANG_MS));
+		kill(getpid(), SIGKILL);
+	}
+	if (job->rank > 2)
+		TT_EXPECT(!mp_await_death(job));
+	if (job->rank == 4) {
+		TT_EXPECT(mp_await(&job->shared->word[1], 2, MP_HANG_MS));
+		return mp_leave_failed(job);
+	}
+	MP_OK(tutti_iallreduce(TUTTI_IN_PLACE, &one, 1, TUTTI_FLOAT32, TUTTI_SUM, comm, &req));
+	if (job->rank < 3) {
+		TT_EXPECT(!test_until(job, &req, "waits for rank 3"));
+		TT_EXPECT(!test_until(job, &req, "waits for rank 4"));
+		atomic_fetch_add(&job->shared->word[0], 1);
+	}
+	err = tutti_wait(&req);
+	if (job->rank < 3)
+		atomic_fetch_add(&job->shared->word[1], 1);
+	MP_ERR(err, -ETIMEDOUT);
+	MP_OK(tutti_comm_error(comm, &info));
+	TT_EXPECT(info.rank == 4 && mp_said("rank 4 on host") && !mp_said("rank 3 on host"));
+	return mp_leave_failed(job);
+}
+
+static void heir(void)
+{
+	TT_CHECK(!MP_RUN(.n = 5, .fn = heir_body, .killed = 1,
+			 .env = "TUTTI_LATE_AFTER=100ms TUTTI_TIMEOUT=5s"));
+}
+
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"late", late},
-					       {"never", never},
-					       {"second", second},
-					       {"behind", behind},
-					       {NULL, NULL}};
+	static const struct tt_test tests[] = {{"late", late},	   {"never", never},
+					       {"second", second}, {"behind", behind},
+					       {"heir", heir},	   {NULL, NULL}};
 
 	return tt_test_main("lateness", tests, argc, argv);
 }
