@@ -96,10 +96,10 @@ static void req_cancel(struct tutti_request *r)
 	req->cancelled = true;
 	tt_list_del(&req->stalled.link);
 	req->stalled.again = amo_again;
-	if (tt_list_empty(&req->flush.link))
-		tt_win_take_back(req->win, req->rank);
-	else
+	if (!tt_list_empty(&req->flush.link))
 		tt_win_flush_give_up(req->win, &req->flush);
+	else if (req->rank >= 0) /* a flush of all ranks has no operations left */
+		tt_win_take_back(req->win, req->rank);
 }
 
 /*
