@@ -341,6 +341,12 @@ static inline void tt_request_due(struct tutti_request *req, uint64_t deadline)
 	if (deadline < req->comm->due)
 		req->comm->due = deadline;
 }
+#define TT_LATE_LAST (900 * TT_MS) /* before its deadline a request reports in any case */
+/*
+ * When a request reports next, after wait. Close to the deadline earlier: other ranks still have
+ * time to answer, and little happens afterwards.
+ */
+uint64_t tt_request_next_late(const struct tutti_request *req, uint64_t now, uint64_t wait);
 /* The deadline has passed: fails the communicator, unless ops->expire ends the request alone. */
 void tt_request_time_out(struct tutti_request *req);
 /* The only way to end a request. Its memory may be freed from then on. */

@@ -128,10 +128,23 @@ void tt_request_under_way(struct tutti_request *req)
 	req->comm->ctx->running++;
 }
 
+uint64_t tt_request_next_late(const struct tutti_request *req, uint64_t now, uint64_t wait)
+{
+	uint64_t last = req->deadline - TT_LATE_LAST;
+
+	if (now >= last)
+		return now + (wait < TT_LATE_LAST / 4 ? wait : TT_LATE_LAST / 4);
+	return now + wait < last ? now + wait : last;
+}
+
+static uint64_t late_after(const struct tutti_request *req)
+{
+	return (uint64_t)req->comm->ctx->env.late_after.number * TT_MS;
+}
+
 int tt_request_begin(struct tutti_request *req)
 {
 	struct tutti_comm *comm = req->comm;
-	struct tutti_context *ctx = comm->ctx;
 	uint64_t now, timeout;
 	int err;
 
@@ -143,7 +156,7 @@ int tt_request_begin(struct tutti_request *req)
 		now = tt_now_ns();
 		timeout = tt_request_timeout(req);
 		tt_request_due(req, timeout == TT_NEVER ? TT_NEVER : now + timeout);
-		req->late_at = now + (uint64_t)ctx->env.late_after.number * TT_MS;
+		req->late_at = tt_request_next_late(req, now, late_after(req));
 	}
 	if (!tt_active_numbered(req->ops->list)) /* collectives are recorded with their number */
 		tt_record_other(req);
@@ -173,15 +186,18 @@ void tt_request_end_at(struct tutti_request *req, int status, uint64_t ticks)
 
 void tt_request_set_timeout(struct tutti_request *req, int ms)
 {
-	uint64_t timeout;
+	uint64_t now, timeout, late;
 
 	req->timeout = ms < 0 ? TT_NEVER : (uint64_t)ms * TT_MS;
 	req->timed_by_call = false;
 	req->comm->mixed_timeouts = true;
 	if (req->ops->list == TT_ACTIVE_RECV || tt_request_finished(req))
 		return;
+	now = tt_now_ns();
 	timeout = tt_request_timeout(req);
-	tt_request_due(req, timeout == TT_NEVER ? TT_NEVER : tt_now_ns() + timeout);
+	tt_request_due(req, timeout == TT_NEVER ? TT_NEVER : now + timeout);
+	late = tt_request_next_late(req, now, late_after(req));
+	req->late_at = late < req->late_at ? late : req->late_at;
 	if (req->ops->list == TT_ACTIVE_COLL)
 		tt_fuse_timed(req);
 }

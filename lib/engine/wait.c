@@ -23,7 +23,6 @@
 #define PAUSE_STEPS 8		  /* between pauses of the core: a look takes as long as a pause */
 #define KEEP_STEPS 16		  /* between yields of a core that no other thread seems to need */
 #define LATE_PAUSE (50 * TT_MS)	  /* between reports of persistent collectives */
-#define LATE_LAST (900 * TT_MS)	  /* before its deadline a request reports once more */
 #define EARLY_STEPS 32	    /* without events until the first yield, where a rank shares its core */
 #define LONG_YIELD_NS TT_MS /* another thread, which computes, has had the core meanwhile */
 #define CROWDED_NS TT_SEC   /* so long the library's threads then sleep between events */
@@ -208,17 +207,10 @@ void tt_request_time_out(struct tutti_request *req)
 		     tt_request_timeout_text(req, limit, sizeof(limit)), waits);
 }
 
-/*
- * After a report every second. Close to the deadline more often, and in any case: other ranks still
- * have time to answer, and little happens afterwards.
- */
-static uint64_t next_late(const struct tutti_request *req, uint64_t now, uint64_t wait)
+/* A request that has progressed reports only close to its deadline. */
+static bool reports(const struct tutti_request *req, uint64_t now)
 {
-	uint64_t last = req->deadline - LATE_LAST;
-
-	if (now >= last)
-		return now + (wait < LATE_LAST / 4 ? wait : LATE_LAST / 4);
-	return now + wait < last ? now + wait : last;
+	return !req->progressed || req->deadline - now <= TT_LATE_LAST;
 }
 
 static void request_timers(struct tutti_request *req, uint64_t now)
@@ -231,12 +223,12 @@ static void request_timers(struct tutti_request *req, uint64_t now)
 	}
 	if (now < req->late_at)
 		return;
-	if ((!req->progressed || req->deadline - now <= LATE_LAST) && req->comm->size > 1) {
+	if (reports(req, now) && req->comm->size > 1) {
 		if (req->ops->late)
 			req->ops->late(req);
 		wait = TT_SEC;
 	}
-	req->late_at = next_late(req, now, wait);
+	req->late_at = tt_request_next_late(req, now, wait);
 	req->progressed = false;
 }
 
@@ -304,7 +296,7 @@ static void persistent_timers(struct tutti_comm *comm, enum tt_active list, uint
 		req = tt_container(l, struct tutti_request, link);
 		if (atomic_load(&comm->failed))
 			return;
-		if (now >= req->deadline || (now >= req->late_at && req->progressed))
+		if (now >= req->deadline || (now >= req->late_at && !reports(req, now)))
 			request_timers(req, now);
 		else if (now >= req->late_at && (!late || req->late_at < late->late_at))
 			late = req;

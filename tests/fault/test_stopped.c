@@ -94,6 +94,7 @@ static int unheard_body(struct mp_job *job)
 	return mp_leave_failed(job);
 }
 
+#define PATIENT "TUTTI_TIMEOUT=5s TUTTI_LATE_AFTER=10s TUTTI_NODE=on"
 #define FAR "TUTTI_TIMEOUT=5s TUTTI_NODE=off TUTTI_TRANSPORT=shm TUTTI_ALGO=allreduce:ring"
 
 static void unheard(void)
@@ -101,6 +102,7 @@ static void unheard(void)
 	struct unheard any = {.first = -1}, behind = {.further = true, .after_ms = 300}, over;
 	struct unheard stream = {.first = -1, .stream = true};
 	struct unheard soon = {.further = true, .after_ms = 3700};
+	struct unheard patient = {.further = true, .after_ms = 300};
 	struct unheard splits = {.first = -1, .splits = true}, layouts = {.layouts = true};
 
 	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TIMEOUT=5s TUTTI_NODE=on", .fn = unheard_body,
@@ -115,6 +117,7 @@ static void unheard(void)
 			 .arg = &stream));
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TIMEOUT=5s TUTTI_NODE=on", .fn = unheard_body,
 			 .arg = &soon));
+	TT_CHECK(!MP_RUN(.n = 3, .env = PATIENT, .fn = unheard_body, .arg = &patient));
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TIMEOUT=5s", .fn = unheard_body, .arg = &splits));
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TIMEOUT=5s", .fn = unheard_body, .arg = &layouts));
 }
