@@ -138,8 +138,8 @@ static inline bool tt_active_numbered(enum tt_active list)
 #define TT_AWAITED 3 /* ranks that a collective waits for, at most, which are told */
 struct tt_doing {
 	int rank;
-	uint64_t asked, told;	    /* 0: not */
-	bool needed;		    /* by a collective of this rank */
+	uint64_t asked, told;	    /* last; 0: not */
+	uint64_t needed;	    /* by a collective of this rank until this time, its deadline */
 	int32_t awaits[TT_AWAITED]; /* what its own collectives wait for; -1: none */
 	char text[200];
 };

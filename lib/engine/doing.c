@@ -37,17 +37,30 @@ static struct tt_doing *find(const struct tutti_context *ctx, int rank)
 	return NULL;
 }
 
+/* Whether it has answered the last question. */
+static bool answered(const struct tt_doing *d)
+{
+	return d->told && d->told >= d->asked;
+}
+
+/* An earlier answer holds while a question is open. */
+static bool known(const struct tt_doing *d)
+{
+	return d && d->told && tt_now_ns() - d->told <= FRESH;
+}
+
 void tt_doing_ask(struct tutti_context *ctx, int rank)
 {
 	struct doing_msg msg = {.what = ASK};
 	struct tt_doing *d = find(ctx, rank);
-	bool needed = d && d->needed;
 
 	if (rank < 0 || rank == ctx->boot_params.rank || !ctx->boot)
 		return;
-	if (!d)
+	if (!d) {
 		d = &ctx->doing[ctx->ndoing++ % TT_DOING_MAX];
-	*d = (struct tt_doing){.rank = rank, .asked = tt_now_ns(), .needed = needed};
+		*d = (struct tt_doing){.rank = rank};
+	}
+	d->asked = tt_now_ns();
 	tt_ctl_send(ctx->boot, rank, TT_CTL_DOING, &msg, sizeof(msg));
 }
 
@@ -58,14 +71,14 @@ static bool may_ask(const struct tutti_context *ctx, const struct tt_doing *d)
 		return true;
 	if (!d)
 		d = &ctx->doing[ctx->ndoing % TT_DOING_MAX];
-	return tt_now_ns() - d->asked > (d->told ? AGAIN : FRESH);
+	return tt_now_ns() - d->asked > (answered(d) ? AGAIN : FRESH);
 }
 
 /*
- * Asks that rank, which a collective needs, and those that pass messages to it on, unless that was
- * done a moment ago; then the ranks that these need.
+ * Asks that rank, which a collective needs until its deadline, and those that pass messages to it
+ * on, unless that was done a moment ago; then, until the deadline, the ranks that these need.
  */
-static void ask_way(struct tutti_context *ctx, int rank)
+static void ask_way(struct tutti_context *ctx, int rank, uint64_t deadline)
 {
 	int at = ctx->boot_params.rank;
 	struct tt_doing *d;
@@ -76,8 +89,8 @@ static void ask_way(struct tutti_context *ctx, int rank)
 		if (may_ask(ctx, d))
 			tt_doing_ask(ctx, at);
 		d = find(ctx, at);
-		if (d)
-			d->needed = true;
+		if (d && d->needed < deadline)
+			d->needed = deadline;
 	}
 }
 
@@ -89,7 +102,7 @@ static int silent_on_way(const struct tutti_context *ctx, int rank)
 	while (at != rank) {
 		at = tt_tree_hop(at, rank);
 		d = find(ctx, at);
-		if (d && !d->told && tt_now_ns() - d->asked > QUIET &&
+		if (d && !answered(d) && tt_now_ns() - d->asked > QUIET &&
 		    tt_now_ns() - d->asked <= FRESH && !tt_boot_gone(ctx->boot, at, NULL, 0))
 			return at;
 	}
@@ -123,7 +136,7 @@ static int find_silent(const struct tutti_context *ctx, const int *ranks, int n)
 	for (i = 0; i < have && silent < 0; i++) {
 		silent = silent_on_way(ctx, need[i]);
 		d = find(ctx, need[i]);
-		for (k = 0; k < TT_AWAITED && d && d->told; k++)
+		for (k = 0; k < TT_AWAITED && known(d); k++)
 			have = add_rank(need, have, d->awaits[k]);
 	}
 	return silent;
@@ -137,7 +150,7 @@ const char *tt_doing_text(const struct tutti_context *ctx, int rank, char *buf, 
 	if (!d || tt_now_ns() - d->asked > FRESH)
 		return buf;
 	snprintf(buf, size, "; %s",
-		 d->told ? d->text : "it does not answer when asked what it is doing");
+		 answered(d) ? d->text : "it does not answer when asked what it is doing");
 	return buf;
 }
 
@@ -224,15 +237,17 @@ static void find_awaited(struct tutti_context *ctx, int32_t *awaits)
 
 static void take_answer(struct tutti_context *ctx, struct tt_doing *d, const struct doing_msg *msg)
 {
+	uint64_t needed = d->needed; /* ask_way can give d to another rank */
+	uint64_t now = tt_now_ns();
 	int i;
 
-	d->told = tt_now_ns();
+	d->told = now;
 	memcpy(d->text, msg->text, sizeof(d->text));
 	for (i = 0; i < TT_AWAITED; i++)
 		d->awaits[i] = msg->awaits[i] < ctx->world->size ? msg->awaits[i] : -1;
-	for (i = 0; d->needed && i < TT_AWAITED; i++)
+	for (i = 0; now < needed && i < TT_AWAITED; i++)
 		if (msg->awaits[i] >= 0 && msg->awaits[i] < ctx->world->size)
-			ask_way(ctx, msg->awaits[i]);
+			ask_way(ctx, msg->awaits[i], needed);
 }
 
 void tt_doing_msg(void *arg, int from, const void *data, size_t len)
@@ -293,7 +308,7 @@ void tt_late_ask(const struct tutti_request *r, uint32_t init, uint64_t deadline
 		return;
 	n = needed(r, init, rank);
 	while (n-- > 0)
-		ask_way(r->comm->ctx, rank[n]);
+		ask_way(r->comm->ctx, rank[n], deadline);
 }
 
 /* Ranks that are stopped or cut off say nothing, and no rank says that they are late. */
@@ -314,10 +329,10 @@ static bool waits_itself(const struct tutti_context *ctx, int rank)
 {
 	const struct tt_doing *d = find(ctx, rank);
 
-	return d && d->told && tt_now_ns() - d->asked <= FRESH && d->awaits[0] >= 0;
+	return known(d) && d->awaits[0] >= 0;
 }
 
-/* Ranks that wait for others come last: the others may be late, too. */
+/* A rank that waits for others itself is named last. It may be late only because of them. */
 static int say_late(const struct tutti_request *r, uint32_t init, char *buf, size_t size)
 {
 	const struct tutti_comm *comm = r->comm;
