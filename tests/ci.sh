@@ -66,8 +66,13 @@ valgrind_tests="tests/unit/test_env tests/unit/test_mem
 	tests/unit/test_topo tests/unit/test_reduce tests/plan/test_check tests/plan/test_choose
 	tests/plan/test_tune tests/plan/test_sim"
 
-# What the quick run leaves to the whole one.
-long_tests="tests/fault/test_points tests/fault/test_nth* tests/fault/test_grow
+# What the quick run leaves to the whole one: training on real data, tools, and faults, of which the
+# quick run has others.
+long_tests="tests/mp/programs/digits.sh tests/mp/programs/gpt.sh tests/mp/programs/trained.sh
+	tests/mp/programs/decentralized.sh tests/mp/programs/perf.sh tests/mp/programs/tune.sh
+	tests/plan/sim.sh tests/python/torch.sh tests/fault/test_guarded tests/fault/test_shortage
+	tests/fault/test_late_news tests/mp/p2p/test_p2p_errors
+	tests/fault/test_points tests/fault/test_nth* tests/fault/test_grow
 	tests/plan/test_huge tests/mp/ps/test_ps_soak tests/diag/test_mismatch
 	tests/fault/test_cut_off tests/fault/test_stopped tests/fault/test_net
 	tests/fault/test_subsets tests/fault/secret.sh
