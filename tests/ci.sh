@@ -185,6 +185,18 @@ weight()
 		END { print sum }' tests/seconds -
 }
 
+# under_way NOW [NAME=START ...]: the seconds, as weight has them, that these tests have had
+under_way()
+{
+	now=$1 sum=0
+	shift
+	for one; do
+		of=$(weight "${one%=*}") had=$((now - ${one##*=}))
+		sum=$((sum + (had < of ? had : of)))
+	done
+	echo $sum
+}
+
 # The results of make check as they come, each with its seconds, and how much is left: progress
 # TEST...; run_some tells of starts.
 progress()
@@ -202,11 +214,15 @@ progress()
 		*) continue ;;
 		esac
 		since=${began##* "$name"=}
+		since=${since%% *}
+		began=${began%% "$name"=*}\ ${began#* "$name=$since "}
 		ended=$((ended + 1))
 		over=$((over + $(weight "$name")))
-		left=$(((now - start) * (all - over) / over))
+		# shellcheck disable=SC2086 # a list
+		had=$((over + $(under_way "$now" $began)))
+		left=$(((now - start) * (all - had) / had))
 		echo \
-			"$result $name ($((now - ${since%% *})) s; $ended of $of, about $((left / 60)) min $((left % 60)) s left)"
+			"$result $name ($((now - since)) s; $ended of $of, about $((left / 60)) min $((left % 60)) s left)"
 	done
 }
 
