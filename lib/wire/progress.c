@@ -325,7 +325,8 @@ enum tt_slept tt_wire_sleep(struct tt_wire *wire, uint64_t for_ns, bool (*ready)
 	tt_list_del(&me.link);
 	if (atomic_fetch_sub(&wire->sleepers, 1) == 1 && other->get_up)
 		other->get_up(other->arg);
-	how = !found ? TT_SLEPT_OUT : TT_SLEPT_WOKEN;
+	/* what woke it may have come after its time was out */
+	how = found || atomic_load(&wire->signalled) ? TT_SLEPT_WOKEN : TT_SLEPT_OUT;
 	if (found > 0 && !wire->pollers && stirred(wire, fds + own, me.on))
 		how = TT_SLEPT_STIRRED;
 	wire->pollers++;
