@@ -46,6 +46,21 @@ static void plan_ended(struct tutti_request *r)
 		r->comm->stuck_seq = 0; /* it is not stuck in it any more */
 }
 
+#define LEFT_BYTES (64u << 10) /* shorter calls start as fast as a thread wakes */
+
+/*
+ * Whether the progress thread begins the first rounds: where the kernel copies what is sent, the
+ * start of a long call takes its caller hundreds of microseconds.
+ */
+static bool left_to_thread(const struct tt_plan_req *req)
+{
+	const struct tutti_context *ctx = req->r.comm->ctx;
+
+	return ctx->thread_runs && !req->blocking &&
+	       (req->extent[TT_BUF_SEND] >= LEFT_BYTES || req->extent[TT_BUF_RECV] >= LEFT_BYTES) &&
+	       tt_wire_slow_poll(ctx->wire);
+}
+
 static int plan_start(struct tutti_request *r)
 {
 	struct tt_plan_req *req = plan_req(r);
@@ -86,7 +101,8 @@ static int plan_start(struct tutti_request *r)
 	}
 	tt_record_plan(req);
 	tt_run_start(req);
-	tt_run_ready(r->comm->ctx);
+	if (!left_to_thread(req)) /* else it is woken afterwards */
+		tt_run_ready(r->comm->ctx);
 	return 0;
 }
 

@@ -7,7 +7,10 @@
 
 #include "tests/mp/job.h"
 
+#include <dirent.h>
+#include <sched.h>
 #include <stdio.h>
+#include <sys/mman.h>
 
 #include "lib/comm/comm.h"
 
@@ -172,13 +175,126 @@ static void crowded(void)
 				 .env = "TUTTI_PROGRESS=thread TUTTI_TRANSPORT=ofi"));
 }
 
+/* ---- the start of a long collective is left to the progress thread ---- */
+
+/* Puts all threads of this process on one core; 0: done. */
+static int use_one_core(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	int cpu = sched_getcpu(), err = !dir || cpu < 0;
+	struct dirent *d;
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	if (!err)
+		CPU_SET((size_t)cpu, &set);
+	while (!err && (d = readdir(dir)))
+		if (d->d_name[0] != '.')
+			err = sched_setaffinity(atoi(d->d_name), sizeof(set), &set);
+	if (dir)
+		closedir(dir);
+	return err;
+}
+
+/* From now on this thread does or does not run before all others of its core; 0: done. */
+static int go_first(bool on)
+{
+	struct sched_param param = {.sched_priority = on};
+
+	return sched_setscheduler(0, on ? SCHED_FIFO : SCHED_OTHER, &param);
+}
+
+static int messages_so_far(struct mp_job *job, uint64_t *n)
+{
+	struct tutti_stats s = {.size = sizeof(s)};
+
+	MP_OK(tutti_stats_get(job->ctx, &s));
+	*n = s.eager_messages + s.put_messages + s.control_messages;
+	return 0;
+}
+
+/*
+ * After a pause, in which the progress thread has gone to sleep; it cannot run meanwhile. *sent:
+ * the messages of the start.
+ */
+static int start_sum(struct mp_job *job, float *v, size_t count, struct tutti_request **req,
+		     uint64_t *sent)
+{
+	uint64_t before;
+
+	mp_meet(job);
+	mp_sleep_ms(75);
+	TT_EXPECT(!go_first(true));
+	TT_EXPECT(!messages_so_far(job, &before));
+	MP_OK(tutti_iallreduce(TUTTI_IN_PLACE, v, count, TUTTI_FLOAT32, TUTTI_MAX, job->world,
+			       req));
+	TT_EXPECT(!messages_so_far(job, sent));
+	TT_EXPECT(!go_first(false));
+	*sent -= before;
+	return 0;
+}
+
+/* Ends the all-reduce without a call. */
+static int ends(struct mp_job *job, const volatile float *last, struct tutti_request **req)
+{
+	int waited = 0;
+
+	while (*last != (float)job->n && waited++ < MP_HANG_MS)
+		mp_sleep_ms(1);
+	MP_OK(tutti_wait(req));
+	TT_EXPECT(*last == (float)job->n && waited < MP_HANG_MS);
+	return 0;
+}
+
+/*
+ * A short call is started at once. A long one is not, but where this thread has to wait for the
+ * lock because the other one has just woken.
+ */
+static int left_body(struct mp_job *job)
+{
+	struct tutti_request *req;
+	uint64_t sent, least = UINT64_MAX;
+	size_t i, count = BYTES / 4;
+	float *v;
+
+	MP_OK(tutti_alloc(job->ctx, BYTES, (void **)&v));
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, v, 2, TUTTI_FLOAT32, TUTTI_SUM, job->world));
+	if (use_one_core() || go_first(true) || go_first(false)) {
+		*(bool *)job->arg = true;
+		return 0;
+	}
+	TT_EXPECT(!start_sum(job, v, 2, &req, &sent));
+	TT_EXPECT(sent);
+	MP_OK(tutti_wait(&req));
+	for (i = 0; i < 5; i++) {
+		v[count - 1] = (float)job->rank + 1;
+		TT_EXPECT(!start_sum(job, v, count, &req, &sent));
+		TT_EXPECT(!ends(job, &v[count - 1], &req));
+		least = sent < least ? sent : least;
+	}
+	TT_EXPECT(!least);
+	MP_OK(tutti_free(v));
+	return none_was_late(job);
+}
+
+static void left(void)
+{
+	bool *forbidden = mp_shared_mem(sizeof(*forbidden));
+
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	TT_CHECK(!MP_RUN(.n = 2, .fn = left_body, .arg = forbidden,
+			 .env = "TUTTI_TRANSPORT=ofi TUTTI_NODE=off TUTTI_PROGRESS=thread"));
+	if (*forbidden)
+		TT_SKIP("no real-time class for this user");
+	munmap(forbidden, sizeof(*forbidden));
+}
+
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"ps", ps_pulls},
-					       {"windows", windows},
-					       {"ofi", over_ofi},
-					       {"crowded", crowded},
-					       {NULL, NULL}};
+	static const struct tt_test tests[] = {{"ps", ps_pulls},     {"windows", windows},
+					       {"ofi", over_ofi},    {"left", left},
+					       {"crowded", crowded}, {NULL, NULL}};
 
 	return tt_test_main("waits", tests, argc, argv);
 }
