@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* The slow path of tt_lock: sleeping for a held lock, and waking. See lock.h. */
+/* Sleeping for a word of memory, as for a held tt_lock, and waking. See lock.h. */
 #include "lib/base/lock.h"
 
 #include <linux/futex.h>
@@ -16,6 +16,18 @@
  */
 #define SLEEP_NS TT_MS
 
+void tt_word_wait(atomic_uint *word, unsigned value, uint64_t ns)
+{
+	struct timespec limit = {.tv_nsec = (long)ns};
+
+	syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, &limit, NULL, 0);
+}
+
+void tt_word_wake(atomic_uint *word)
+{
+	syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
 /*
  * A thread that has slept leaves `wanted` set, because it cannot know whether other threads sleep.
  * An unnecessary wake is harmless.
@@ -23,7 +35,6 @@
 bool tt_lock_slowly(struct tt_lock *lock, int ms)
 {
 	uint64_t end = tt_deadline_ms(ms), now, left = SLEEP_NS;
-	struct timespec limit = {0};
 
 	for (;;) {
 		atomic_store(&lock->wanted, 1);
@@ -35,13 +46,12 @@ bool tt_lock_slowly(struct tt_lock *lock, int ms)
 				return false;
 			left = end - now < SLEEP_NS ? end - now : SLEEP_NS;
 		}
-		limit.tv_nsec = (long)left;
-		syscall(SYS_futex, &lock->word, FUTEX_WAIT_PRIVATE, 1, &limit, NULL, 0);
+		tt_word_wait(&lock->word, 1, left);
 	}
 }
 
 void tt_lock_wake(struct tt_lock *lock)
 {
 	atomic_store_explicit(&lock->wanted, 0, memory_order_relaxed);
-	syscall(SYS_futex, &lock->word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	tt_word_wake(&lock->word);
 }

@@ -27,6 +27,11 @@ struct tt_lock {
 bool tt_lock_slowly(struct tt_lock *lock, int ms);
 void tt_lock_wake(struct tt_lock *lock);
 
+/* Sleeps while *word is value, at most ns, less than a second; or less, for no reason. */
+void tt_word_wait(atomic_uint *word, unsigned value, uint64_t ns);
+/* Wakes a thread that sleeps there. */
+void tt_word_wake(atomic_uint *word);
+
 #if defined(__GLIBC__) && defined(__has_builtin)
 #if __has_builtin(__builtin_thread_pointer)
 #define TT_THREAD_POINTER

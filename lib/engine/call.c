@@ -101,7 +101,9 @@ static int plan_start(struct tutti_request *r)
 	}
 	tt_record_plan(req);
 	tt_run_start(req);
-	if (!left_to_thread(req)) /* else it is woken afterwards */
+	if (left_to_thread(req))
+		tt_wire_wake(r->comm->ctx->wire);
+	else
 		tt_run_ready(r->comm->ctx);
 	return 0;
 }

@@ -505,6 +505,11 @@ int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, u
  */
 int tt_engine_wait_beside(struct tutti_context *ctx, bool (*done)(void *), void *arg,
 			  uint64_t deadline);
+/*
+ * The same for ever, for the thread that makes progress while callers do not: it naps while they
+ * poll, as it would only take the lock from them.
+ */
+void tt_engine_relieve(struct tutti_context *ctx, bool (*done)(void *), void *arg);
 /* tt_engine_wait for so many ns at least, counted from the first idle step. */
 int tt_engine_wait_a_while(struct tutti_context *ctx, bool (*done)(void *), void *arg,
 			   uint64_t timeout);

@@ -48,7 +48,7 @@ int tt_request_launch(struct tutti_request *req)
 	if (err && !req->persistent)
 		tt_request_free(req);
 	if (req->comm->ctx->thread_runs)
-		tt_wire_wake(req->comm->ctx->wire);
+		tt_wire_started(req->comm->ctx->wire);
 	return err;
 }
 
@@ -75,7 +75,7 @@ static struct tutti_context *enter(struct tutti_context *from, struct tutti_cont
 		return to;
 	if (from) {
 		if (from->thread_runs)
-			tt_wire_wake(from->wire);
+			tt_wire_started(from->wire);
 		tt_wire_unlock(from->wire);
 	}
 	if (to)

@@ -30,7 +30,7 @@ static void *run(void *arg)
 	struct tutti_context *ctx = arg;
 
 	tt_spawned_brief();
-	tt_engine_wait_beside(ctx, stop_asked, ctx, TT_NEVER);
+	tt_engine_relieve(ctx, stop_asked, ctx);
 	return NULL;
 }
 

@@ -28,6 +28,7 @@
 #define CROWDED_NS TT_SEC   /* so long the library's threads then sleep between events */
 #define CROWDED_STALLED_NS 100000ull /* then operations without room are retried */
 #define LEAVING_NS 20000ull	     /* a thread that was woken leaves its sleep */
+#define NAP_NS 100000ull	     /* of the progress thread, while callers poll */
 
 static struct tutti_request *oldest(struct tutti_comm *comm, int list)
 {
@@ -339,17 +340,20 @@ struct waiter {
 	struct tutti_context *ctx;
 	bool (*done)(void *);
 	void *arg;
-	bool stalled; /* operations wait for room or a turn without a wake-up for each */
-	bool slow;    /* a look costs a system call */
-	bool keep;    /* no awaited rank needs this core */
-	bool looked;  /* once more, since it decided to sleep */
-	bool slept;   /* the last sleep lasted until its timeout */
-	bool kin;     /* other contexts have operations under way */
-	bool beside;  /* a thread of the library, beside those of the program */
+	bool stalled;  /* operations wait for room or a turn without a wake-up for each */
+	bool slow;     /* a look costs a system call */
+	bool keep;     /* no awaited rank needs this core */
+	bool looked;   /* once more, since it decided to sleep */
+	bool slept;    /* the last sleep lasted until its timeout */
+	bool kin;      /* other contexts have operations under way */
+	bool beside;   /* a thread of the library, beside those of the program */
+	bool relief;   /* and polls in place of those, only while they do not */
+	bool relieved; /* they have, since its last nap */
 	bool crowded; /* one of these computes on its core: it sleeps when it finds nothing to do */
 	bool stirred; /* it ended as a transport has work, perhaps for a peer, without any event */
 	bool entered;
 	int events;	   /* in the last look */
+	uint64_t uses;	   /* of the wire, after it */
 	uint64_t refusals; /* of the context, before the last look */
 };
 
@@ -430,6 +434,11 @@ static bool pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t
 	bool early;
 
 	w->stirred = false;
+	if (w->relieved && !ctx->wait_forced) {
+		w->relieved = false;
+		tt_wire_nap(ctx->wire, NAP_NS);
+		return false;
+	}
 	if (w->crowded) {
 		sleep_step(w, deadline);
 		return false;
@@ -466,7 +475,9 @@ static int look(struct waiter *w)
 	struct tutti_context *ctx = w->ctx;
 	uint64_t moves = ctx->moves, refusals = ctx->refusals;
 
+	w->relieved |= w->relief && tt_wire_uses(ctx->wire) != w->uses;
 	w->events = advance(ctx);
+	w->uses = tt_wire_uses(ctx->wire);
 	if (w->slept && w->refusals == refusals && !w->events && ctx->moves != moves)
 		tt_wire_stats(ctx->wire)->late_sleeps++;
 	w->slept = false;
@@ -565,7 +576,7 @@ static int wait_for(struct waiter w, uint64_t deadline, uint64_t timeout)
 			continue;
 		}
 		quiet++;
-		idle_since = w.stirred ? 0 : idle_since;
+		idle_since = w.stirred || w.relieved ? 0 : idle_since;
 		w.crowded = is_crowded(&w);
 		if (!spin || w.slow || w.crowded || quiet % CLOCK_STEPS == 0 ||
 		    (idle_since && now - idle_since > SPIN_NS)) {
@@ -595,6 +606,13 @@ int tt_engine_wait_beside(struct tutti_context *ctx, bool (*done)(void *), void 
 {
 	return wait_for((struct waiter){.ctx = ctx, .done = done, .arg = arg, .beside = true},
 			deadline ? deadline : 1, 0);
+}
+
+void tt_engine_relieve(struct tutti_context *ctx, bool (*done)(void *), void *arg)
+{
+	struct waiter w = {.ctx = ctx, .done = done, .arg = arg, .beside = true, .relief = true};
+
+	wait_for(w, TT_NEVER, 0);
 }
 
 int tt_engine_wait_a_while(struct tutti_context *ctx, bool (*done)(void *), void *arg,

@@ -437,7 +437,7 @@ struct tutti_request *tt_p2p_post(struct tt_p2p_peer *peer, const struct tt_p2p_
 	req->r.flight = tt_record_call(comm->ctx, "recv", call->datatype, &op);
 	tt_p2p_await(req, peer);
 	if (comm->ctx->thread_runs)
-		tt_wire_wake(comm->ctx->wire);
+		tt_wire_started(comm->ctx->wire);
 	return &req->r;
 }
 

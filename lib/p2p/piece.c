@@ -224,7 +224,7 @@ static void read_later(struct tt_p2p_peer *peer)
 	tt_list_del(&peer->pull.link);
 	tt_list_add(&ctx->stalled, &peer->pull.link);
 	if (ctx->thread_runs)
-		tt_wire_wake(ctx->wire);
+		tt_wire_started(ctx->wire);
 }
 
 /*

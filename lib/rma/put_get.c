@@ -501,7 +501,7 @@ static int start_or_wait(struct tt_win_op *op)
 		return err;
 	stall(op);
 	if (ctx->thread_runs)
-		tt_wire_wake(ctx->wire);
+		tt_wire_started(ctx->wire);
 	return 0;
 }
 

@@ -271,7 +271,7 @@ void tt_win_free_reqs(struct tutti_win *win)
 static void leave_wire(struct tutti_context *ctx)
 {
 	if (ctx->thread_runs)
-		tt_wire_wake(ctx->wire);
+		tt_wire_started(ctx->wire);
 	tt_wire_unlock(ctx->wire);
 }
 

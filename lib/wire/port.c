@@ -143,6 +143,7 @@ enum tt_peeked tt_wire_brief_peek(struct tt_wire *wire, int peer, struct tt_brie
 	const void *data;
 	size_t len;
 
+	wire->uses++;
 	if (!chan || chan->state != TT_CHAN_OPEN || !chan->heard || !chan->ep->ops->peek ||
 	    wire->batch_len)
 		return TT_PEEK_NOTHING;

@@ -99,6 +99,7 @@ int tt_wire_progress(struct tt_wire *wire)
 	int i, k, n, total = 0;
 
 	wire->looks++;
+	wire->uses++;
 	for (i = 0; i < wire->ntps; i++) {
 		if (!wire->tp[i].endpoints)
 			continue;
@@ -148,6 +149,11 @@ uint64_t tt_wire_looks(const struct tt_wire *wire)
 	return wire->looks;
 }
 
+uint64_t tt_wire_uses(const struct tt_wire *wire)
+{
+	return wire->uses;
+}
+
 bool tt_wire_asleep(const struct tt_wire *wire)
 {
 	return atomic_load(&wire->sleepers) > 0;
@@ -182,7 +188,8 @@ int tt_wire_pending(struct tt_wire *wire)
 	return wire->inflight + !tt_list_empty(&wire->busy);
 }
 
-void tt_wire_wake(struct tt_wire *wire)
+/* Wakes those that sleep, not one that naps. */
+static void rouse(struct tt_wire *wire)
 {
 	uint64_t one = 1;
 
@@ -190,6 +197,32 @@ void tt_wire_wake(struct tt_wire *wire)
 		return;
 	atomic_store(&wire->signalled, true);
 	(void)!write(wire->wake_fd, &one, sizeof(one));
+}
+
+void tt_wire_started(struct tt_wire *wire)
+{
+	wire->uses++;
+	rouse(wire);
+}
+
+void tt_wire_wake(struct tt_wire *wire)
+{
+	if (atomic_load(&wire->napping) && atomic_exchange(&wire->napping, 0))
+		tt_word_wake(&wire->napping);
+	rouse(wire);
+}
+
+void tt_wire_nap(struct tt_wire *wire, uint64_t ns)
+{
+	tt_wire_lock(wire);
+	tt_wire_quit(wire);
+	atomic_store(&wire->napping, 1);
+	tt_wire_unlock(wire);
+	tt_word_wait(&wire->napping, 1, ns);
+	atomic_store(&wire->napping, 0);
+	tt_wire_lock(wire);
+	tt_wire_enter(wire);
+	tt_wire_unlock(wire);
 }
 
 struct sleeper {

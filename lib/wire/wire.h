@@ -309,6 +309,8 @@ bool tt_wire_auto_progress(struct tt_wire *wire);
 uint64_t tt_wire_ticks(struct tt_wire *wire);
 /* How often tt_wire_progress has polled the transports; under the lock. */
 uint64_t tt_wire_looks(const struct tt_wire *wire);
+/* The same, calls of tt_wire_started, and looks of tt_wire_brief_peek at one peer. */
+uint64_t tt_wire_uses(const struct tt_wire *wire);
 /* Whether a thread is in tt_wire_sleep. */
 bool tt_wire_asleep(const struct tt_wire *wire);
 /* Whether polling makes system calls, so that a thread should not spin. */
@@ -525,6 +527,16 @@ enum tt_slept {
 enum tt_slept tt_wire_sleep(struct tt_wire *wire, uint64_t for_ns, bool (*ready)(void *),
 			    void *arg);
 void tt_wire_wake(struct tt_wire *wire);
+/*
+ * Sleeps for ns, less than a second, or until tt_wire_wake, whatever happens: other threads poll.
+ * Called without the lock by a thread that has entered; one of a wire at a time.
+ */
+void tt_wire_nap(struct tt_wire *wire, uint64_t ns);
+/*
+ * Under the lock: something has begun that may need a thread that sleeps. One that naps looks by
+ * itself, soon.
+ */
+void tt_wire_started(struct tt_wire *wire);
 /*
  * Under the lock. Polling disarms the descriptors of sleepers. After progress, wake_ready wakes the
  * sleepers if one of them is ready; the others sleep on, as the thread that polls does their work.

@@ -290,11 +290,42 @@ static void left(void)
 	munmap(forbidden, sizeof(*forbidden));
 }
 
+/* ---- the progress thread stays away while its rank makes calls ---- */
+
+#define EXCHANGES 5000
+
+static int exchanges_body(struct mp_job *job)
+{
+	struct tutti_stats before = {.size = sizeof(before)}, after = before;
+	int next = (job->rank + 1) % job->n, prev = (job->rank + job->n - 1) % job->n, i;
+	char in[8], out[8] = "";
+
+	for (i = -100; i < EXCHANGES; i++) {
+		if (!i)
+			MP_OK(tutti_stats_get(job->ctx, &before));
+		MP_OK(tutti_sendrecv(out, sizeof(out), TUTTI_UINT8, next, 1, in, sizeof(in),
+				     TUTTI_UINT8, prev, 1, job->world, NULL));
+	}
+	MP_OK(tutti_stats_get(job->ctx, &after));
+	if (after.sleeps - before.sleeps >= EXCHANGES / 5)
+		fprintf(stderr, "rank %d slept %llu times in %d exchanges\n", job->rank,
+			(unsigned long long)(after.sleeps - before.sleeps), EXCHANGES);
+	TT_EXPECT(after.sleeps - before.sleeps < EXCHANGES / 5);
+	return none_was_late(job);
+}
+
+static void naps(void)
+{
+	TT_CHECK(!MP_RUN(.n = 1, .fn = exchanges_body, .env = "TUTTI_PROGRESS=thread"));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = exchanges_body,
+			 .env = "TUTTI_TRANSPORT=shm TUTTI_PROGRESS=thread"));
+}
+
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"ps", ps_pulls},     {"windows", windows},
-					       {"ofi", over_ofi},    {"left", left},
-					       {"crowded", crowded}, {NULL, NULL}};
+	static const struct tt_test tests[] = {
+		{"ps", ps_pulls}, {"windows", windows}, {"ofi", over_ofi}, {"left", left},
+		{"naps", naps},	  {"crowded", crowded}, {NULL, NULL}};
 
 	return tt_test_main("waits", tests, argc, argv);
 }
