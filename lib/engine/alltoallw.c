@@ -503,8 +503,7 @@ static int find_region(struct tt_w_req *w, struct tt_w_block *b)
 	b->region = NULL;
 	if (!b->bytes || has_gaps(b))
 		return 0;
-	b->region = tt_mem_find(memory, b->base, b->bytes);
-	if (b->region || !tt_mem_partial(memory, b->base, b->bytes))
+	if (tt_mem_find_buffer(memory, b->base, b->bytes, &b->region))
 		return 0;
 	return tt_fail(-EINVAL,
 		       "alltoallw: the block of rank %td in %s is only partly in memory of "

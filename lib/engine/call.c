@@ -22,6 +22,8 @@ static void borrow_regions(struct tt_plan_req *req)
 	struct tt_memory *memory = tt_wire_memory(req->r.comm->ctx->wire);
 	int i;
 
+	if (!tt_mem_caches(memory))
+		return;
 	for (i = TT_BUF_SEND; i <= TT_BUF_RECV; i++)
 		if (!req->region[i] && req->extent[i])
 			req->region[i] = tt_mem_borrow(memory, req->base[i], req->extent[i]);
@@ -250,8 +252,8 @@ static int bind_buffer(struct tt_plan_req *req, enum tt_buf which, const void *b
 	len = buf ? len : 0;
 	req->base[which] = (char *)buf;
 	req->extent[which] = len;
-	req->region[which] = len ? tt_mem_find(memory, buf, len) : NULL;
-	if (!len || req->region[which] || !tt_mem_partial(memory, buf, len))
+	req->region[which] = NULL;
+	if (!len || tt_mem_find_buffer(memory, buf, len, &req->region[which]))
 		return 0;
 	say_last_block(&req->plan->args, which, last, sizeof(last));
 	return tt_fail(-EINVAL,

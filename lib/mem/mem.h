@@ -91,6 +91,7 @@ struct tt_region *tt_mem_find(struct tt_memory *memory, const void *addr, size_t
  * The same for one operation, with the registration cache if it is on. NULL: the memory must be
  * copied. Give the region (or NULL) back when it is no longer in use.
  */
+bool tt_mem_caches(const struct tt_memory *memory); /* whether it is on */
 struct tt_region *tt_mem_borrow(struct tt_memory *memory, void *addr, size_t len);
 /*
  * A private region for one operation whose transport needs registered memory; it ends when it is
@@ -100,12 +101,14 @@ int tt_mem_register_once(struct tt_memory *memory, void *addr, size_t len,
 			 struct tt_region **region);
 void tt_mem_return(struct tt_region *region);
 /*
- * Whether [addr, addr+len) runs out of the pool's memory: a caller's mistake worth naming. A buffer
- * that is partly in the caller's own regions is staged as unregistered memory is.
+ * As tt_mem_find, of a caller's buffer, into *region. False: it runs out of the pool's memory, a
+ * mistake worth naming. One that is partly in the caller's own regions is staged as unregistered
+ * memory is.
  */
-bool tt_mem_partial(struct tt_memory *memory, const void *addr, size_t len);
+bool tt_mem_find_buffer(struct tt_memory *memory, const void *addr, size_t len,
+			struct tt_region **region);
 /*
- * Where to read, with acquire, a number that changes whenever tt_mem_find or tt_mem_partial may
+ * Where to read, with acquire, a number that changes whenever tt_mem_find or tt_mem_find_buffer may
  * give another answer.
  */
 const atomic_uint *tt_mem_changes(const struct tt_memory *memory);

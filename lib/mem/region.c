@@ -310,19 +310,32 @@ static bool covers(const struct tt_region *r, const void *addr, size_t len)
 	return off <= r->mem.len && len <= r->mem.len - off;
 }
 
+/* Under the mutex. */
+static struct tt_region *find(struct tt_memory *memory, const void *addr, size_t len)
+{
+	struct tt_region *r = memory->last;
+
+	if (r && covers(r, addr, len))
+		return r;
+	r = tt_table_find(&memory->table, addr, len, false);
+	if (r)
+		memory->last = r;
+	return r;
+}
+
 struct tt_region *tt_mem_find(struct tt_memory *memory, const void *addr, size_t len)
 {
 	struct tt_region *r;
 
 	pthread_mutex_lock(&memory->mutex);
-	r = memory->last;
-	if (!r || !covers(r, addr, len)) {
-		r = tt_table_find(&memory->table, addr, len, false);
-		if (r)
-			memory->last = r;
-	}
+	r = find(memory, addr, len);
 	pthread_mutex_unlock(&memory->mutex);
 	return r;
+}
+
+bool tt_mem_caches(const struct tt_memory *memory)
+{
+	return memory->cache;
 }
 
 struct tt_region *tt_mem_borrow(struct tt_memory *memory, void *addr, size_t len)
@@ -380,14 +393,16 @@ void tt_mem_return(struct tt_region *region)
 	tt_mem_unlock_tp(memory);
 }
 
-bool tt_mem_partial(struct tt_memory *memory, const void *addr, size_t len)
+bool tt_mem_find_buffer(struct tt_memory *memory, const void *addr, size_t len,
+			struct tt_region **region)
 {
-	bool partial;
+	bool whole;
 
 	pthread_mutex_lock(&memory->mutex);
-	partial = tt_table_partial(&memory->table, addr, len);
+	*region = find(memory, addr, len);
+	whole = *region || !tt_table_partial(&memory->table, addr, len);
 	pthread_mutex_unlock(&memory->mutex);
-	return partial;
+	return whole;
 }
 
 const atomic_uint *tt_mem_changes(const struct tt_memory *memory)

@@ -34,8 +34,9 @@ bool tt_p2p_look_whole(struct tt_p2p *p2p, const void *buf, size_t bytes)
 {
 	struct tt_memory *memory = tt_wire_memory(p2p->comm->ctx->wire);
 	unsigned changes = atomic_load_explicit(p2p->changes, memory_order_acquire);
+	struct tt_region *region;
 
-	if (bytes && !tt_mem_find(memory, buf, bytes) && tt_mem_partial(memory, buf, bytes))
+	if (bytes && !tt_mem_find_buffer(memory, buf, bytes, &region))
 		return false;
 	p2p->seen[tt_p2p_seen_at(buf)] =
 		(struct tt_p2p_seen){.buf = buf, .bytes = bytes, .changes = changes};

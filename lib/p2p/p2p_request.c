@@ -363,9 +363,7 @@ static int find_region(struct tutti_comm *comm, const struct tt_p2p_call *call, 
 	    tt_wire_has_brief(comm->ctx->wire, comm->world[call->rank]) &&
 	    tt_p2p_is_whole(comm->p2p, call->buf, bytes))
 		return 0;
-	if (bytes)
-		*region = tt_mem_find(memory, call->buf, bytes);
-	if (bytes && !*region && tt_mem_partial(memory, call->buf, bytes))
+	if (bytes && !tt_mem_find_buffer(memory, call->buf, bytes, region))
 		return tt_fail(
 			-EINVAL,
 			"%s: the buffer is only partly in memory of tutti_alloc: %zu bytes at %p",

@@ -654,13 +654,13 @@ static void test_forbidden(void)
 static void test_once(void)
 {
 	struct tt_memory *m = new_memory(0, 16);
-	struct tt_region *r = NULL;
+	struct tt_region *r = NULL, *found;
 
 	new_arena();
 	TT_REQUIRE(!tt_mem_register_once(m, arena, BUF, &r));
 	TT_CHECK(live_mrs == 1 && r->mr[0] && !tt_mem_find(m, arena, BUF) &&
 		 !tt_mem_borrow(m, arena, BUF));
-	TT_CHECK(!tt_mem_partial(m, arena, 2 * BUF));
+	TT_CHECK(tt_mem_find_buffer(m, arena, 2 * BUF, &found));
 	tt_mem_return(r);
 	TT_CHECK(live_mrs == 0);
 	fail_next = 1;

@@ -250,7 +250,7 @@ static void test_bad_pointers(void)
 static void test_regions(void)
 {
 	struct tt_memory *m = new_memory(0);
-	struct tt_region *a, *b, *in_pool;
+	struct tt_region *a, *b, *in_pool, *found;
 	static char buf[10000];
 	char *p;
 
@@ -260,10 +260,12 @@ static void test_regions(void)
 	TT_CHECK(!tt_mem_find(m, buf + 999, 2) && !tt_mem_find(m, buf + 1000, 2001));
 	TT_CHECK(!tt_mem_find(m, buf + 1000, SIZE_MAX) && !tt_mem_find(m, buf, 1));
 	/* only a buffer that runs out of the pool is a mistake */
-	TT_CHECK(!tt_mem_partial(m, buf, 1001) && !tt_mem_partial(m, buf, 10000));
+	TT_CHECK(tt_mem_find_buffer(m, buf, 1001, &found) &&
+		 tt_mem_find_buffer(m, buf, 10000, &found));
 	TT_REQUIRE(
 		!tt_mem_register(m, buf + 3000, 100, 0, &b)); /* next to it: no part is missing */
-	TT_CHECK(!tt_mem_partial(m, buf + 2000, 1050) && !tt_mem_find(m, buf + 2000, 1050));
+	TT_CHECK(tt_mem_find_buffer(m, buf + 2000, 1050, &found) &&
+		 !tt_mem_find(m, buf + 2000, 1050));
 	TT_CHECK(!tt_mem_deregister(b));
 	/* a long one under a short one that starts later, and the same range twice */
 	TT_REQUIRE(!tt_mem_register(m, buf, 10000, 0, &b));
@@ -276,8 +278,8 @@ static void test_regions(void)
 
 	TT_REQUIRE(!tt_mem_alloc(m, 8192, (void **)&p, &a));
 	TT_CHECK(tt_mem_deregister(a) == -EINVAL); /* a slab is not the user's */
-	TT_CHECK(tt_mem_partial(m, (char *)a->mem.addr + a->mem.len - 10, 20));
-	TT_CHECK(!tt_mem_partial(m, (char *)a->mem.addr + a->mem.len - 10, 10));
+	TT_CHECK(!tt_mem_find_buffer(m, (char *)a->mem.addr + a->mem.len - 10, 20, &found));
+	TT_CHECK(tt_mem_find_buffer(m, (char *)a->mem.addr + a->mem.len - 10, 10, &found));
 	TT_REQUIRE(!tt_mem_register(m, p + 4096, 100, 0, &in_pool));
 	TT_CHECK(in_pool->mr[1] && in_pool->mem.memfd == a->mem.memfd);
 	TT_CHECK(in_pool->mem.memfd_off == (uint64_t)(p + 4096 - (char *)a->mem.addr));
