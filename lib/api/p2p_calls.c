@@ -89,17 +89,22 @@ static int launch(struct tutti_comm *comm, const struct tt_p2p_call *call, bool 
 	return start(comm, call, persistent, out);
 }
 
-static int run(struct tutti_comm *comm, const struct tt_p2p_call *call)
+static int run_checked(struct tutti_comm *comm, const struct tt_p2p_call *call)
 {
 	struct tutti_request *req = NULL;
-	int err = check(comm, call);
+	int err;
 
-	if (err)
-		return err;
 	if (!tt_group_is_open() && tt_p2p_at_once(comm, call))
 		return 0;
 	err = start(comm, call, false, &req);
 	return err ? err : tt_request_finish(&req);
+}
+
+static int run(struct tutti_comm *comm, const struct tt_p2p_call *call)
+{
+	int err = check(comm, call);
+
+	return err ? err : run_checked(comm, call);
 }
 
 /* Starts both or neither: a receive must not wait for the peer of a failed call. */
@@ -208,6 +213,8 @@ int tutti_sendrecv(const void *sendbuf, size_t sendcount, enum tutti_datatype se
 	if (s < r + recvcount * tutti_datatype_size(recvtype) &&
 	    r < s + sendcount * tutti_datatype_size(sendtype))
 		return tt_fail(-EINVAL, "sendrecv: sendbuf and recvbuf overlap");
+	if (!tt_group_is_open() && tt_p2p_send_of_both(comm, &send, &recv))
+		return run_checked(comm, &recv);
 	err = launch_both(comm, &recv, &in, &send, &out);
 	if (err)
 		return err;

@@ -231,6 +231,9 @@ int tt_p2p_cancel(struct tutti_request *req);
  * open. True: it has ended with success, without a request. Without the lock.
  */
 bool tt_p2p_at_once(struct tutti_comm *comm, const struct tt_p2p_call *call);
+/* The same for the send of a sendrecv, unless its receive cannot follow: that is not begun. */
+bool tt_p2p_send_of_both(struct tutti_comm *comm, const struct tt_p2p_call *send,
+			 const struct tt_p2p_call *recv);
 /*
  * The request of a nonblocking call: a send that has ended, or a receive that waits. NULL: not in
  * this way. Under the lock.

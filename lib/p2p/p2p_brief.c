@@ -236,3 +236,16 @@ bool tt_p2p_at_once(struct tutti_comm *comm, const struct tt_p2p_call *call)
 	tt_wire_unlock(comm->ctx->wire);
 	return over;
 }
+
+bool tt_p2p_send_of_both(struct tutti_comm *comm, const struct tt_p2p_call *send,
+			 const struct tt_p2p_call *recv)
+{
+	size_t bytes = recv->count * tutti_datatype_size(recv->datatype);
+	bool over;
+
+	tt_wire_lock(comm->ctx->wire);
+	over = comm->p2p && tt_p2p_is_whole(comm->p2p, recv->buf, bytes) &&
+	       tt_p2p_at_once(comm, send);
+	tt_wire_unlock(comm->ctx->wire);
+	return over;
+}

@@ -67,6 +67,7 @@ static void truncation(void)
 
 static int arguments_body(struct mp_job *job)
 {
+	static int32_t below; /* the stack and the pool */
 	struct tutti_comm *w = job->world;
 	struct tutti_request *req = NULL;
 	struct tutti_status status = {7, 7, 7, TUTTI_INT8, {0}};
@@ -105,13 +106,23 @@ static int arguments_body(struct mp_job *job)
 			      TUTTI_INT32, !job->rank, 0, w, NULL),
 	       -EINVAL);
 	MP_SAID("partly in memory of tutti_alloc");
-	MP_OK(tutti_free(p));
 	TT_EXPECT(status.source == 7 && status.bytes == 7 && found == 5 && !req && v == 3);
 	/* a wrong call uses no number: the next message arrives */
 	if (job->rank == 0)
 		MP_OK(tutti_send(&v, 1, TUTTI_INT32, 1, 0, w));
 	else
 		MP_OK(tutti_recv(&v, 1, TUTTI_INT32, 0, 0, w, NULL));
+	/* nor must the message go when the receive is impossible */
+	MP_OK(tutti_sendrecv(&v, 1, TUTTI_INT32, !job->rank, 0, &w2, 1, TUTTI_INT32, !job->rank, 0,
+			     w, NULL));
+	MP_ERR(tutti_sendrecv(&below, 1, TUTTI_INT32, !job->rank, 8, p + 64 - 4, (size_t)1 << 40,
+			      TUTTI_UINT8, !job->rank, 8, w, NULL),
+	       -EINVAL);
+	MP_SAID("partly in memory of tutti_alloc");
+	MP_OK(tutti_barrier(w));
+	MP_OK(tutti_iprobe(!job->rank, 8, w, &found, NULL));
+	TT_EXPECT(!found);
+	MP_OK(tutti_free(p));
 	return 0;
 }
 
