@@ -72,7 +72,7 @@ static int start(const char *call, struct tutti_win *win, const struct tt_win_ac
 		const struct tt_win_acc acc = {__VA_ARGS__};                                       \
 		int err = check(__func__, win, &acc, fetch);                                       \
                                                                                                    \
-		return err ? err : tt_win_run(win, tt_win_acc_start, &acc);                        \
+		return err ? err : tt_win_accumulate(win, &acc);                                   \
 	}                                                                                          \
 	int tutti_i##name(TT_PARAMETERS parameters, struct tutti_request **request)                \
 	{                                                                                          \

@@ -67,8 +67,23 @@ static void reply_sent(struct tt_xfer *x, const void *data, int status)
 	served(piece);
 }
 
-/* Executes the request and replies, also to a request that is refused. */
-static void serve(struct tt_acc_piece *piece, const char *data, size_t len)
+/* Keeps the request until the part's lock is free: the wire lock must not wait for it. */
+static void keep(struct tt_acc_piece *piece, const char *data, size_t len)
+{
+	if (data != piece->request) {
+		memcpy(piece->request, data, len);
+		tt_wire_stats(piece->accs->win->comm->ctx->wire)->copied_bytes += len;
+	}
+	piece->len = len;
+	piece->locked = true;
+	tt_acc_wait(piece->accs);
+}
+
+/*
+ * Executes the request and replies, also to a request that is refused; false: another process holds
+ * the lock of the part.
+ */
+static bool serve(struct tt_acc_piece *piece, const char *data, size_t len)
 {
 	struct tt_accs *accs = piece->accs;
 	struct tutti_comm *comm = accs->win->comm;
@@ -79,20 +94,53 @@ static void serve(struct tt_acc_piece *piece, const char *data, size_t len)
 
 	memcpy(&head, data, sizeof(head));
 	reply.status = tt_acc_check(accs->win, &head, len, accs->most);
+	if (!reply.status && !tt_acc_lock_own(accs)) {
+		keep(piece, data, len);
+		return false;
+	}
 	if (reply.status != -EPROTO && head.fetch)
 		back = head.count * tutti_datatype_size((enum tutti_datatype)head.datatype);
-	if (!reply.status)
+	if (!reply.status) {
 		tt_acc_apply(accs->win->base + head.offset, data + sizeof(head), back ? old : NULL,
 			     head.count, (enum tutti_datatype)head.datatype,
 			     (enum tutti_op)head.op);
-	else
+		tt_acc_unlock_own(accs);
+	} else {
 		memset(old, 0, back);
+	}
 	memcpy(piece->reply, &reply, sizeof(reply));
 	back += sizeof(reply);
 	tt_acc_transfer(piece, &piece->send, TT_XFER_KEYED, TT_ACC_REPLY, back, reply_sent);
 	piece->sending = true;
 	comm->ctx->moves++;
 	tt_wire_send(comm->ctx->wire, &piece->send);
+	return true;
+}
+
+static struct tt_acc_piece *first_locked(struct tt_accs *accs)
+{
+	struct tt_list *l, *tmp;
+
+	tt_list_each(l, tmp, &accs->served)
+	{
+		struct tt_acc_piece *piece = tt_container(l, struct tt_acc_piece, link);
+
+		if (piece->locked)
+			return piece;
+	}
+	return NULL;
+}
+
+bool tt_acc_serve_locked(struct tt_accs *accs)
+{
+	struct tt_acc_piece *piece;
+
+	while ((piece = first_locked(accs))) {
+		piece->locked = false;
+		if (!serve(piece, piece->request, piece->len))
+			return true;
+	}
+	return false;
 }
 
 static void data_came(struct tt_xfer *x, const void *data, int status)
@@ -135,6 +183,7 @@ void tt_acc_message(struct tt_port *port, int peer, const struct tt_key *key, ui
 		return;
 	}
 	piece->op = NULL;
+	piece->locked = false;
 	piece->rank = (int)key->index;
 	piece->seq = key->seq;
 	accs->peer[piece->rank].served++;

@@ -592,11 +592,6 @@ static inline bool may_copy(const struct tutti_win *win, const struct tt_win_acc
 	       !atomic_load_explicit(&win->comm->failed, memory_order_relaxed);
 }
 
-static inline bool is_open(const struct tt_open_word *open)
-{
-	return !open->word || atomic_load_explicit(open->word, memory_order_acquire) == open->is;
-}
-
 /* A put into mapped memory, while the peer sees that this process writes. */
 static inline bool put_mapped(const struct tt_win_map *map, const struct tt_win_access *a)
 {
@@ -604,17 +599,11 @@ static inline bool put_mapped(const struct tt_win_map *map, const struct tt_win_
 
 	atomic_store_explicit(map->mark, map->open.id, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst);
-	open = is_open(&map->open);
+	open = tt_win_is_open(&map->open);
 	if (open)
 		tt_copy_long(map->part.ptr + a->offset, a->local, a->len);
 	atomic_store_explicit(map->mark, 0, memory_order_release);
 	return open;
-}
-
-static inline void count(_Atomic uint64_t *n, size_t len)
-{
-	atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + len,
-			      memory_order_relaxed);
 }
 
 /* Makes an access in memory that is mapped here; false: it has to go through the transport. */
@@ -627,13 +616,13 @@ static inline bool copy_mapped(struct tutti_win *win, const struct tt_win_access
 	if (!a->get) {
 		if (!put_mapped(map, a))
 			return false;
-		count(&win->moved.put, a->len);
+		tt_win_count(&win->moved.put, a->len);
 		return true;
 	}
-	if (!is_open(&map->open))
+	if (!tt_win_is_open(&map->open))
 		return false;
 	tt_copy_long(a->local, map->part.ptr + a->offset, a->len);
-	count(&win->moved.got, a->len);
+	tt_win_count(&win->moved.got, a->len);
 	return true;
 }
 

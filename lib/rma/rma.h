@@ -236,6 +236,19 @@ int tt_win_lost(struct tutti_win *win, int rank, int err);
 
 /* put_get.c: a put or get; waits for connection and room. Without the lock. */
 int tt_win_op(struct tutti_win *win, const struct tt_win_access *access);
+/* Whether both ends of a connection are open, as they were. */
+static inline bool tt_win_is_open(const struct tt_open_word *open)
+{
+	return !open->word || atomic_load_explicit(open->word, memory_order_acquire) == open->is;
+}
+
+/* Counts bytes in win->moved: only the thread that uses the window. */
+static inline void tt_win_count(_Atomic uint64_t *n, size_t len)
+{
+	atomic_store_explicit(n, atomic_load_explicit(n, memory_order_relaxed) + len,
+			      memory_order_relaxed);
+}
+
 /* For what begins from now on. Without the lock. */
 int tt_win_set_priority(struct tutti_win *win, int priority);
 /*
@@ -291,6 +304,8 @@ void tt_win_drop_strides(struct tutti_win *win, int rank, int status);
 void *tt_win_take_op(struct tutti_win *win, struct tt_list *idle, size_t bytes);
 void tt_win_free_idle(struct tt_list *idle);
 
+/* accumulate_mapped.c: an accumulate without a request. Without the lock. */
+int tt_win_accumulate(struct tutti_win *win, const struct tt_win_acc *acc);
 /* win_accumulate.c: `what` is a struct tt_win_acc. */
 int tt_win_acc_start(struct tutti_win *win, const void *what, struct tt_win_end *end);
 /* Whether an accumulate of these elements can have this operator. */
@@ -301,6 +316,8 @@ int tt_accs_new(struct tutti_win *win);
 /* After the parts are exchanged, which name the port. Under the lock, as are all below. */
 void tt_accs_open(struct tutti_win *win);
 void tt_accs_drop(struct tutti_win *win, int rank, int status);
+/* The rank that holds the lock for which operations on rank wait; -1: none. */
+int tt_accs_holder(const struct tutti_win *win, int rank);
 /*
  * When all ranks have flushed, they have this rank's replies, which may still count as being sent
  * here. Waits until they do not: else freeing the window would close the connections. Without the
@@ -368,7 +385,7 @@ int tt_win_allocate(struct tutti_comm *comm, size_t size, unsigned flags, bool s
 void tt_win_drop(struct tutti_win *win);
 
 /* window_maps.c */
-void tt_win_place(const struct tutti_win *win, struct tt_win_part *mine);
+void tt_win_place(struct tutti_win *win, struct tt_win_part *mine);
 /* Collective; maps the other ranks' parts. */
 int tt_win_share(struct tutti_win *win);
 /*
@@ -376,6 +393,9 @@ int tt_win_share(struct tutti_win *win);
  * mapped. Under the lock.
  */
 bool tt_win_map(struct tutti_win *win, int rank);
+struct tt_acc_peer;
+/* The same for accumulates. */
+bool tt_win_map_locked(struct tutti_win *win, int rank, struct tt_acc_peer *peer);
 void tt_win_unmap(struct tutti_win *win);
 void tt_win_unmark(struct tutti_win *win); /* under the lock */
 

@@ -133,12 +133,16 @@ static const char *req_text(const struct tutti_request *r, char *buf, size_t siz
 static int req_waits(const struct tutti_request *r, char *buf, size_t size)
 {
 	const struct tutti_comm *comm = r->comm;
-	int rank = win_req(r)->rank;
+	int rank = win_req(r)->rank, holder;
 
 	buf[0] = 0;
-	if (rank >= 0)
+	if (rank < 0)
+		rank = tt_win_first_left(win_req(r)->win, &win_req(r)->flush);
+	holder = tt_accs_holder(win_req(r)->win, rank);
+	if (holder >= 0)
+		rank = holder;
+	else if (win_req(r)->rank >= 0)
 		return comm->world[rank];
-	rank = tt_win_first_left(win_req(r)->win, &win_req(r)->flush);
 	if (rank < 0)
 		return -1;
 	snprintf(buf, size, "; it waits for rank %d on host %s", comm->world[rank],

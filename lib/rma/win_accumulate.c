@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Accumulates at their origin: cut into pieces, a few under way to each rank. */
+/* Accumulates as messages, at their origin: cut into pieces, a few under way to each rank. */
 #include "lib/rma/win_accumulate.h"
 
 #include <errno.h>
@@ -260,6 +260,67 @@ size_t tt_win_acc_longest(const struct tutti_win *win)
 	return win->accs->most;
 }
 
+static void by_messages(struct tt_accs *accs, struct tt_acc_op *op)
+{
+	int rank = op->acc.rank;
+
+	tt_list_add(&accs->peer[rank].queue, &op->link);
+	start_pieces(accs, &accs->peer[rank]);
+	tt_win_wake_target(accs->win, rank);
+}
+
+/* Starts op, or goes on with it after it has waited. */
+static void go_on(struct tt_accs *accs, struct tt_acc_op *op)
+{
+	const struct tt_win_acc *acc = &op->acc;
+	int err = tt_acc_combine(accs, op);
+
+	if (err == -EAGAIN) {
+		tt_list_add(&accs->waiting, &op->link);
+		tt_acc_wait(accs);
+		return;
+	}
+	if (err == -EOPNOTSUPP && acc->rank != accs->win->comm->rank) {
+		by_messages(accs, op);
+		return;
+	}
+	if (err == -EOPNOTSUPP) { /* the lock of the wire is enough */
+		tt_acc_apply(accs->win->base + acc->offset, acc->local, acc->result, acc->count,
+			     acc->datatype, acc->op);
+		err = 0;
+	}
+	op->status = err;
+	op_over(accs, op);
+}
+
+void tt_acc_wait(struct tt_accs *accs)
+{
+	if (tt_list_empty(&accs->stalled.link))
+		tt_list_add(&accs->win->comm->ctx->stalled, &accs->stalled.link);
+}
+
+/* Tries each once: one that still waits goes to the end. */
+static void try_again(struct tt_stalled *stalled)
+{
+	struct tt_accs *accs = tt_container(stalled, struct tt_accs, stalled);
+	struct tt_list *l, *tmp;
+	int n = 0;
+
+	tt_list_del(&stalled->link);
+	if (tt_acc_serve_locked(accs))
+		tt_acc_wait(accs);
+	tt_list_each(l, tmp, &accs->waiting)
+	{
+		n++;
+	}
+	for (; n && !tt_list_empty(&accs->waiting); n--) {
+		struct tt_acc_op *op = tt_container(accs->waiting.next, struct tt_acc_op, link);
+
+		tt_list_del(&op->link);
+		go_on(accs, op);
+	}
+}
+
 int tt_win_acc_start(struct tutti_win *win, const void *what, struct tt_win_end *end)
 {
 	const struct tt_win_acc *acc = what;
@@ -276,29 +337,44 @@ int tt_win_acc_start(struct tutti_win *win, const void *what, struct tt_win_end 
 	op->end = end;
 	op->next = 0;
 	op->under_way = op->status = 0;
+	op->waits = false;
 	op->age = tt_win_begin(win, acc->rank);
-	if (acc->rank == win->comm->rank)
-		tt_acc_apply(win->base + acc->offset, acc->local, acc->result, acc->count,
-			     acc->datatype, acc->op);
 	if (accs->peer[acc->rank].freed)
 		op->status = -EACCES;
-	if (!acc->count || acc->rank == win->comm->rank || op->status) {
+	if (!acc->count || op->status)
 		op_over(accs, op);
-		return 0;
-	}
-	tt_list_add(&accs->peer[acc->rank].queue, &op->link);
-	start_pieces(accs, &accs->peer[acc->rank]);
-	tt_win_wake_target(win, acc->rank);
+	else
+		go_on(accs, op);
 	return 0;
 }
 
 /* ---- a window ---- */
 
+/* The first that waits, of rank (-1: of any). */
+static struct tt_acc_op *first_waiting(struct tt_accs *accs, int rank)
+{
+	struct tt_list *l, *tmp;
+
+	tt_list_each(l, tmp, &accs->waiting)
+	{
+		struct tt_acc_op *op = tt_container(l, struct tt_acc_op, link);
+
+		if (rank < 0 || op->acc.rank == rank)
+			return op;
+	}
+	return NULL;
+}
+
 void tt_accs_drop(struct tutti_win *win, int rank, int status)
 {
 	int i, end = rank < 0 ? win->comm->size : rank + 1;
 	struct tt_accs *accs = win->accs;
+	struct tt_acc_op *waiting;
 
+	while (accs && (waiting = first_waiting(accs, rank))) {
+		waiting->status = status;
+		op_over(accs, waiting);
+	}
 	for (i = rank < 0 ? 0 : rank; accs && i < end; i++) {
 		struct tt_acc_peer *peer = &accs->peer[i];
 
@@ -333,6 +409,9 @@ int tt_accs_new(struct tutti_win *win)
 	tt_list_init(&accs->free);
 	tt_list_init(&accs->served);
 	tt_list_init(&accs->free_ops);
+	tt_list_init(&accs->waiting);
+	tt_list_init(&accs->stalled.link);
+	accs->stalled.again = try_again;
 	for (i = 0; i < n; i++) {
 		tt_list_init(&accs->peer[i].queue);
 		tt_list_init(&accs->peer[i].going);
@@ -366,6 +445,8 @@ void tt_accs_open(struct tutti_win *win)
  */
 void tt_accs_tell_closed(struct tutti_win *win)
 {
+	if (win->accs)
+		tt_acc_close_own(win->accs);
 	if (win->accs && !atomic_load(&win->comm->failed))
 		tt_ctl_send(win->comm->ctx->boot, TT_CTL_ALL, TT_CTL_CLOSED, &win->accs->port.comm,
 			    sizeof(win->accs->port.comm));
@@ -445,6 +526,7 @@ void tt_accs_free(struct tutti_win *win)
 	if (!accs)
 		return;
 	tt_acc_stop_serving(accs);
+	tt_list_del(&accs->stalled.link);
 	if (accs->open)
 		tt_wire_port_close(win->comm->ctx->wire, &accs->port);
 	free_pieces(accs);

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Accumulates: the origin (win_accumulate.c) sends pieces of a vector to the port of the window,
- * the target (accumulate_target.c) combines each with its memory, under its wire lock, and replies.
- * One thread of the target at a time executes pieces, so accumulates are atomic to each other,
- * element by element. The reply says that a piece is in place, and has the old values if they are
- * wanted.
+ * Accumulates. An origin that has mapped the target's part combines there (accumulate_mapped.c).
+ * Any other one (win_accumulate.c) sends pieces of the vector to the port of the window. The target
+ * (accumulate_target.c) combines each with its memory, under its wire lock, and replies. The reply
+ * says that a piece is in place, and has the old values if they are wanted.
+ *
+ * The lock of the part (part_lock.h) makes both kinds atomic to each other, element by element. A
+ * part that no other process can map has none: its owner's wire lock is enough.
  */
 #ifndef TT_ACCUMULATE_H
 #define TT_ACCUMULATE_H
 
+#include "lib/rma/part_lock.h"
 #include "lib/rma/rma.h"
 
 #define TT_ACC_MOST (32u << 10) /* bytes of data in a piece */
@@ -36,9 +39,10 @@ enum { TT_ACC_REQUEST, TT_ACC_REPLY };
 
 /* An accumulate of this rank. */
 struct tt_acc_op {
-	struct tt_list link; /* of its rank's queue while it has pieces to start */
-	struct tt_win_acc acc;
+	struct tt_list link;   /* waiting, or of its rank's queue while it has pieces to start */
+	struct tt_win_acc acc; /* waiting: what is left */
 	struct tt_win_end *end;
+	bool waits;  /* for the connection */
 	size_t next; /* first element of the next piece */
 	int under_way;
 	int status;
@@ -52,8 +56,10 @@ struct tt_acc_piece {
 	struct tt_acc_op *op; /* NULL: at the target */
 	struct tt_xfer send, recv;
 	bool sending, receiving;
-	bool late; /* its memory may still be written: not for another piece */
-	int rank;  /* the other end's */
+	bool late;   /* its memory may still be written: not for another piece */
+	bool locked; /* at the target: the request waits for the lock of the part */
+	size_t len;  /* of such a request */
+	int rank;    /* the other end's */
 	uint32_t seq;
 	int status;
 	size_t at, count;
@@ -68,6 +74,17 @@ struct tt_acc_peer {
 	uint32_t seq;
 	int under_way, served;
 	bool starting;
+	/*
+	 * The part as it is mapped here. Changes under the wire lock, while an operation on the
+	 * rank is under way: without any, the thread that uses the window reads it.
+	 */
+	char *base; /* NULL: it is not */
+	struct tt_part_lock *lock;
+	struct tt_open_word open;
+	_Atomic uint32_t *mark, *held_mark; /* of the thread that uses the window; of the lock */
+	bool read_only;			    /* nobody changes it: no lock */
+	/* under the wire lock: who holds the lock, and when to look whether it has ended */
+	uint64_t holder, probe_at;
 };
 
 /* Of a window made for accumulates. */
@@ -77,7 +94,10 @@ struct tt_accs {
 	bool open, closing; /* closing: new requests are dropped */
 	size_t most;	    /* bytes of data in a piece */
 	struct tt_list free, served, free_ops;
-	struct tt_acc_peer *peer; /* by rank */
+	struct tt_list waiting;	   /* operations, for a connection or the lock of a part */
+	struct tt_stalled stalled; /* while there are some, or locked pieces */
+	uint64_t name;		   /* in locks */
+	struct tt_acc_peer *peer;  /* by rank */
 };
 
 struct tt_acc_piece *tt_acc_piece_new(struct tt_accs *accs);
@@ -99,5 +119,22 @@ void tt_acc_message(struct tt_port *port, int peer, const struct tt_key *key, ui
 		    const void *data, uint32_t len, const struct tt_kept *kept);
 /* Takes back what is served. */
 void tt_acc_stop_serving(struct tt_accs *accs);
+/* Executes requests that have waited for the lock; true: some still wait. */
+bool tt_acc_serve_locked(struct tt_accs *accs);
+/* Something waits. */
+void tt_acc_wait(struct tt_accs *accs);
+
+/* accumulate_mapped.c: other processes can map this rank's part, which has a lock then. */
+void tt_accs_place(struct tt_accs *accs);
+/*
+ * The rest, all under the wire lock. Combines in mapped memory what is left of op. 0: that was all;
+ * -EAGAIN: it goes on later; -EOPNOTSUPP: not in this way; else why it failed.
+ */
+int tt_acc_combine(struct tt_accs *accs, struct tt_acc_op *op);
+/* The lock of this rank's own part, if it has one; false: it is held. */
+bool tt_acc_lock_own(struct tt_accs *accs);
+void tt_acc_unlock_own(struct tt_accs *accs);
+/* Other ranks' accumulates fail from now on. */
+void tt_acc_close_own(struct tt_accs *accs);
 
 #endif

@@ -455,11 +455,22 @@ static bool nothing_to_flush(const struct tutti_win *win, int rank)
 	return true;
 }
 
-/* Operations at that rank, -1: unknown, have not ended at the deadline. */
-static int too_late(const struct tutti_win *win, int rank)
+/*
+ * Operations at that rank, -1: unknown, have not ended at the deadline. holder: the rank that holds
+ * the lock of the part for which accumulates wait; -1: none does.
+ */
+static int too_late(const struct tutti_win *win, int rank, int holder)
 {
 	long long limit = win->comm->ctx->env.timeout.number;
 	int world = rank < 0 ? -1 : win->comm->world[rank];
+
+	if (holder >= 0)
+		return tt_comm_blame_rank(
+			win->comm, -ETIMEDOUT, holder,
+			"accumulates at rank %d did not complete within %lld ms (TUTTI_TIMEOUT): "
+			"rank %d on host %s combines there",
+			world, limit, win->comm->world[holder],
+			tt_boot_host(win->comm->ctx->boot, win->comm->world[holder]));
 
 	if (rank < 0)
 		return tt_fail(
@@ -484,7 +495,7 @@ static bool may_skip_progress(struct tutti_win *win)
 int tt_win_wait(struct tutti_win *win, int rank)
 {
 	struct tutti_context *ctx = win->comm->ctx;
-	int err, at = rank, status, late;
+	int err, at = rank, status, late, holder;
 	struct flush f;
 
 	/* what this processor has put is in place before the caller reads anything */
@@ -496,9 +507,10 @@ int tt_win_wait(struct tutti_win *win, int rank)
 	err = tt_engine_wait(ctx, flushed, &f, tt_deadline_ms(ctx->env.timeout.number));
 	tt_wire_lock(ctx->wire);
 	late = f.wait.left ? tt_win_first_left(win, &f.wait) : -1;
+	holder = tt_accs_holder(win, late);
 	if (f.wait.left) /* after a failure or timeout: before the caller learns of it */
 		tt_win_flush_give_up(win, &f.wait);
-	err = err ? too_late(win, late) : tt_comm_check(win->comm);
+	err = err ? too_late(win, late, holder) : tt_comm_check(win->comm);
 	status = tt_win_take_status(win, rank, &at);
 	if (!err && status)
 		err = tt_win_failure(win, at, "a one-sided operation", status);

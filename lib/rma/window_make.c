@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "lib/engine/vote.h"
+#include "lib/rma/part_lock.h"
 
 /* Opens this rank's part, and starts the thread that serves it while this rank makes no calls. */
 static int open_part(struct tutti_comm *comm, void *base, size_t size, unsigned flags,
@@ -116,15 +117,18 @@ int tt_win_allocate(struct tutti_comm *comm, size_t size, unsigned flags, bool s
 	struct win_args args = {.call = call, .size = size, .flags = flags, .owned = true};
 	struct tt_memory *memory = tt_wire_memory(comm->ctx->wire);
 	size_t page = shared ? 4096 : 1; /* peers map whole pages */
+	size_t all = size;
 	struct tutti_win *win;
 	int err = check_create(call, 1, base, flags, out);
 
-	if (!err && size > SIZE_MAX - page)
+	if (!err && size > SIZE_MAX - 2 * TT_PART_LINE - page)
 		err = tt_fail(-ENOMEM, "%s: no memory for %zu bytes", call, size);
+	if (flags & TUTTI_WIN_ACCUMULATE)
+		all = tt_part_lock_at(size) + sizeof(struct tt_part_lock);
 	if (!err && size)
-		err = tt_mem_alloc(memory, (size + page - 1) / page * page, &args.base, NULL);
+		err = tt_mem_alloc(memory, (all + page - 1) / page * page, &args.base, NULL);
 	if (args.base)
-		memset(args.base, 0, size);
+		memset(args.base, 0, all);
 	err = make(comm, comm, &args, err, &win);
 	if (err)
 		return err;

@@ -12,11 +12,14 @@
 #include <unistd.h>
 
 #include "lib/engine/vote.h"
-#include "lib/rma/rma.h"
+#include "lib/rma/win_accumulate.h"
 #include "lib/shm/segment.h"
 
-/* Tells the other ranks where the pool memory of this rank's part is; nowhere if it has none. */
-void tt_win_place(const struct tutti_win *win, struct tt_win_part *mine)
+/*
+ * Tells the other ranks where the pool memory of this rank's part is; nowhere if it has none. The
+ * lock of accumulates follows the part.
+ */
+void tt_win_place(struct tutti_win *win, struct tt_win_part *mine)
 {
 	unsigned access = win->flags & TUTTI_WIN_READ_ONLY ? TT_ACCESS_READ
 							   : TT_ACCESS_READ | TT_ACCESS_WRITE;
@@ -27,8 +30,13 @@ void tt_win_place(const struct tutti_win *win, struct tt_win_part *mine)
 	mem = win->region->mem;
 	mem.memfd_off += (uint64_t)(win->base - (char *)mem.addr);
 	mem.len = win->size;
-	if (!tt_shm_place(&mem, access, &mine->place))
-		mine->pid = (uint64_t)getpid();
+	if (win->accs)
+		mem.len = tt_part_lock_at(win->size) + sizeof(struct tt_part_lock);
+	if (tt_shm_place(&mem, access, &mine->place))
+		return;
+	mine->pid = (uint64_t)getpid();
+	if (win->accs)
+		tt_accs_place(win->accs);
 }
 
 static int map_part(struct tutti_win *win, int rank)
@@ -122,25 +130,25 @@ int tt_win_share(struct tutti_win *win)
 
 /*
  * A window has a mark of its own, as one thread at a time uses it: two that share one would hide
- * each other.
+ * each other. So has what is done under the lock, in any thread. NULL: all are in use.
  */
-static _Atomic uint32_t *own_mark(struct tutti_win *win, _Atomic uint32_t *marks)
+static _Atomic uint32_t *mark_at(struct tutti_context *ctx, _Atomic uint32_t *marks, int *mark)
 {
 	static _Atomic uint32_t unseen;
-	uint64_t *used = win->comm->ctx->win_marks;
+	uint64_t *used = ctx->win_marks;
 	int i = 0;
 
 	if (!marks)
 		return &unseen;
-	if (win->mark)
-		return &marks[win->mark - 1];
+	if (*mark)
+		return &marks[*mark - 1];
 	while (i < TT_TP_COPYING / 64 && !~used[i])
 		i++;
 	if (i == TT_TP_COPYING / 64)
 		return NULL;
-	win->mark = 64 * i + __builtin_ctzll(~used[i]) + 1;
+	*mark = 64 * i + __builtin_ctzll(~used[i]) + 1;
 	used[i] |= ~used[i] & (used[i] + 1);
-	return &marks[win->mark - 1];
+	return &marks[*mark - 1];
 }
 
 void tt_win_unmark(struct tutti_win *win)
@@ -152,18 +160,46 @@ void tt_win_unmark(struct tutti_win *win)
 	win->mark = 0;
 }
 
-bool tt_win_map(struct tutti_win *win, int rank)
+/* Whether the part is reached over shared memory. */
+static bool is_near(const struct tutti_win *win, int rank)
 {
-	struct tt_win_map *map = &win->maps[rank];
 	const struct tt_way *way = tt_wire_open_way(win->comm->ctx->wire, win->comm->world[rank]);
 
-	if (map->refused || !win->part[rank].size || !way || !way->at_once)
+	return !win->maps[rank].refused && win->part[rank].size && way && way->at_once;
+}
+
+bool tt_win_map(struct tutti_win *win, int rank)
+{
+	struct tutti_context *ctx = win->comm->ctx;
+	struct tt_win_map *map = &win->maps[rank];
+
+	if (!is_near(win, rank))
 		return false;
-	map->open = tt_wire_open_word(win->comm->ctx->wire, win->comm->world[rank]);
-	map->mark = own_mark(win, map->open.copying);
+	map->open = tt_wire_open_word(ctx->wire, win->comm->world[rank]);
+	map->mark = mark_at(ctx, map->open.copying, &win->mark);
 	map->refused = !map->mark || (!map->part.ptr && map_part(win, rank));
 	map->reached = !map->refused;
 	return map->reached;
+}
+
+/* In any thread, while another one may put there: it leaves alone what a put reads. */
+bool tt_win_map_locked(struct tutti_win *win, int rank, struct tt_acc_peer *peer)
+{
+	struct tutti_context *ctx = win->comm->ctx;
+	struct tt_win_map *map = &win->maps[rank];
+
+	if (!is_near(win, rank))
+		return false;
+	peer->open = tt_wire_open_word(ctx->wire, win->comm->world[rank]);
+	peer->mark = mark_at(ctx, peer->open.copying, &win->mark);
+	peer->held_mark = mark_at(ctx, peer->open.copying, &ctx->held_mark);
+	map->refused = !peer->mark || !peer->held_mark || (!map->part.ptr && map_part(win, rank));
+	if (map->refused)
+		return false;
+	peer->read_only = win->part[rank].flags & TUTTI_WIN_READ_ONLY;
+	peer->base = map->part.ptr;
+	peer->lock = (struct tt_part_lock *)(peer->base + tt_part_lock_at(win->part[rank].size));
+	return true;
 }
 
 void tt_win_unmap(struct tutti_win *win)

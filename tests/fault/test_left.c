@@ -20,6 +20,7 @@
 struct set {
 	int n;
 	unsigned victims;
+	bool allocated; /* windows whose memory ranks of a host map */
 };
 
 /* A window: the count of each origin, then a vector that all add to. */
@@ -146,13 +147,19 @@ static int open_work(struct work *w)
 	int i;
 
 	MP_OK(tutti_comm_create(job->world, &how, &w->comm));
-	MP_OK(tutti_alloc(job->ctx, sizeof(*w->mem), (void **)&w->mem));
 	MP_OK(tutti_alloc(job->ctx, LONG * 8, (void **)&w->ones));
 	MP_OK(tutti_alloc(job->ctx, LONG * 8, (void **)&w->old));
-	memset(w->mem, 0, sizeof(*w->mem));
 	for (i = 0; i < LONG; i++)
 		w->ones[i] = 1;
-	MP_OK(tutti_win_create(w->comm, w->mem, sizeof(*w->mem), TUTTI_WIN_ACCUMULATE, &w->win));
+	if (w->set.allocated) {
+		MP_OK(tutti_win_allocate(w->comm, sizeof(*w->mem), TUTTI_WIN_ACCUMULATE,
+					 (void **)&w->mem, &w->win));
+	} else {
+		MP_OK(tutti_alloc(job->ctx, sizeof(*w->mem), (void **)&w->mem));
+		memset(w->mem, 0, sizeof(*w->mem));
+		MP_OK(tutti_win_create(w->comm, w->mem, sizeof(*w->mem), TUTTI_WIN_ACCUMULATE,
+				       &w->win));
+	}
 	MP_OK(tutti_barrier(w->comm));
 	return 0;
 }
@@ -195,9 +202,9 @@ static int left_body(struct mp_job *job)
 	return 0;
 }
 
-static void each_set(const char *env, int n)
+static void each_set(const char *env, int n, bool allocated)
 {
-	struct set s = {.n = n};
+	struct set s = {.n = n, .allocated = allocated};
 
 	for (s.victims = 1; s.victims < 1u << n; s.victims += s.victims < 4 ? 1 : 3)
 		if (__builtin_popcount(s.victims) <= 2)
@@ -207,28 +214,30 @@ static void each_set(const char *env, int n)
 
 static void node(void)
 {
-	each_set("", 4);
+	each_set("", 4, false);
 }
 
 static void shm(void)
 {
-	each_set("TUTTI_NODE=off", 3);
+	each_set("TUTTI_NODE=off", 3, false);
 }
 
 static void ofi(void)
 {
 	if (mp_no_ofi())
 		TT_SKIP("%s", mp_no_ofi());
-	each_set("TUTTI_TRANSPORT=ofi TUTTI_IF=lo", 4);
+	each_set("TUTTI_TRANSPORT=ofi TUTTI_IF=lo", 4, false);
+}
+
+static void mapped(void)
+{
+	each_set("", 4, true);
 }
 
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"node", node},
-		{"shm", shm},
-		{"ofi", ofi},
-		{NULL, NULL},
+		{"node", node}, {"shm", shm}, {"ofi", ofi}, {"mapped", mapped}, {NULL, NULL},
 	};
 
 	return tt_test_main("left", tests, argc, argv);

@@ -15,8 +15,16 @@
 
 #define SIZE (64u << 10)
 
+static bool callers; /* windows of memory of the caller: by messages only */
+
 static int new_window(struct mp_job *job, size_t size, char **mine, struct tutti_win **win)
 {
+	if (callers) {
+		MP_OK(tutti_alloc(job->ctx, size, (void **)mine));
+		memset(*mine, 0, size);
+		MP_OK(tutti_win_create(job->world, *mine, size, TUTTI_WIN_ACCUMULATE, win));
+		return 0;
+	}
 	MP_OK(tutti_win_allocate(job->world, size, TUTTI_WIN_ACCUMULATE, (void **)mine, win));
 	return 0;
 }
@@ -352,6 +360,7 @@ static int stopped_body(struct mp_job *job)
 	int err, i;
 
 	MP_OK(tutti_comm_set_timeout(job->world, 30000)); /* of the collectives */
+	callers = true;					  /* else it is combined without rank 0 */
 	TT_EXPECT(!new_window(job, WORDS * 8, (char **)&mine, &win));
 	MP_OK(tutti_accumulate(win, 0, mine + 1, 1, TUTTI_FLOAT64, TUTTI_SUM, 0));
 	MP_OK(tutti_win_flush_all(win));
@@ -435,24 +444,31 @@ static int freed_body(struct mp_job *job)
 	return 0;
 }
 
+static void values(const char *env, int n, bool of_callers)
+{
+	int failed;
+
+	callers = of_callers;
+	failed = MP_RUN(.n = n, .env = env, .fn = operators_body) +
+		 MP_RUN(.n = n, .env = env, .fn = random_body) +
+		 MP_RUN(.n = n, .env = env, .fn = fetch_body) +
+		 MP_RUN(.n = n, .env = env, .fn = silent_body) +
+		 MP_RUN(.n = n, .env = env, .fn = opaque_body) +
+		 MP_RUN(.n = n, .env = env, .fn = errors_body);
+
+	if (failed)
+		fprintf(stderr, "%d ranks, %s\n", n, env);
+	TT_CHECK(!failed);
+}
+
 static void run(const char *env)
 {
 	char with[256];
 	bool few = mp_few_sizes(env);
 	int n;
 
-	for (n = few ? 3 : 1; n <= (few ? 3 : 4); n++) {
-		int failed = MP_RUN(.n = n, .env = env, .fn = operators_body) +
-			     MP_RUN(.n = n, .env = env, .fn = random_body) +
-			     MP_RUN(.n = n, .env = env, .fn = fetch_body) +
-			     MP_RUN(.n = n, .env = env, .fn = silent_body) +
-			     MP_RUN(.n = n, .env = env, .fn = opaque_body) +
-			     MP_RUN(.n = n, .env = env, .fn = errors_body);
-
-		if (failed)
-			fprintf(stderr, "%d ranks, %s\n", n, env);
-		TT_CHECK(!failed);
-	}
+	for (n = few ? 3 : 1; n <= (few ? 3 : 4); n++)
+		values(env, n, false);
 	TT_CHECK(!MP_RUN(.n = 3, .env = env, .fn = dead_body, .killed = 1));
 	snprintf(with, sizeof(with), "%s TUTTI_TIMEOUT=2s", env);
 	TT_CHECK(!MP_RUN(.n = 2, .env = with, .fn = stopped_body));
@@ -466,20 +482,38 @@ static void run(const char *env)
 /* All requests and replies go by offers. */
 static void offers(void)
 {
+	callers = true;
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_EAGER=0", .fn = operators_body));
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_EAGER=0", .fn = fetch_body));
 }
 
 static void checksums(void)
 {
+	callers = true;
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_CHECKSUM=1", .fn = fetch_body));
+}
+
+/* Between ranks of a host by messages. */
+static void messages(void)
+{
+	values("TUTTI_TRANSPORT=shm", 4, true);
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = dead_body, .killed = 1));
+}
+
+/* Two ranks on each of two hosts: in mapped memory and by messages at once. */
+static void hosts(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	values("TUTTI_TRANSPORT=shm,ofi TUTTI_IF=lo TUTTI_HOST_ID=h%h", 4, false);
 }
 
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"shm", shm},	    {"shm_fault", shm_fault}, {"ofi", ofi}, {"verbs", verbs},
-		{"offers", offers}, {"checksums", checksums}, {NULL, NULL}};
+		{"shm", shm},	  {"shm_fault", shm_fault}, {"ofi", ofi},
+		{"verbs", verbs}, {"offers", offers},	    {"checksums", checksums},
+		{"hosts", hosts}, {"messages", messages},   {NULL, NULL}};
 
 	return tt_test_main("accumulate", tests, argc, argv);
 }
