@@ -38,7 +38,9 @@ static int takes_part(const struct drive_run *run)
 {
 	if (run->op->collective)
 		return 1;
-	return run->op->one_sided ? !run->peer->rank : run->other >= 0;
+	if (run->op->one_sided)
+		return !run->peer->rank || drive_shared(run);
+	return run->other >= 0;
 }
 
 /* COMPARE_TOUCH: as a code does, writes all lines that it sends, */
@@ -158,10 +160,13 @@ static int open_window(struct drive_run *run)
 {
 	size_t i;
 	/* MPICH 4.0.2 has wrong results in windows of 8 bytes */
-	int err = run->peer->expose(run->bytes < PAGE ? PAGE : run->bytes, &run->exposed);
+	int err = run->peer->expose(run->bytes < PAGE ? PAGE : run->bytes, drive_shared(run),
+				    run->op->accumulates, &run->exposed);
 
 	for (i = 0; !err && i < run->bytes / sizeof(float); i++)
 		((float *)run->exposed)[i] = drive_input(run->peer->rank, i);
+	if (!err && drive_counts(run))
+		*(uint64_t *)run->exposed = 0;
 	return err ? err : barrier(run->peer);
 }
 

@@ -20,6 +20,7 @@
 #define DRIVE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -69,12 +70,20 @@ struct peer {
 	int (*isend)(const void *buf, size_t bytes, int rank);
 	int (*irecv)(void *buf, size_t bytes, int rank);
 	int (*wait)(void);
-	/* one-sided: a window on all ranks, which rank 0 accesses at rank 1; expose NULL: none */
-	int (*expose)(size_t bytes, void **base);
+	/*
+	 * One-sided: a window on all ranks, which rank 0 accesses at rank 1; expose NULL: none.
+	 * shared: all ranks access it; accumulates: by these only.
+	 */
+	int (*expose)(size_t bytes, int shared, int accumulates, void **base);
 	int (*put)(const void *buf, size_t bytes);
 	int (*get)(void *buf, size_t bytes);
+	int (*accumulate)(const void *buf, size_t bytes); /* sums of uint32_t */
+	int (*get_accumulate)(const void *buf, void *old, size_t bytes);
+	/* these two end with the old value in *old */
+	int (*fetch_add)(uint64_t value, uint64_t *old);
+	int (*compare_swap)(uint64_t compare, uint64_t value, uint64_t *old);
 	int (*flush)(void);
-	int (*close)(void); /* rank 0 accesses no more */
+	int (*close)(void); /* this rank accesses no more */
 	int (*conceal)(void);
 };
 
@@ -109,9 +118,15 @@ struct drive_op {
 	int total;		     /* do bytes count all blocks? */
 	int collective;		     /* else messages or one-sided */
 	int one_sided, windows, way; /* way: windows at once, or messages of a unit */
+	int any_ranks;		     /* one-sided: more than two ranks access rank 1 at once */
+	int accumulates;	     /* the window is for these */
 };
 
 const struct drive_op *drive_op(const char *name, size_t length);
+/* Whether it counts in the first word of the window, from 0. */
+int drive_counts(const struct drive_run *run);
+/* Whether more ranks than rank 0 access the window. */
+int drive_shared(const struct drive_run *run);
 /* Whether the library and the ranks allow it; sets the arguments. */
 int drive_prepare(struct drive_run *run);
 /* Messages that a unit moves. */

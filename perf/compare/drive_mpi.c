@@ -11,6 +11,7 @@
 static MPI_Request requests[2 * DRIVE_WINDOW];
 static int started;
 static MPI_Win win;
+static int locked;
 
 static int call(enum drive_call call, const struct drive_args *a)
 {
@@ -105,13 +106,15 @@ static int wait_all(void)
 }
 
 /* As the OSU micro-benchmarks do by default: a window that the library allocates, flushes. */
-static int expose(size_t bytes, void **base)
+static int expose(size_t bytes, int shared, int accumulates, void **base)
 {
 	int rank, err;
 
+	(void)accumulates;
 	MPI_Comm_rank(WORLD, &rank);
+	locked = shared || !rank;
 	err = MPI_Win_allocate((MPI_Aint)bytes, 1, MPI_INFO_NULL, WORLD, (void *)base, &win);
-	return err || rank ? err : MPI_Win_lock(MPI_LOCK_SHARED, 1, 0, win);
+	return err || !locked ? err : MPI_Win_lock(MPI_LOCK_SHARED, 1, 0, win);
 }
 
 static int put(const void *buf, size_t bytes)
@@ -124,6 +127,34 @@ static int get(void *buf, size_t bytes)
 	return MPI_Get(buf, (int)bytes, MPI_CHAR, 1, 0, (int)bytes, MPI_CHAR, win);
 }
 
+static int accumulate(const void *buf, size_t bytes)
+{
+	return MPI_Accumulate(buf, (int)(bytes / 4), MPI_UINT32_T, 1, 0, (int)(bytes / 4),
+			      MPI_UINT32_T, MPI_SUM, win);
+}
+
+static int get_accumulate(const void *buf, void *old, size_t bytes)
+{
+	int n = (int)(bytes / 4);
+
+	return MPI_Get_accumulate(buf, n, MPI_UINT32_T, old, n, MPI_UINT32_T, 1, 0, n, MPI_UINT32_T,
+				  MPI_SUM, win);
+}
+
+static int fetch_add(uint64_t value, uint64_t *old)
+{
+	int err = MPI_Fetch_and_op(&value, old, MPI_UINT64_T, 1, 0, MPI_SUM, win);
+
+	return err ? err : MPI_Win_flush(1, win);
+}
+
+static int compare_swap(uint64_t compare, uint64_t value, uint64_t *old)
+{
+	int err = MPI_Compare_and_swap(&value, &compare, old, MPI_UINT64_T, 1, 0, win);
+
+	return err ? err : MPI_Win_flush(1, win);
+}
+
 static int flush(void)
 {
 	return MPI_Win_flush(1, win);
@@ -131,10 +162,7 @@ static int flush(void)
 
 static int end_access(void)
 {
-	int rank;
-
-	MPI_Comm_rank(WORLD, &rank);
-	return rank ? 0 : MPI_Win_unlock(1, win);
+	return locked ? MPI_Win_unlock(1, win) : 0;
 }
 
 static int conceal(void)
@@ -155,6 +183,10 @@ int main(int argc, char **argv)
 			    .expose = expose,
 			    .put = put,
 			    .get = get,
+			    .accumulate = accumulate,
+			    .get_accumulate = get_accumulate,
+			    .fetch_add = fetch_add,
+			    .compare_swap = compare_swap,
 			    .flush = flush,
 			    .close = end_access,
 			    .conceal = conceal};

@@ -91,9 +91,10 @@ static int wait_all(void)
 	return tutti_waitall(n, requests);
 }
 
-static int expose(size_t bytes, void **base)
+static int expose(size_t bytes, int shared, int accumulates, void **base)
 {
-	return tutti_win_allocate(world, bytes, 0, base, &win);
+	(void)shared;
+	return tutti_win_allocate(world, bytes, accumulates ? TUTTI_WIN_ACCUMULATE : 0, base, &win);
 }
 
 static int put(const void *buf, size_t bytes)
@@ -104,6 +105,26 @@ static int put(const void *buf, size_t bytes)
 static int get(void *buf, size_t bytes)
 {
 	return tutti_get(win, 1, buf, bytes, 0);
+}
+
+static int accumulate(const void *buf, size_t bytes)
+{
+	return tutti_accumulate(win, 1, buf, bytes / 4, TUTTI_UINT32, TUTTI_SUM, 0);
+}
+
+static int get_accumulate(const void *buf, void *old, size_t bytes)
+{
+	return tutti_get_accumulate(win, 1, buf, old, bytes / 4, TUTTI_UINT32, TUTTI_SUM, 0);
+}
+
+static int fetch_add(uint64_t value, uint64_t *old)
+{
+	return tutti_fetch_add(win, 1, value, 0, old);
+}
+
+static int compare_swap(uint64_t compare, uint64_t value, uint64_t *old)
+{
+	return tutti_compare_swap(win, 1, compare, value, 0, old);
 }
 
 static int flush(void)
@@ -135,6 +156,10 @@ int main(int argc, char **argv)
 			    .expose = expose,
 			    .put = put,
 			    .get = get,
+			    .accumulate = accumulate,
+			    .get_accumulate = get_accumulate,
+			    .fetch_add = fetch_add,
+			    .compare_swap = compare_swap,
 			    .flush = flush,
 			    .close = end_access,
 			    .conceal = conceal};

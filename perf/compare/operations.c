@@ -23,8 +23,13 @@ enum kind {
 	PART,	/* this rank's block of rank 0's input */
 	OTHERS, /* the other rank's input */
 	RECEIVED,
-	WRITTEN /* rank 0's input, in the window of rank 1 */
+	WRITTEN, /* rank 0's input, in the window of rank 1 */
+	ADDED,	 /* sums of integers there */
+	COUNTED, /* a word there, from 0 */
 };
+
+/* Of the cell: units of this rank, and old values of the last one. */
+static uint64_t units, last;
 
 /* ---- a unit of each ---- */
 
@@ -93,6 +98,38 @@ static int gets_flushed(const struct drive_run *run)
 	return err ? err : run->peer->flush();
 }
 
+static int accumulates_flushed(const struct drive_run *run)
+{
+	int err = run->peer->accumulate(run->in, run->bytes);
+
+	units++;
+	return err ? err : run->peer->flush();
+}
+
+static int get_accumulates_flushed(const struct drive_run *run)
+{
+	int err = run->peer->get_accumulate(run->in, run->out, run->bytes);
+
+	units++;
+	return err ? err : run->peer->flush();
+}
+
+static int fetch_adds(const struct drive_run *run)
+{
+	units++;
+	return run->peer->fetch_add(1, &last);
+}
+
+static int compare_swaps(const struct drive_run *run)
+{
+	units++;
+	return run->peer->compare_swap(units - 1, units, &last);
+}
+
+#define ONE_SIDED(n, u, k, ...)                                                                    \
+	{                                                                                          \
+		.name = n, .unit = u, .kind = k, .one_sided = 1, .way = 1, __VA_ARGS__             \
+	}
 #define COLL(n, c, k, ...)                                                                         \
 	{                                                                                          \
 		.name = n, .call = DRIVE_##c, .unit = collective, .kind = k, .collective = 1,      \
@@ -118,20 +155,15 @@ static const struct drive_op ops[] = {
 	{.name = "bw", .unit = one_way, .kind = RECEIVED, .windows = 1, .way = 1},
 	{.name = "bibw", .unit = both_ways, .kind = OTHERS, .windows = 1, .way = 2},
 	{.name = "mbw_mr", .unit = one_way, .kind = RECEIVED, .windows = 1, .way = 1},
-	{.name = "put_latency", .unit = puts_flushed, .kind = WRITTEN, .one_sided = 1, .way = 1},
-	{.name = "put_bw",
-	 .unit = puts_flushed,
-	 .kind = WRITTEN,
-	 .one_sided = 1,
-	 .windows = 1,
-	 .way = 1},
-	{.name = "get_latency", .unit = gets_flushed, .kind = OTHERS, .one_sided = 1, .way = 1},
-	{.name = "get_bw",
-	 .unit = gets_flushed,
-	 .kind = OTHERS,
-	 .one_sided = 1,
-	 .windows = 1,
-	 .way = 1},
+	ONE_SIDED("put_latency", puts_flushed, WRITTEN, ),
+	ONE_SIDED("put_bw", puts_flushed, WRITTEN, .windows = 1),
+	ONE_SIDED("get_latency", gets_flushed, OTHERS, ),
+	ONE_SIDED("get_bw", gets_flushed, OTHERS, .windows = 1),
+	ONE_SIDED("acc_latency", accumulates_flushed, ADDED, .accumulates = 1, .any_ranks = 1),
+	ONE_SIDED("get_acc_latency", get_accumulates_flushed, ADDED, .accumulates = 1,
+		  .any_ranks = 1),
+	ONE_SIDED("fop_latency", fetch_adds, COUNTED, .any_ranks = 1),
+	ONE_SIDED("cas_latency", compare_swaps, COUNTED, ),
 };
 
 const struct drive_op *drive_op(const char *name, size_t length)
@@ -188,10 +220,21 @@ static int window_of(const struct drive_run *run)
 							 : (int)(WINDOW_BYTES / run->bytes);
 }
 
+int drive_counts(const struct drive_run *run)
+{
+	return run->op->kind == COUNTED;
+}
+
+int drive_shared(const struct drive_run *run)
+{
+	return run->op->any_ranks && run->peer->ranks > 2;
+}
+
 int drive_prepare(struct drive_run *run)
 {
 	int me = run->peer->rank, many = !strcmp(run->op->name, "mbw_mr");
 
+	units = last = 0;
 	if (run->op->collective)
 		return prepare_collective(run);
 	run->pairs = many ? run->peer->ranks / 2 : 1;
@@ -199,7 +242,7 @@ int drive_prepare(struct drive_run *run)
 	if (me >= 2 * run->pairs)
 		run->other = -1;
 	run->window = window_of(run);
-	if (!many && run->peer->ranks != 2)
+	if (!many && run->peer->ranks != 2 && !drive_shared(run))
 		return 0;
 	return run->op->one_sided ? run->peer->expose != NULL : run->peer->send != NULL;
 }
@@ -306,12 +349,59 @@ static size_t results(const struct drive_run *run)
 	}
 }
 
+static uint32_t bits(float value)
+{
+	uint32_t n;
+
+	memcpy(&n, &value, sizeof(n));
+	return n;
+}
+
+/* units of each rank. In the window of rank 1: its own input, and each unit's. */
+static double sums_wrong(const struct drive_run *run, const double *done)
+{
+	const uint32_t *there = run->exposed, *old = (const uint32_t *)run->out;
+	int gets = run->op->unit == get_accumulates_flushed, me = run->peer->rank, r;
+	size_t n = run->bytes / sizeof(float), i;
+	double wrong = 0;
+	uint32_t sum;
+
+	for (i = 0; i < n; i++) {
+		sum = bits(drive_input(1, i));
+		for (r = 0; r < run->peer->ranks; r++)
+			sum += (uint32_t)done[r] * bits(drive_input(r, i));
+		wrong += me == 1 && there[i] != sum;
+		if (gets && !me && !drive_shared(run))
+			wrong += old[i] != sum - bits(drive_input(0, i));
+	}
+	return wrong;
+}
+
+static double count_wrong(const struct drive_run *run, const double *done)
+{
+	double all = 0;
+	int r;
+
+	for (r = 0; r < run->peer->ranks; r++)
+		all += done[r];
+	if (run->peer->rank == 1)
+		return *(const uint64_t *)run->exposed != (uint64_t)all;
+	return run->peer->rank == 0 && !drive_shared(run) && last != (uint64_t)all - 1;
+}
+
 double drive_wrong(const struct drive_run *run)
 {
 	const float *got = run->op->kind == WRITTEN ? run->exposed : run->out;
-	size_t n = results(run), i;
-	double wrong = 0;
+	double wrong = 0, done[DRIVE_RANKS] = {0};
+	size_t n, i;
 
+	if (run->op->kind == ADDED || run->op->kind == COUNTED) {
+		done[run->peer->rank] = (double)units;
+		if (run->peer->max(done, (size_t)run->peer->ranks))
+			return 1;
+		return run->op->kind == ADDED ? sums_wrong(run, done) : count_wrong(run, done);
+	}
+	n = results(run);
 	for (i = 0; i < n; i++)
 		wrong += got[i] != right(run, i);
 	return wrong;

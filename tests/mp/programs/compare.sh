@@ -64,7 +64,8 @@ test_measured_again()
 
 all_cells()
 {
-	sed -n 's/^[ \t{]*\(COLL(\|.name = \)"\([a-z_]*\)".*/\2/p' "$compare/operations.c"
+	sed -n 's/^[ \t{]*\(COLL(\|ONE_SIDED(\|.name = \)"\([a-z_]*\)".*/\2/p' \
+		"$compare/operations.c"
 }
 
 # build_driver [SOURCE]
@@ -81,7 +82,7 @@ test_driver()
 	[ -e "$TT_BUILD/.libs/libtutti.so" ] || skip "no shared library"
 	build_driver
 	cells=$(all_cells | sed 's/$/:84/')
-	[ "$(echo "$cells" | wc -l)" = 22 ] || die "$cells"
+	[ "$(echo "$cells" | wc -l)" = 26 ] || die "$cells"
 	for n in 2 4; do
 		for memory in 0 1; do
 			# shellcheck disable=SC2086
@@ -89,8 +90,8 @@ test_driver()
 				0.001 $cells >"$tmp/driven" || exit 1
 			awk '$2 != 84 || $3 <= 0 || $4 != 0 { exit 1 }' "$tmp/driven" ||
 				die "$(cat "$tmp/driven")"
-			# some messages are between two ranks only
-			[ "$(wc -l <"$tmp/driven")" = $((n == 2 ? 22 : 15)) ] ||
+			# some operations are between two ranks only
+			[ "$(wc -l <"$tmp/driven")" = $((n == 2 ? 26 : 18)) ] ||
 				die "$(cat "$tmp/driven")"
 		done
 	done
@@ -100,12 +101,15 @@ test_driver()
 test_wrong_results()
 {
 	[ -e "$TT_BUILD/.libs/libtutti.so" ] || skip "no shared library"
-	sed 's/TUTTI_SUM, 0, world/TUTTI_MAX, 0, world/' "$compare/drive_tutti.c" >"$tmp/wrong.c"
+	sed -e 's/TUTTI_SUM, 0, world/TUTTI_MAX, 0, world/' -e 's/TUTTI_UINT32, TUTTI_SUM/&1/' \
+		-e 's/TUTTI_SUM1/TUTTI_REPLACE/' -e 's/1, value, 0/1, 2 * value, 0/' \
+		"$compare/drive_tutti.c" >"$tmp/wrong.c"
 	build_driver "$tmp/wrong.c"
 	timeout 60 ./tutti_run -n 2 "$tmp/drive" each 0.001 reduce:84 allreduce:84 \
-		>"$tmp/driven" || exit 1
+		acc_latency:84 get_acc_latency:84 fop_latency:8 >"$tmp/driven" || exit 1
 	awk '{ print $1, $2, $4 }' "$tmp/driven" >"$tmp/out"
-	printf 'reduce 84 21\nallreduce 84 0\n' | cmp - "$tmp/out"
+	printf '%s 21\n%s 0\n%s 21\n%s 21\n%s 1\n' 'reduce 84' 'allreduce 84' 'acc_latency 84' \
+		'get_acc_latency 84' 'fop_latency 8' | cmp - "$tmp/out"
 }
 
 run verdicts test_verdicts
