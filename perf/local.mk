@@ -10,7 +10,7 @@ tutti_perf_SOURCES = \
 	perf/partial.c \
 	perf/overlap.c perf/forms.c perf/wakeup.c perf/threads.c \
 	perf/p2p.c perf/messages.c \
-	perf/kernel.c \
+	perf/accumulate.c perf/kernel.c \
 	perf/checksum.c perf/rules.c perf/codec.c perf/lowrank.c perf/ps.c tools/cli.c tools/cli.h \
 	tools/plot.c tools/plot.h tools/graphs.c tools/graphs.h
 tutti_perf_LDADD = libtt_reference.la libtt_vector.la libtutti.la $(JANSSON_LIBS)

@@ -273,7 +273,7 @@ static int complete(struct perf_options *opt)
 		opt->colls = cmd->colls;
 	if (opt->depth < 0)
 		opt->depth = cmd->depth ? cmd->depth : 128;
-	if (opt->op == TUTTI_AVG && strstr(cmd->name, "scan"))
+	if (opt->op == TUTTI_AVG && (strstr(cmd->name, "scan") || strstr(cmd->name, "acc_lat")))
 		return perf_bad("operation avg has no meaning for %s", cmd->name);
 	if (opt->op != PERF_ALL && opt->datatype != PERF_ALL && cmd->uses & PERF_USE_OP &&
 	    !perf_op_fits(opt->datatype, opt->op))

@@ -50,11 +50,15 @@ static const struct perf_column latency_columns[] = {
 	{"wrong", "#wrong", "", 7, 0, PERF_INT},
 	{"atomic", "atomic", "", 13, 0, PERF_TEXT},
 };
-#define LATENCY_COLUMNS (sizeof(latency_columns) / sizeof(latency_columns[0]))
 
 void perf_latency_table(struct perf_table *table, bool atomic)
 {
-	perf_table_begin(table, latency_columns, (int)LATENCY_COLUMNS - !atomic);
+	perf_table_begin(table, latency_columns, PERF_LATENCY_COLUMNS + atomic);
+}
+
+void perf_latency_columns(struct perf_column columns[PERF_LATENCY_COLUMNS])
+{
+	memcpy(columns, latency_columns, PERF_LATENCY_COLUMNS * sizeof(*columns));
 }
 
 struct perf_cell *perf_latency_cells(const struct perf *perf, double *times, struct perf_cell *cell)
@@ -342,7 +346,7 @@ static int one_row(struct pair *p)
 {
 	const struct perf_options *opt = &p->perf->opt;
 	struct perf_table *table = &p->perf->table;
-	struct perf_cell cells[LATENCY_COLUMNS] = {{0}}, *wrong_cell;
+	struct perf_cell cells[PERF_LATENCY_COLUMNS + 1] = {{0}}, *wrong_cell;
 	double peak = 0, unused = 0, seconds;
 	uint64_t wrong = 0, start;
 	int err;

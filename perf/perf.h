@@ -249,6 +249,8 @@ void perf_progress_clear(void);
 void perf_bytes_fill(unsigned char *dst, size_t len, int rank, unsigned int round);
 size_t perf_bytes_wrong(const unsigned char *buf, size_t len, int rank, unsigned int round);
 void perf_latency_table(struct perf_table *table, bool atomic);
+#define PERF_LATENCY_COLUMNS 10
+void perf_latency_columns(struct perf_column columns[PERF_LATENCY_COLUMNS]);
 /* Sorts the times. Returns the cell after these. */
 struct perf_cell *perf_latency_cells(const struct perf *perf, double *times,
 				     struct perf_cell *cell);
@@ -265,6 +267,8 @@ int perf_run_send(struct perf *perf);
 int perf_run_send_bi(struct perf *perf);
 int perf_run_send_pairs(struct perf *perf);
 int perf_run_atomic(struct perf *perf);
+int perf_run_acc_lat(struct perf *perf); /* both: perf/accumulate.c */
+int perf_run_get_acc_lat(struct perf *perf);
 int perf_run_ps(struct perf *perf);
 extern const char *const perf_ps_calls[];
 int perf_run_kernel(struct perf *perf);	  /* perf/kernel.c */

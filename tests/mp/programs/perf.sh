@@ -294,8 +294,14 @@ run ps_codec clean 2 ps -b 4K -e 1M -f 256 -n 10 -w 2 --codec int8
 run ps_topk clean 2 ps -b 4K -e 1M -f 256 -n 10 -w 2 --codec topk:1%
 run put_lat_ofi clean 1 put_lat -T ofi -n 20 -w 2
 run amo_lat clean 2 amo_lat -n 20 -w 2 -A all
-run amo_lat_columns header \
-	bytes,iterations,t_min_us,t_max_us,t_typical_us,t_avg_us,t_stdev_us,p99_us,p999_us,wrong,atomic
+latencies=bytes,iterations,t_min_us,t_max_us,t_typical_us,t_avg_us,t_stdev_us,p99_us,p999_us,wrong
+run amo_lat_columns header "$latencies,atomic"
+run acc_lat clean 3 acc_lat -b 8 -e 512K -f 256 -n 20 -w 2 -c 3
+run acc_lat_malloc clean 3 acc_lat -b 8 -e 512K -f 256 -n 20 -w 2 --malloc
+run acc_lat_ofi clean 1 acc_lat -T ofi -n 20 -w 2
+run get_acc_lat clean 3 get_acc_lat -b 8 -e 512K -f 256 -n 20 -w 2 -c 3
+run get_acc_lat_columns header "$latencies,type,operation"
+run get_acc_lat_malloc clean 1 get_acc_lat -n 20 -w 2 --malloc -o prod -d half
 run amo_lat_ofi clean 1 amo_lat -T ofi -n 20 -w 2 --malloc
 run put_ofi clean 1 put -T ofi -n 20 -w 2
 run get_ofi clean 1 get -T ofi -n 20 -w 2
@@ -353,6 +359,7 @@ run unknown_op says "did you mean 'sum'" perf 2 allreduce -o sun
 run unknown_atomic says "did you mean 'fetch_add'" perf 2 amo_lat -A fetch_ad
 run op_of_type says "is for integers" perf 2 allreduce -d float -o bxor
 run op_of_scan says "no meaning for exscan" perf 2 exscan -o avg
+run op_of_accumulate says "no meaning for get_acc_lat" perf 2 get_acc_lat -o avg
 # refused TEXT ARGUMENT...: the command line, before anything is measured; rank 0 says so
 # with the prefix, and nothing is on stdout.
 refused() {
@@ -381,8 +388,8 @@ unused() {
 		-r 0 | allreduce allgather alltoall scan barrier forms put send_bi ps kernel
 		-a 2 | overlap forms wakeup threads put get_lat send_pairs amo_lat ps kernel codec
 		--stat | overlap forms wakeup threads put_lat send ps kernel checksum rules
-		-q 4 | allreduce barrier overlap put_lat get_lat send_lat amo_lat ps kernel codec
-		-A all | allreduce put ps
+		-q 4 | allreduce barrier overlap put_lat get_lat send_lat acc_lat ps kernel codec
+		-A all | allreduce put acc_lat ps
 		-S 1 | allreduce put kernel
 		--colocated 0 | barrier
 		--weights 1:1 | allgather
@@ -446,6 +453,7 @@ plot() {
 	plots 2 '>messages/s<' send -b 8 -e 64 -f 2 -n 2 || return 1
 	plots 2 '>BW peak|peak<' put -b 8 -e 64 -f 2 -n 200 || return 1
 	plots 2 '>threads of each rank<' threads -n 20 || return 1
+	plots 2 '>int8<' acc_lat -b 8 -e 64 -f 2 -n 10 -d all || return 1
 	plots 2 '>compare_swap<' amo_lat -A all -n 20 || return 1
 	plots 2 '>put_notify<' wakeup -n 5 -w 0 || return 1
 	plots 2 '>thread, pure<' overlap -b 1K -e 4K -f 2 -n 2 || return 1
