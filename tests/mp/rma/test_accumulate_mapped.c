@@ -154,6 +154,7 @@ static int near_body(struct mp_job *job)
 		TT_EXPECT(sum > (uint64_t)round);
 	}
 	mp_meet(job);
+	MP_OK(tutti_barrier(job->world)); /* an order for ThreadSanitizer */
 	TT_EXPECT(job->rank || (mine[0] == (uint64_t)(51 * job->n - 50) &&
 				mine[1] == 100 * (uint64_t)(job->n - 1) &&
 				mine[SIZE / 8 - 1] == 50 * (uint64_t)(job->n - 1)));
