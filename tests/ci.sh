@@ -56,6 +56,7 @@ tsan_tests="tests/unit/test_lock tests/unit/test_boot_[!f]* tests/unit/test_mem 
 	tests/unit/test_shm
 	tests/mp/comm/test_comm tests/mp/p2p/test_threads tests/mp/coll/test_ways
 	tests/mp/coll/test_group tests/mp/coll/test_rings tests/mp/coll/test_streams
+	tests/mp/rma/test_accumulate_mapped
 	tests/mp/ps/test_ps_codec tests/mp/ps/test_ps_end
 	tests/mp/ps/test_ps_soak tests/mp/ps/test_ps_stale tests/mp/ps/test_ps_traffic"
 tsan_all_tests="$tsan_tests
