@@ -10,12 +10,21 @@
 #include "lib/base/clock.h"
 #include "lib/rma/rma.h"
 
+static uint64_t apply(void *at, enum tt_amo_op op, uint64_t operand, uint64_t compare)
+{
+	_Atomic uint64_t *word = at;
+
+	if (op == TT_AMO_ADD)
+		return atomic_fetch_add(word, operand);
+	atomic_compare_exchange_strong(word, &compare, operand);
+	return compare;
+}
+
 int tt_win_execute(struct tt_bell *b, int peer, enum tt_amo_op op, uint64_t operand,
 		   uint64_t compare, uint64_t offset, uint64_t *old)
 {
 	struct tt_win_bell *bell = tt_container(b, struct tt_win_bell, bell);
 	struct tutti_win *win = bell->win;
-	_Atomic uint64_t *word;
 
 	if (win->comm->world[bell - win->bell] != peer)
 		return -EACCES;
@@ -27,12 +36,7 @@ int tt_win_execute(struct tt_bell *b, int peer, enum tt_amo_op op, uint64_t oper
 		return -ERANGE;
 	if (((uintptr_t)win->base + offset) % sizeof(*old))
 		return -EINVAL;
-	word = (_Atomic uint64_t *)(void *)(win->base + offset);
-	*old = compare;
-	if (op == TT_AMO_ADD)
-		*old = atomic_fetch_add(word, operand);
-	else
-		atomic_compare_exchange_strong(word, old, operand);
+	*old = apply(win->base + offset, op, operand, compare);
 	return 0;
 }
 
@@ -172,8 +176,8 @@ static int too_late(struct tutti_win *win, int rank)
 			     rank, (long long)win->comm->ctx->env.timeout.number);
 }
 
-int tt_win_atomic(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t operand,
-		  uint64_t compare, uint64_t offset, uint64_t *old)
+static int by_wire(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t operand,
+		   uint64_t compare, uint64_t offset, uint64_t *old)
 {
 	struct tutti_context *ctx = win->comm->ctx;
 	struct tt_win_amo a;
@@ -203,4 +207,51 @@ int tt_win_atomic(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t o
 		*old = a.at.old;
 	tt_wire_unlock(ctx->wire);
 	return err ? tt_win_lost(win, rank, err) : 0;
+}
+
+/*
+ * In memory that is mapped here, which the peer sees as in a put; false: it has to go through the
+ * transport.
+ */
+static inline bool execute_mapped(const struct tutti_win *win, const struct tt_win_map *map,
+				  enum tt_amo_op op, uint64_t operand, uint64_t compare,
+				  uint64_t offset, uint64_t *old)
+{
+	bool open;
+
+	if (!map->reached || win->amo_place >= 0 ||
+	    atomic_load_explicit(&win->comm->failed, memory_order_relaxed))
+		return false;
+	atomic_store_explicit(map->mark, map->open.id, memory_order_relaxed);
+	atomic_signal_fence(memory_order_seq_cst);
+	open = tt_win_is_open(&map->open);
+	if (open)
+		*old = apply(map->part.ptr + offset, op, operand, compare);
+	atomic_store_explicit(map->mark, 0, memory_order_release);
+	return open;
+}
+
+/* Maps rank's part if that is how atomics on it are executed. */
+static bool map_word(struct tutti_win *win, int rank)
+{
+	bool mapped;
+
+	if (!win->kept || win->amo_place >= 0)
+		return false;
+	tt_wire_lock(win->comm->ctx->wire);
+	mapped = tt_win_map(win, rank);
+	tt_wire_unlock(win->comm->ctx->wire);
+	return mapped;
+}
+
+int tt_win_atomic(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t operand,
+		  uint64_t compare, uint64_t offset, uint64_t *old)
+{
+	const struct tt_win_map *map = &win->maps[rank];
+
+	if (execute_mapped(win, map, op, operand, compare, offset, old))
+		return 0;
+	if (map_word(win, rank) && execute_mapped(win, map, op, operand, compare, offset, old))
+		return 0;
+	return by_wire(win, rank, op, operand, compare, offset, old);
 }

@@ -418,6 +418,7 @@ static int tolerant_body(struct mp_job *job)
 	int err, to, other = job->rank == 1 ? 2 : 1;
 	char *mine, word[8] = "a word", got[8];
 	struct tutti_comm *comm;
+	uint64_t old;
 	struct tutti_win *win;
 
 	MP_OK(tutti_comm_create(job->world, &how, &comm));
@@ -425,6 +426,7 @@ static int tolerant_body(struct mp_job *job)
 	for (to = 0; to < job->n; to++)
 		MP_OK(tutti_put(win, to, word, 8, 8 * (uint64_t)job->rank));
 	MP_OK(tutti_win_flush_all(win));
+	MP_OK(tutti_fetch_add(win, 0, 1, 64, &old));
 	mp_meet(job);
 	if (job->rank == 0)
 		kill(getpid(), SIGKILL);
@@ -436,6 +438,7 @@ static int tolerant_body(struct mp_job *job)
 	TT_EXPECT(err == -TUTTI_EPEER);
 	MP_ERR(tutti_put(win, 0, word, 8, 0), -TUTTI_EPEER);
 	MP_ERR(tutti_get(win, 0, got, 8, 0), -TUTTI_EPEER);
+	MP_ERR(tutti_fetch_add(win, 0, 1, 0, &old), -TUTTI_EPEER);
 	MP_OK(tutti_put(win, other, "further", 8, 40 + 8 * (uint64_t)job->rank));
 	MP_OK(tutti_win_flush(win, other));
 	MP_OK(tutti_get(win, other, got, 8, 40 + 8 * (uint64_t)job->rank));
@@ -478,6 +481,37 @@ static int counted_body(struct mp_job *job)
 	MP_OK(tutti_stats_get(job->ctx, &b));
 	TT_EXPECT(b.put_bytes - a.put_bytes >= 600u * (unsigned)job->n);
 	TT_EXPECT(b.got_bytes - a.got_bytes == 140u * (unsigned)job->n);
+	return 0;
+}
+
+/* Atomics of all ranks on one word, in memory that they map; exact, and the old values, too. */
+static int words_body(struct mp_job *job)
+{
+	enum { ROUNDS = 40000 };
+	uint64_t *mine, old, want, last = 0, sum = 0, n = (uint64_t)job->n * ROUNDS;
+	struct tutti_win *win;
+	int i;
+
+	MP_OK(tutti_win_allocate(job->world, 64, 0, (void **)&mine, &win));
+	for (i = 0; i < ROUNDS; i++) {
+		if (i % 200 == 0) /* all at once, again and again */
+			MP_OK(tutti_barrier(job->world));
+		MP_OK(tutti_fetch_add(win, 0, 1, 8, &old));
+		TT_EXPECT(!i || old > last);
+		last = old;
+		sum += old;
+		for (want = 0;; want = old) { /* which another rank has changed meanwhile */
+			MP_OK(tutti_compare_swap(win, 0, want, want + 3, 24, &old));
+			if (old == want)
+				break;
+		}
+	}
+	TT_EXPECT(win->maps[0].reached);
+	MP_OK(tutti_barrier(job->world));
+	TT_EXPECT(job->rank || (mine[1] == n && mine[3] == 3 * n));
+	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &sum, 1, TUTTI_UINT64, TUTTI_SUM, job->world));
+	TT_EXPECT(sum == n * (n - 1) / 2);
+	MP_OK(tutti_win_free(win));
 	return 0;
 }
 
@@ -590,6 +624,7 @@ static void shm(void)
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = counted_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = mapped_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = marks_body));
+	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm", .fn = words_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = unmapped_body));
 	for (i = 0; i < 4; i++)
 		TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = no_files_body,
