@@ -213,7 +213,7 @@ static void say(struct tutti_context *ctx, char *buf, size_t size)
 		say_idle(ctx, buf, size);
 }
 
-/* The ranks that this rank's oldest collectives wait for. */
+/* The ranks that this rank's oldest collectives, and calls of parameter servers, wait for. */
 static void find_awaited(struct tutti_context *ctx, int32_t *awaits)
 {
 	const struct tutti_request *r;
@@ -227,11 +227,11 @@ static void find_awaited(struct tutti_context *ctx, int32_t *awaits)
 		{
 			struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
-			if (!tt_active_numbered((enum tt_active)list) ||
-			    tt_list_empty(&comm->active[list]) || n == TT_AWAITED)
+			if (tt_list_empty(&comm->active[list]) || n == TT_AWAITED)
 				continue;
 			r = tt_container(comm->active[list].next, struct tutti_request, link);
-			n += r->ops->awaits(r, awaits + n, TT_AWAITED - n);
+			if (r->ops->awaits)
+				n += r->ops->awaits(r, awaits + n, TT_AWAITED - n);
 		}
 }
 

@@ -79,7 +79,10 @@ struct tt_request_ops {
 	 * rank or -1.
 	 */
 	int (*waits)(const struct tutti_request *req, char *buf, size_t size);
-	/* Of a collective: up to max ranks of the world that it needs next; returns how many. */
+	/*
+	 * Of a collective, or a call that asks as it does (tt_late_ask): up to max ranks of the
+	 * world that it needs next; returns how many. NULL: it asks none.
+	 */
 	int (*awaits)(const struct tutti_request *req, int *ranks, int max);
 	/* After cancel: the phase reached, and how many bytes were in place; NULL: not known. */
 	uint64_t (*where)(struct tutti_request *req, char *phase, size_t size);
@@ -564,8 +567,8 @@ void tt_doing_ask(struct tutti_context *ctx, int rank);
 /* "; it ...", or "" if it was not asked lately. Returns buf. */
 const char *tt_doing_text(const struct tutti_context *ctx, int rank, char *buf, size_t size);
 /*
- * Of a collective with these fields.init: shortly before the deadline asks the ranks that it waits
- * for, and those that these wait for.
+ * Of a collective with these fields.init, or another request with ops->awaits (0): shortly before
+ * the deadline asks the ranks that it waits for, and those that these wait for.
  */
 void tt_late_ask(const struct tutti_request *req, uint32_t init, uint64_t deadline);
 /* For struct tt_request_ops.waits of it: the ranks that are late, and one that did not answer. */

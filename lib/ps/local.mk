@@ -23,4 +23,5 @@ libtt_la_SOURCES += \
 	lib/ps/worker/push.c lib/ps/worker/row_places.c lib/ps/worker/rpc.c \
 	lib/ps/worker/server_link.c lib/ps/worker/table_range.c \
 	lib/ps/worker/urgency.c lib/ps/worker/whole_version.c \
-	lib/ps/worker/worker_call.c lib/ps/worker/worker_clock.c
+	lib/ps/worker/worker_call.c lib/ps/worker/worker_clock.c \
+	lib/ps/worker/worker_waits.c

@@ -75,7 +75,8 @@ struct tt_ps_note {
 	uint64_t slowest; /* index + 1 of the slowest worker, after others have waited for a while;
 			     0: not known */
 	uint64_t dropped; /* elements of this worker's pushes that came too late */
-	uint64_t spare[4];
+	uint64_t missing; /* index + 1 of a worker that has not come to the meeting; 0: none */
+	uint64_t spare[3];
 };
 
 /*

@@ -157,7 +157,7 @@ struct tt_ps_link {
 	struct tt_ps_back_bell note[TT_PS_REPLICAS];
 	uint64_t min_clock;
 	uint64_t dropped;	    /* elements of this worker's pushes that came too late */
-	uint64_t slowest;	    /* as the server reported it */
+	uint64_t slowest, missing;  /* as the server reported them; see struct tt_ps_note */
 	uint64_t said, seen, heard; /* notes and answers so far; those at the last look, and when a
 				       new one came: shutdown.c */
 	bool ended;
@@ -498,6 +498,14 @@ bool tt_ps_servers_ended(const struct tutti_ps *ps);
 int tt_ps_refusal(struct tutti_ps *ps);
 /* A put or get on the server of this rank failed. */
 void tt_ps_task_broken(struct tt_ps_task *task, int rank, int status);
+
+/*
+ * worker_waits.c: as tt_request_ops.waits and awaits, under the lock. Without it: sets the last
+ * error, with the first server that has not answered this worker; returns -ETIMEDOUT.
+ */
+int tt_ps_task_waits(const struct tt_ps_task *task, char *buf, size_t size);
+int tt_ps_task_awaits(const struct tt_ps_task *task, int *ranks, int max);
+int tt_ps_fail_unanswered(const struct tutti_ps *ps, const char *text);
 
 /* server_link.c: messages to servers, under the lock */
 void tt_ps_pump(struct tutti_ps *ps);

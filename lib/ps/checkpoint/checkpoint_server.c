@@ -96,8 +96,11 @@ bool tt_ps_meeting(struct tt_ps_server *srv, struct tt_ps_client *c, const struc
 	c->said.text[sizeof(c->said.text) - 1] = 0;
 	c->meeting = m->first;
 	for (w = 0; w < srv->ps->nworkers; w++)
-		if (!absent(&srv->client[w]) && srv->client[w].meeting < m->first)
+		if (!absent(&srv->client[w]) && srv->client[w].meeting < m->first) {
+			srv->missing = w + 1;
 			return false;
+		}
+	srv->missing = 0;
 	if (srv->met < m->first && !tt_ps_settled(srv))
 		return false;
 	if (srv->met < m->first)

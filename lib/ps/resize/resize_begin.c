@@ -4,6 +4,7 @@
  * parameter server comes to rest.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "lib/ps/resize/resize_run.h"
@@ -223,14 +224,18 @@ static int await(struct tt_ps_resize *r, bool (*done)(void *), const char *what)
 {
 	struct tutti_context *ctx = r->old->comm->ctx, *other = r->comm->ctx;
 	uint64_t now = tt_now_ns(), end = now + (uint64_t)ctx->env.timeout.number * TT_MS;
+	char text[128];
 	int err;
 
 	while (tt_engine_wait(ctx, done, r, now + SLICE_NS < end ? now + SLICE_NS : end)) {
 		now = tt_now_ns();
-		if (now >= end)
-			return tt_fail(-ETIMEDOUT,
-				       TT_PS_RESIZE ": %s within %lld ms (TUTTI_TIMEOUT)", what,
-				       (long long)ctx->env.timeout.number);
+		if (now >= end) {
+			snprintf(text, sizeof(text),
+				 TT_PS_RESIZE ": %s within %lld ms (TUTTI_TIMEOUT)", what,
+				 (long long)ctx->env.timeout.number);
+			return done == hushed ? tt_ps_fail_unanswered(r->old, text)
+					      : tt_fail(-ETIMEDOUT, "%s", text);
+		}
 		if (other == ctx)
 			continue;
 		tt_wire_lock(other->wire);

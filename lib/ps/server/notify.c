@@ -118,7 +118,8 @@ bool tt_ps_may_end(const struct tt_ps_server *srv)
 void tt_ps_tell(struct tt_ps_server *srv)
 {
 	struct tutti_ps *ps = srv->ps;
-	struct tt_ps_note note = {.slowest = (uint64_t)srv->slowest};
+	struct tt_ps_note note = {.slowest = (uint64_t)srv->slowest,
+				  .missing = (uint64_t)srv->missing};
 	bool alive = srv->alive;
 	uint32_t i;
 	int w;

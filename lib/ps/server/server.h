@@ -111,6 +111,7 @@ struct tt_ps_server {
 	uint64_t send_at;	/* essp: changes go by then without a clock */
 	uint64_t slow_at;	/* workers that wait for another are told for whom */
 	int slowest;		/* index + 1 of the slowest worker, as told */
+	int missing;		/* index + 1 of a worker that others wait for at a meeting */
 	uint64_t heard, end_at; /* from the first good-bye on: time of the last message; when
 				   missing workers are reported */
 	uint64_t alive_at;	/* when the server next reports that it is alive */

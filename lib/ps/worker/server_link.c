@@ -174,6 +174,7 @@ static void read_note(struct tt_ps_link *link)
 		link->dropped = note->dropped;
 	link->ended = link->ended || note->ended;
 	link->slowest = note->slowest <= (uint64_t)ps->nworkers ? note->slowest : 0;
+	link->missing = note->missing <= (uint64_t)ps->nworkers ? note->missing : 0;
 }
 
 void tt_ps_link_step(struct tt_ps_link *link)
@@ -370,6 +371,8 @@ void tt_ps_credit_ring(struct tt_bell *bell)
 	memcpy(&msg, out->staging, sizeof(msg));
 	if (credit->dropped > b->link->dropped)
 		b->link->dropped = credit->dropped;
+	if (msg.kind == TT_PS_MEET)
+		b->link->missing = 0; /* all have come */
 	pushed(out, &msg, credit->sequence, credit->tau);
 	if (credit->status)
 		refused(out, &msg, (int)credit->status, credit->room);

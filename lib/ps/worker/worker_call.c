@@ -84,113 +84,24 @@ static const char *task_text(const struct tutti_request *r, char *buf, size_t si
 	return buf;
 }
 
-/* A server, and its rank in the world. */
-static int say_server(const struct tt_ps_link *link, char *buf, size_t size)
+static int task_awaits(const struct tutti_request *r, int *ranks, int max)
 {
-	const struct tutti_ps *ps = link->ps;
-	int rank = ps->comm->world[link->rank];
-
-	snprintf(buf, size, "server %d (rank %d on host %s)", link->index, rank,
-		 tt_boot_host(ps->comm->ctx->boot, rank));
-	return rank;
+	return tt_ps_task_awaits(task_of(r), ranks, max);
 }
 
-/* The first server that has not answered this worker; NULL: none. */
-static const struct tt_ps_link *unanswered(const struct tutti_ps *ps)
+static void task_late(struct tutti_request *r)
 {
-	int k, j;
-
-	for (k = 0; k < ps->nservers; k++)
-		for (j = 0; j < TT_PS_SLOTS; j++)
-			if (ps->link[k].out[j].busy)
-				return &ps->link[k];
-	return NULL;
+	tt_late_ask(r, 0, r->deadline);
 }
 
-/* Writes which worker a clock waits for: its world rank, if a server has reported it. */
-static int say_slowest(const struct tutti_ps *ps, char *buf, size_t size)
-{
-	uint64_t min = tt_ps_lowest_clock(ps);
-	int k, n, rank;
-
-	n = snprintf(buf, size, "the slowest is at %llu", (unsigned long long)min);
-	for (k = 0; k < ps->nservers; k++)
-		if (ps->link[k].min_clock == min && ps->link[k].slowest)
-			break;
-	if (n < 0 || (size_t)n >= size)
-		return -1;
-	if (k == ps->nservers) { /* not looked for, or the server that would report it is stuck */
-		for (k = 0; ps->link[k].min_clock != min;)
-			k++;
-		snprintf(buf + n, size - (size_t)n, ", as ");
-		n += (int)strlen(buf + n);
-		say_server(&ps->link[k], buf + n, size - (size_t)n);
-		n += (int)strlen(buf + n);
-		snprintf(buf + n, size - (size_t)n, " told last");
-		return -1;
-	}
-	rank = ps->comm->world[ps->worker[ps->link[k].slowest - 1]];
-	snprintf(buf + n, size - (size_t)n, ": worker %d, rank %d on host %s",
-		 (int)ps->link[k].slowest - 1, rank, tt_boot_host(ps->comm->ctx->boot, rank));
-	return rank;
-}
-
-/* The server of which a read is under way, or whose publication a pull waits for; NULL: none. */
-static const struct tt_ps_link *source(const struct tt_ps_pull *pull, bool under_way)
-{
-	const struct tt_ps_unit *u = pull->units->unit;
-	int i;
-
-	for (i = 0; i < pull->used; i++)
-		if (under_way ? u[i].pending : u[i].state == TT_PS_READ_WAIT)
-			return &pull->task.ps->link[u[i].server];
-	return NULL;
-}
-
-/* Writes what the call waits for, and which server should provide it; returns its rank. */
-static int say_waits(const char *what, const struct tt_ps_link *link, const char *why, char *buf,
-		     size_t size)
-{
-	char server[140] = "";
-	int rank = link ? say_server(link, server, sizeof(server)) : -1;
-
-	snprintf(buf, size, "; it waits for %s%s%s", what, link ? why : "", server);
-	return rank;
-}
-
+/* A rank that does not answer is the cause, if the call needs it. */
 static int task_waits(const struct tutti_request *r, char *buf, size_t size)
 {
-	const struct tt_ps_task *task = task_of(r);
-	const struct tutti_ps *ps = task->ps;
-	const struct tt_ps_pull *pull = tt_ps_pull_of(task);
-	uint64_t need = pull ? pull->need : 0;
-	char slowest[200];
-	int rank = -1;
+	int rank = tt_ps_task_waits(task_of(r), buf, size), silent;
+	size_t n = strlen(buf);
 
-	buf[0] = 0;
-	if (pull && tt_ps_lowest_clock(ps) < need) {
-		rank = say_slowest(ps, slowest, sizeof(slowest));
-		snprintf(buf, size, "; it waits for clock %llu, and %s", (unsigned long long)need,
-			 slowest);
-	} else if (!task->sent && ps->queue.next != &task->queue) {
-		snprintf(buf, size, "; it waits for its turn behind other calls of this worker");
-	} else if (!task->sent) {
-		rank = say_waits("room at a server", unanswered(ps), ", and has no answer of ", buf,
-				 size);
-	} else if (task->answers && unanswered(ps)) {
-		rank = say_waits("an answer", unanswered(ps), " of ", buf, size);
-	} else if (!task->table) {
-		rank = say_slowest(ps, slowest, sizeof(slowest));
-		snprintf(buf, size, "; this worker is at clock %llu, %s",
-			 (unsigned long long)ps->clock, slowest);
-	} else if (pull && pull->more && !pull->active) {
-		snprintf(buf, size, "; it gives way to pulls of higher priority");
-	} else if (pull && source(pull, true)) {
-		rank = say_waits("values", source(pull, true), " of ", buf, size);
-	} else if (pull) {
-		rank = say_waits("a publication", source(pull, false), " of ", buf, size);
-	}
-	return rank;
+	silent = tt_late_text(r, 0, buf + n, size - n);
+	return silent < 0 ? rank : silent;
 }
 
 /*
@@ -212,7 +123,7 @@ static bool only_waits(const struct tt_ps_task *task)
 static bool task_expire(struct tutti_request *r)
 {
 	struct tt_ps_task *task = task_of(r);
-	char text[128], waits[192] = "";
+	char text[128], waits[320] = "";
 
 	if (!only_waits(task))
 		return false;
@@ -239,7 +150,9 @@ static const struct tt_request_ops task_ops = {.list = TT_ACTIVE_OTHER,
 					       .collected = task_collected,
 					       .free = task_free,
 					       .text = task_text,
+					       .late = task_late,
 					       .waits = task_waits,
+					       .awaits = task_awaits,
 					       .expire = task_expire,
 					       .explain = task_explain};
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* A worker's clock, told to all servers after all earlier pushes; and its good-bye. */
 #include <errno.h>
+#include <stdio.h>
 
 #include "lib/base/clock.h"
 #include "lib/ps/resize/resize.h"
@@ -167,12 +168,14 @@ static bool answered(void *arg)
 int tt_ps_await_drops(struct tutti_ps *ps, const char *call)
 {
 	struct tutti_context *ctx = ps->comm->ctx;
+	char text[160];
 
 	if (!ps->backup ||
 	    !tt_engine_wait(ctx, answered, ps, tt_deadline_ms(ctx->env.timeout.number)))
 		return 0;
-	return tt_fail(-ETIMEDOUT,
-		       "%s: the servers did not answer this worker's pushes within "
-		       "%lld ms (TUTTI_TIMEOUT)",
-		       call, (long long)ctx->env.timeout.number);
+	snprintf(text, sizeof(text),
+		 "%s: the servers did not answer this worker's pushes within %lld ms "
+		 "(TUTTI_TIMEOUT)",
+		 call, (long long)ctx->env.timeout.number);
+	return tt_ps_fail_unanswered(ps, text);
 }

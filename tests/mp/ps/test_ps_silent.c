@@ -2,7 +2,8 @@
 /*
  * Calls that need a server which is stopped, or has died: the error names the call, the table and
  * the server; that of a pull from a dead one names only the server. tutti_ps_close then reports the
- * server, not a worker whose death was tolerated.
+ * server, not a worker whose death was tolerated. Calls that wait at a live server, for another
+ * worker or a replica that is stopped, name that rank.
  */
 #include "config.h"
 
@@ -10,6 +11,8 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #define COUNT 3000
 
@@ -123,9 +126,170 @@ static void dead(void)
 	run(PUSH_VERSION, SIGKILL, "ps_push_version of table 'weights'");
 }
 
+/* ---- one call, and one rank that is stopped ---- */
+
+struct halt {
+	int n, servers, copies, staleness;
+	int victim, caller;
+	int (*call)(struct tutti_ps *ps, struct tutti_ps_table *t, const char *dir);
+	const char *says, *lacks;
+};
+
+static int push(struct tutti_ps *ps, struct tutti_ps_table *t, const char *dir)
+{
+	static float v[COUNT];
+
+	(void)ps, (void)dir;
+	return tutti_ps_push(t, v, 0, COUNT, TUTTI_FLOAT32);
+}
+
+static int tick(struct tutti_ps *ps, struct tutti_ps_table *t, const char *dir)
+{
+	(void)t, (void)dir;
+	return tutti_ps_clock(ps);
+}
+
+static int save(struct tutti_ps *ps, struct tutti_ps_table *t, const char *dir)
+{
+	char path[128];
+
+	(void)t;
+	snprintf(path, sizeof(path), "%s/checkpoint", dir);
+	return tutti_ps_save(ps, path);
+}
+
+static int call_alone(struct mp_job *job, const struct halt *h, struct tutti_ps *ps,
+		      struct tutti_ps_table *t)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	int err;
+
+	TT_EXPECT(!mp_stop(atomic_load(&job->shared->pid[h->victim])));
+	do
+		err = h->call(ps, t, job->shared->dir);
+	while (!err);
+	MP_ERR(err, -ETIMEDOUT);
+	MP_OK(tutti_last_error(&info));
+	TT_EXPECT(info.rank == h->victim && mp_said(h->says) && mp_said("it may be stopped"));
+	TT_EXPECT(!h->lacks || !mp_said(h->lacks));
+	return 0;
+}
+
+static int halt_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	const struct halt *h = job->arg;
+	struct tutti_ps_config config = {.size = sizeof(config),
+					 .copies = h->copies,
+					 .staleness = h->staleness,
+					 .role = job->rank < h->servers ? TUTTI_PS_SERVER
+									: TUTTI_PS_WORKER};
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	int err = 0;
+
+	MP_OK(tutti_ps_open(job->world, &config, &ps));
+	MP_OK(tutti_ps_dense(ps, "weights", COUNT, TUTTI_FLOAT32, &opt, &t));
+	mp_meet(job);
+	while (job->rank == h->victim) /* until it is killed */
+		pause();
+	if (job->rank == h->caller) {
+		err = call_alone(job, h, ps, t);
+		atomic_store(&job->shared->word[0], 1);
+	}
+	TT_EXPECT(mp_await(&job->shared->word[0], 1, MP_HANG_MS)); /* servers serve meanwhile */
+	TT_EXPECT(tutti_ps_close(ps));
+	atomic_fetch_add(&job->shared->word[1], 1);
+	TT_EXPECT(mp_await(&job->shared->word[1], job->n - 1, MP_HANG_MS));
+	if (job->rank == h->caller)
+		kill(atomic_load(&job->shared->pid[h->victim]), SIGKILL);
+	mp_leave_failed(job);
+	return err;
+}
+
+#define WAITS " TUTTI_TIMEOUT=2s TUTTI_HEARTBEAT_LIMIT=60s"
+
+static int halted(struct halt h, const char *env)
+{
+	return MP_RUN(.n = h.n, .fn = halt_body, .arg = &h, .killed = 1u << h.victim, .env = env);
+}
+
+#define ASYNC TUTTI_PS_ASYNC
+
+/* Rank 4 has no connection to rank 1 yet: what it sends waits for that. */
+static void unconnected(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	TT_CHECK(!halted((struct halt){.n = 6,
+				       .servers = 2,
+				       .staleness = ASYNC,
+				       .victim = 1,
+				       .caller = 4,
+				       .call = push,
+				       .says = "server 1 (rank 1 on"},
+			 "TUTTI_TRANSPORT=ofi" WAITS));
+	TT_CHECK(!halted((struct halt){.n = 6,
+				       .servers = 2,
+				       .staleness = ASYNC,
+				       .victim = 1,
+				       .caller = 4,
+				       .call = tick,
+				       .says = "server 1 (rank 1 on"},
+			 "TUTTI_TRANSPORT=ofi" WAITS));
+}
+
+/* The clock of a stopped server does not move, but no worker is slow. */
+static void clocks(void)
+{
+	TT_CHECK(!halted((struct halt){.n = 3,
+				       .servers = 2,
+				       .victim = 1,
+				       .caller = 2,
+				       .call = tick,
+				       .says = "server 1 (rank 1 on",
+				       .lacks = "slowest"},
+			 "TUTTI_TRANSPORT=shm" WAITS));
+	TT_CHECK(!halted((struct halt){.n = 3,
+				       .servers = 1,
+				       .victim = 2,
+				       .caller = 1,
+				       .call = tick,
+				       .says = "the slowest is at 0: worker 1"},
+			 "TUTTI_TRANSPORT=shm" WAITS));
+}
+
+/* Server 1 answers when rank 2, with its replica, has what it was sent. */
+static void replica(void)
+{
+	TT_CHECK(!halted((struct halt){.n = 4,
+				       .servers = 3,
+				       .copies = 2,
+				       .staleness = ASYNC,
+				       .victim = 2,
+				       .caller = 3,
+				       .call = push,
+				       .says = "server 1 (rank 1 on"},
+			 "TUTTI_TRANSPORT=shm" WAITS));
+}
+
+static void meeting(void)
+{
+	TT_CHECK(!halted((struct halt){.n = 3,
+				       .servers = 1,
+				       .victim = 2,
+				       .caller = 1,
+				       .call = save,
+				       .says = "worker 1, rank 2 on host"},
+			 "TUTTI_TRANSPORT=shm" WAITS));
+}
+
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"stopped", stopped}, {"dead", dead}, {NULL, NULL}};
+	static const struct tt_test tests[] = {
+		{"stopped", stopped}, {"dead", dead},	    {"unconnected", unconnected},
+		{"clocks", clocks},   {"replica", replica}, {"meeting", meeting},
+		{NULL, NULL}};
 
 	return tt_test_main("ps_silent", tests, argc, argv);
 }
