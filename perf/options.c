@@ -76,15 +76,16 @@ bool perf_is_rank0(void)
 /* Every rank reads the same command line; one of them complains. */
 int perf_bad(const char *fmt, ...)
 {
+	char text[1024];
 	va_list ap;
 
 	if (!perf_is_rank0())
 		return -EINVAL;
-	fputs("tutti_perf: ", stderr);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	fputs("\nTry 'tutti_perf --help'.\n", stderr);
+	/* in one write: a process that cannot tell its rank complains, too */
+	fprintf(stderr, "tutti_perf: %s\nTry 'tutti_perf --help'.\n", text);
 	return -EINVAL;
 }
 
@@ -104,12 +105,18 @@ int perf_unknown(const char *what, const char *word, const char *const *names)
 	return perf_bad("unknown %s '%s'; it is one of %s", what, word, list);
 }
 
-static int unknown_option(const char *word)
+/* After '?': an unknown option, or one with a value that takes none. word: where it was. */
+static int bad_option(const char *word)
 {
 	const char *names[sizeof(long_options) / sizeof(long_options[0])], *nearest;
 	char name[64];
 	int i;
 
+	for (i = 0; optopt && long_options[i].name; i++)
+		if (long_options[i].val == optopt && long_options[i].has_arg == no_argument)
+			return perf_bad("option '--%s' takes no value", long_options[i].name);
+	if (optopt)
+		return perf_bad("unknown option '-%c'", optopt);
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
 	for (i = 0; long_options[i].name; i++)
 		names[i] = long_options[i].name;
@@ -250,9 +257,11 @@ static int complete(struct perf_options *opt)
 	const struct perf_command *cmd = opt->cmd;
 	const size_t unset = SIZE_MAX;
 
+	if (opt->stepbytes != unset && opt->stepfactor)
+		return perf_bad("--stepbytes and --stepfactor exclude each other; give one");
 	if (cmd->most && opt->minbytes == unset && opt->maxbytes == unset) {
 		opt->maxbytes = cmd->most;
-		if (!opt->stepfactor)
+		if (!opt->stepfactor && opt->stepbytes == unset)
 			opt->stepfactor = cmd->factor;
 	}
 	if (opt->minbytes == unset)
@@ -263,6 +272,8 @@ static int complete(struct perf_options *opt)
 	if (opt->maxbytes < opt->minbytes)
 		return perf_bad("--maxbytes %zu is less than --minbytes %zu", opt->maxbytes,
 				opt->minbytes);
+	if (opt->stepbytes == unset)
+		opt->stepbytes = 1 << 20;
 	if (!opt->stepbytes)
 		return perf_bad("--stepbytes must be more than 0");
 	if (opt->iters < 0)
@@ -293,7 +304,7 @@ int perf_options_parse(struct perf_options *opt, int argc, char **argv)
 
 	*opt = (struct perf_options){.minbytes = SIZE_MAX,
 				     .maxbytes = SIZE_MAX,
-				     .stepbytes = 1 << 20,
+				     .stepbytes = SIZE_MAX,
 				     .iters = -1,
 				     .warmup = -1,
 				     .check = 1,
@@ -320,10 +331,8 @@ int perf_options_parse(struct perf_options *opt, int argc, char **argv)
 			return show_version();
 		if (option == ':')
 			return perf_bad("option '%s' needs a value", argv[optind - 1]);
-		if (option == '?' && !strncmp(argv[optind - 1], "--", 2))
-			return unknown_option(argv[optind - 1]);
 		if (option == '?')
-			return perf_bad("unknown option '-%c'", optopt);
+			return bad_option(argv[optind - 1]);
 		err = perf_option_take(opt, option);
 		if (err)
 			return err;

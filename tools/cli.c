@@ -14,6 +14,14 @@
 
 #define MAX_WORD (TT_WORD_MAX + 3) /* with the dashes */
 
+void cli_complain(const char *prog, const char *fmt, va_list ap)
+{
+	char text[2048];
+
+	vsnprintf(text, sizeof(text), fmt, ap);
+	fprintf(stderr, "%s: %s\n", prog, text);
+}
+
 static const char *nearest(const char *word, const struct option *options)
 {
 	int best = (int)strlen(word) / 2 + 1, d;
@@ -36,6 +44,15 @@ static int unknown_option(const struct cli *cli, const char *word)
 	return -1;
 }
 
+/* getopt_long leaves its val in optopt. A letter that is unknown is the val of none. */
+static const struct option *given_value(const struct option *o)
+{
+	for (; o->name; o++)
+		if (o->has_arg == no_argument && o->val == optopt)
+			return o;
+	return NULL;
+}
+
 static int bad_option(const struct cli *cli, int what, char **argv)
 {
 	const char *arg = argv[optind - 1], *prog = cli->prog, *near;
@@ -46,16 +63,16 @@ static int bad_option(const struct cli *cli, int what, char **argv)
 		fprintf(stderr, "%s: %s needs a value\n", prog, arg);
 		return -1;
 	}
-	if (optopt && !strchr(arg, '=')) {
+	o = optopt ? given_value(cli->options) : NULL;
+	if (o) {
+		fprintf(stderr, "%s: --%s takes no value\n", prog, o->name);
+		return -1;
+	}
+	if (optopt) {
 		snprintf(word, sizeof(word), "-%c", optopt);
 		return unknown_option(cli, word);
 	}
 	snprintf(word, sizeof(word), "%.*s", (int)strcspn(arg, "="), arg);
-	for (o = cli->options; o->name; o++)
-		if (!strcmp(o->name, word + 2)) {
-			fprintf(stderr, "%s: %s takes no value\n", prog, word);
-			return -1;
-		}
 	near = nearest(word + 2, cli->options);
 	if (!near)
 		return unknown_option(cli, word);

@@ -4,6 +4,7 @@
 #define TUTTI_CLI_H
 
 #include <getopt.h>
+#include <stdarg.h>
 
 struct cli {
 	const char *prog;
@@ -21,6 +22,10 @@ struct cli {
  * mean --NEAREST?".
  */
 int cli_options(const struct cli *cli, int argc, char **argv, void *into);
+
+/* Complains on stderr, in one write: ranks of a job write there at once. */
+void cli_complain(const char *prog, const char *fmt, va_list ap)
+	__attribute__((format(printf, 2, 0)));
 
 /*
  * Writes out what was printed, before a program ends or waits. Returns 0; negative: some of it was

@@ -6,24 +6,15 @@
 #include <string.h>
 #include <time.h>
 
+#include "tools/cli.h"
 #include "tools/run/run.h"
-
-static void complain(const char *fmt, va_list ap)
-{
-	char text[2048];
-	int n = snprintf(text, sizeof(text), PROG ": ");
-
-	vsnprintf(text + n, sizeof(text) - (size_t)n - 1, fmt, ap);
-	strcat(text, "\n");
-	fputs(text, stderr); /* in one write, as ranks write there too */
-}
 
 int fail(const char *fmt, ...)
 {
 	va_list ap;
 
 	va_start(ap, fmt);
-	complain(fmt, ap);
+	cli_complain(PROG, fmt, ap);
 	va_end(ap);
 	return -1;
 }
@@ -33,7 +24,7 @@ void say(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	complain(fmt, ap);
+	cli_complain(PROG, fmt, ap);
 	va_end(ap);
 }
 

@@ -11,17 +11,16 @@
 #include <string.h>
 
 #include "lib/base/env.h"
+#include "tools/cli.h"
 
 int cli_fail(const char *fmt, ...)
 {
 	va_list ap;
 
 	fflush(stdout);
-	fprintf(stderr, "%s: ", cli_prog);
 	va_start(ap, fmt);
-	vfprintf(stderr, fmt, ap);
+	cli_complain(cli_prog, fmt, ap);
 	va_end(ap);
-	fputc('\n', stderr);
 	return -1;
 }
 

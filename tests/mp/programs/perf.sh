@@ -349,10 +349,36 @@ run footers_blocks footers alltoall -b 8 -e 4K -f 5 -n 2
 run footers_root footers scatter -b 100 -e 1K -f 3 -n 2 -r 1
 run no_check clean 1 allreduce -b 64 -e 64 -n 2 -c 0
 
+# one_write COMMAND ARGUMENT...: which complains on a datagram socket, so each write is a message
+one_write() {
+	python3 -c '
+import socket, subprocess, sys
+ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)
+status = subprocess.run(sys.argv[1:], stderr=theirs, stdout=subprocess.DEVNULL).returncode
+theirs.close()
+ours.settimeout(5)
+text = ours.recv(65536)
+ours.setblocking(False)
+try:
+    sys.exit("more follows %r: %r" % (text, ours.recv(65536)))
+except (BlockingIOError, ConnectionResetError):
+    sys.exit(0 if status and text.endswith(b"\n") else "status %d, %r" % (status, text))
+' "$@"
+}
+
 run help sh -c '$tutti_perf --help | grep -q -e --minbytes'
 run version sh -c '$tutti_perf --version | grep -q "[0-9]\.[0-9]"'
 run unknown_option says "did you mean '--minbytes'" perf 2 allreduce --minbyts 8
+run unknown_letter says "unknown option '-Z'" perf 2 allreduce --stat -Zb
+run value_of_none says "option '--malloc' takes no value" perf 2 allreduce --malloc=yes
+run value_of_short_name says "option '--malloc' takes no value" perf 2 allreduce --mal=yes
+run two_steps says "--stepbytes and --stepfactor exclude each other" perf 2 allreduce -i 10 -f 2
+run steps_of_most sh -c '$tutti_perf checksum -i 8M -n 1 | grep -q "16777216 step: 8388608(bytes)"'
 run unknown_command says "did you mean 'allreduce'" perf 2 alreduce
+run one_write one_write $tutti_perf allreduce --minbyts 8
+run one_write_run one_write $tutti_run -n 0 true
+run one_write_tune one_write ./tutti_tune --stepfactor 0
+run one_write_doctor one_write ./tutti_doctor --timeout x
 run unknown_type says "did you mean 'float'" perf 2 allreduce -d flaot
 run upper_case says "did you mean 'sum'" perf 2 allreduce -o SUM
 run unknown_op says "did you mean 'sum'" perf 2 allreduce -o sun

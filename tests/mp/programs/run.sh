@@ -408,6 +408,9 @@ test_options()
 	launch --tag-outptu true 2>"$tmp/err"
 	expect 1 $?
 	expect_text 'did you mean --tag-output' "$tmp/err"
+	launch --verb=2 true 2>"$tmp/err"
+	expect 1 $?
+	expect_text '--verbose takes no value' "$tmp/err"
 	for bad in '-n 0' '-n x' '-n +2' '--timeout soon' '--timeout 0x10' '--timeout 1e3' \
 		'--bind socket' '-x TUTTI_TEST_NOT_THERE' \
 		'-H a:0' \
