@@ -309,6 +309,7 @@ struct tt_flight_comm *tt_flight_comm(struct tt_flight *f, uint64_t uid, uint32_
 	c->rank = rank;
 	c->size = (uint32_t)size;
 	c->culprit = -1;
+	c->made = tt_ticks();
 	for (i = 0; i < size && i < TT_FLIGHT_MEMBERS; i++)
 		c->member[i] = world[i];
 	atomic_store_explicit(&c->uid, uid, memory_order_release);

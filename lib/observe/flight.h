@@ -18,7 +18,7 @@
 
 #include "lib/base/clock.h"
 
-#define TT_FLIGHT_MAGIC 0x7474666c74303032ull
+#define TT_FLIGHT_MAGIC 0x7474666c74303033ull
 #define TT_FLIGHT_RECORDS 1024 /* a power of two */
 #define TT_FLIGHT_COMMS 64     /* communicators remembered, the last ones */
 #define TT_FLIGHT_NAMES 160
@@ -73,7 +73,7 @@ struct tt_flight_comm {
 	uint32_t nlate;
 	uint64_t fail_seq;
 	uint64_t late_seq;		   /* see tt_flight_start */
-	uint64_t fail_time;		   /* ticks */
+	uint64_t made, fail_time;	   /* ticks */
 	int32_t member[TT_FLIGHT_MEMBERS]; /* the first ones' ranks in the world */
 	char call[32], field[32], text[512];
 	char name[TT_FLIGHT_COMM_NAME]; /* the caller's; empty: none */

@@ -4,7 +4,8 @@
  *
  *	rank WHAT RANK
  *
- * WHAT: ok; kill, stop (itself); leave, fail (it exits with status 0 or 3 without finalizing);
+ * WHAT: ok; kill, stop (itself); shrink, tolerate (as kill; the others go on without it, and then
+ * rank 0 exits with status 3); leave, fail (it exits with status 0 or 3 without finalizing);
  * count, root, type (this rank calls something else); late (it sleeps for 600 ms before a call);
  * never (it sleeps for long); unstarted (the same, of a persistent all-reduce); order (two
  * communicators, the other way round); recv (it sleeps, rank 0 receives from it, and the others
@@ -44,9 +45,10 @@ static int reduce(struct tutti_comm *comm, size_t count)
 static int wrong(const char *what)
 {
 	if (!strcmp(what, "kill") || !strcmp(what, "count") || !strcmp(what, "type") ||
-	    !strcmp(what, "root") || !strcmp(what, "call"))
+	    !strcmp(what, "root") || !strcmp(what, "call") || !strcmp(what, "shrink") ||
+	    !strcmp(what, "tolerate"))
 		usleep(300000); /* until the others wait */
-	if (!strcmp(what, "kill"))
+	if (!strcmp(what, "kill") || !strcmp(what, "shrink") || !strcmp(what, "tolerate"))
 		kill(getpid(), SIGKILL);
 	if (!strcmp(what, "leave"))
 		_exit(0);
@@ -98,6 +100,25 @@ static int receive(const char *what, int rank, int bad)
 	return tutti_recv(&x, 1, TUTTI_FLOAT32, bad, 5, world, NULL);
 }
 
+static int go_without(const char *what, int rank)
+{
+	struct tutti_comm *left;
+	int err;
+
+	do
+		err = reduce(world, COUNT);
+	while (!err);
+	if (!strcmp(what, "shrink"))
+		err = tutti_comm_shrink(world, &left);
+	else if (!rank)
+		err = tutti_send(v, COUNT, TUTTI_FLOAT32, 2, 5, world);
+	else
+		err = tutti_recv(v, COUNT, TUTTI_FLOAT32, 0, 5, world, NULL);
+	if (!err && !rank)
+		_exit(3);
+	return err ? err : tutti_recv(v, COUNT, TUTTI_FLOAT32, 0, 6, world, NULL);
+}
+
 static int go_on(const char *what, int mine)
 {
 	double end = now() + LONG_S;
@@ -141,6 +162,8 @@ int main(int argc, char **argv)
 		err = receive(what, rank, atoi(argv[2]));
 	else if (!err && mine)
 		err = wrong(what);
+	else if (!err && (!strcmp(what, "shrink") || !strcmp(what, "tolerate")))
+		err = go_without(what, rank);
 	else if (!err && !strcmp(what, "unstarted"))
 		err = start(req);
 	else if (!err && !strcmp(what, "root"))

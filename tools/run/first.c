@@ -40,14 +40,16 @@ void first_excuse(struct first *f, int rank)
 	f->rank[rank].excused = true;
 }
 
-int first_cause(const struct first *f, int rank, int *waits)
+int first_cause(const struct first *f, int rank, int *waits, int *excused)
 {
 	int at = rank, steps = 0, next;
 
-	*waits = -1;
+	*waits = *excused = -1;
 	for (; (next = f->rank[at].blames) >= 0; at = next) {
-		if (f->rank[next].excused)
+		if (f->rank[next].excused) {
+			*excused = next;
 			return at;
+		}
 		if (!f->rank[next].ended) {
 			*waits = next;
 			return at;

@@ -21,6 +21,35 @@ char *flight_prefix(const struct share *share)
 	return found && *found ? must_strdup(found) : NULL;
 }
 
+/* A communicator that has failed because of this rank, and is tolerant if operations go on. */
+static bool lost_to(const struct tt_flight *f, uint64_t uid, int culprit)
+{
+	int i;
+
+	for (i = 0; i < TT_FLIGHT_COMMS; i++)
+		if (f->head->comm[i].uid == uid && f->head->comm[i].code)
+			return f->head->comm[i].culprit == culprit;
+	return false;
+}
+
+/*
+ * Whether the rank has gone on after the failure of c: it has made a communicator since, or an
+ * operation on one that has failed with c, and is tolerant, has begun later and ended well.
+ */
+static bool went_on(const struct tt_flight *f, const struct tt_flight_comm *c)
+{
+	int i;
+
+	for (i = 0; i < TT_FLIGHT_COMMS; i++)
+		if (f->head->comm[i].uid && f->head->comm[i].made > c->fail_time)
+			return true;
+	for (i = 0; i < TT_FLIGHT_RECORDS; i++)
+		if (f->rec[i].number && f->rec[i].state == TT_FLIGHT_DONE &&
+		    f->rec[i].start > c->fail_time && lost_to(f, f->rec[i].comm, c->culprit))
+			return true;
+	return false;
+}
+
 int flight_blames(int fd)
 {
 	const struct tt_flight_comm *c, *first = NULL;
@@ -31,7 +60,8 @@ int flight_blames(int fd)
 		return -1;
 	for (i = 0; i < TT_FLIGHT_COMMS; i++) {
 		c = &f.head->comm[i];
-		if (c->code && c->culprit >= 0 && (!first || c->fail_time < first->fail_time))
+		if (c->code && c->culprit >= 0 && !went_on(&f, c) &&
+		    (!first || c->fail_time < first->fail_time))
 			first = c;
 	}
 	blames = first ? first->culprit : (int)f.head->blames - 1;

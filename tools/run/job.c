@@ -195,19 +195,20 @@ static void dismiss(void)
 static void name_first(bool now)
 {
 	char text[256], victim[256];
-	int waits, rank, status;
+	int waits, excused, because, rank, status;
 
 	if (job.first < 0)
 		return;
-	rank = first_cause(&job.who, job.first, &waits);
+	rank = first_cause(&job.who, job.first, &waits, &excused);
 	if (waits >= 0 && !now)
 		return;
+	because = waits >= 0 ? waits : excused;
 	status = job.who.rank[rank].status;
 	describe(text, sizeof(text), rank, status);
 	describe(victim, sizeof(victim), job.first, job.who.rank[job.first].status);
-	if (waits >= 0)
-		say("%s first, because of rank %d on %s%s", text, waits, host_name(host_of(waits)),
-		    job.running ? "; the others are ended" : "");
+	if (because >= 0)
+		say("%s first, because of rank %d on %s%s", text, because,
+		    host_name(host_of(because)), job.running ? "; the others are ended" : "");
 	else if (!status)
 		say("%s before the others were done; then %s%s", text, victim,
 		    job.running ? "; the others are ended" : "");

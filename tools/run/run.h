@@ -174,7 +174,10 @@ pid_t spawn_rank(const struct share *share, const struct spawn *s);
  * Closes fd.
  */
 void flight_ended(const char *prefix, int fd, int status);
-/* The rank because of which this one has failed, by its flight recorder; -1: it does not say. */
+/*
+ * The rank because of which this one has failed, by its flight recorder; -1: it does not say, or
+ * the rank has gone on after that.
+ */
 int flight_blames(int fd);
 /* TUTTI_DUMP of the ranks; NULL: they have none. */
 char *flight_prefix(const struct share *share);
@@ -219,11 +222,13 @@ struct first {
 void first_open(struct first *f, int nranks);
 void first_close(struct first *f);
 void first_ended(struct first *f, int rank, int status, int blames);
-/* The job goes on without this rank: what fails later does not fail because of it. */
+/* The job goes on without this rank, so its end is not what failed the job. */
 void first_excuse(struct first *f, int rank);
-/* The rank because of which this one, which has ended, failed. *waits: one that still runs and may
- * tell more, or -1. */
-int first_cause(const struct first *f, int rank, int *waits);
+/*
+ * The rank because of which this one, which has ended, failed. *waits: one that still runs and may
+ * tell more, or -1. *excused: one that was excused, because of which that rank failed, or -1.
+ */
+int first_cause(const struct first *f, int rank, int *waits, int *excused);
 
 /* ---- limits.c ---- */
 

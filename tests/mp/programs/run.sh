@@ -604,6 +604,29 @@ test_replace_status()
 		"$tmp/log"
 }
 
+# A rank that fails because another one was killed says so, unless its own end is reported first;
+# one that has gone on without it does not.
+test_replace_cause()
+{
+	rank=$TT_BUILD/tests/diag/rank
+	[ -x "$rank" ] || skip "tests/diag/rank was not built"
+	for where in here there; do
+		[ $where = here ] && set -- -n 3 || set -- --ssh "$fake_ssh" -H alpha:2,beta
+		launch "$@" --replace 0 "$rank" kill 2 2>"$tmp/err"
+		case $? in
+		4) expect_text "ended with status 4 first, because of rank 2 on " "$tmp/err" ;;
+		137) expect_text "rank 2 on .* was killed by signal 9 (Killed) first" "$tmp/err" ;;
+		*) die "$(cat "$tmp/err")" ;;
+		esac
+	done
+	for how in shrink tolerate; do
+		TUTTI_TOLERANT=1 launch -n 3 --replace 0 "$rank" $how 1 2>"$tmp/err"
+		expect 3 $?
+		expect_text "rank 0 on .* ended with status 3 first" "$tmp/err"
+		! grep "because of" "$tmp/err" || die "$how: it had gone on"
+	done
+}
+
 test_replace_remote()
 {
 	# A rank of a host in whose place nobody is left, and one of another; with the secret, and
@@ -739,7 +762,8 @@ for t in environment store secret secret_hidden tags stdin status first refuse \
 	lost_early loopback_down reached_itself limits grace nothing_left origin no_transport \
 	unwritten launcher_killed launcher_killed_shells signals signal_death timeout options \
 	lookup export wdir bind hostfile remote remote_mixed remote_failures remote_shell_dies \
-	replace replace_killed replace_status replace_remote replace_host_dies replace_dismissed; do
+	replace replace_killed replace_status replace_cause replace_remote replace_host_dies \
+	replace_dismissed; do
 	run $t test_$t
 done
 finish
