@@ -20,9 +20,21 @@ struct tt_reduce_job {
 
 typedef void tt_kernel_fn(const struct tt_reduce_job *job);
 
-/* The kernel of each datatype, which has all its operators. */
+/* The arguments of tt_reduce_weigh. */
+struct tt_weigh_job {
+	void *dst;
+	const void *const *src;
+	const double *weight;
+	int n;
+	size_t bytes; /* of each vector */
+	enum tutti_datatype datatype;
+};
+
+typedef void tt_weigh_fn(const struct tt_weigh_job *job);
+
 struct tt_kernels {
-	tt_kernel_fn *of[TUTTI_NUM_DATATYPES];
+	tt_kernel_fn *of[TUTTI_NUM_DATATYPES]; /* each has all operators of its datatype */
+	tt_weigh_fn *weigh;
 };
 
 extern const struct tt_kernels tt_kernels_base;
@@ -32,5 +44,10 @@ extern const struct tt_kernels tt_kernels_avx512; /* only with TT_HAVE_AVX512 */
 /* TT_REDUCE_TRUTH, for every datatype; NULL without tt_reduce_add_reference. */
 typedef void tt_reduce_truth_fn(const struct tt_reduce_job *job, enum tutti_datatype datatype);
 extern tt_reduce_truth_fn *tt_reduce_truth;
+extern const struct tt_kernels *tt_kernels_truth; /* without `of` */
+tt_weigh_fn tt_weigh_reference;			  /* lib/verify */
+
+/* Of the level in use. */
+const struct tt_kernels *tt_reduce_kernels(void);
 
 #endif

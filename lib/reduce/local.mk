@@ -10,6 +10,7 @@ libtt_vector_la_LIBADD = libtt_vector_base.la
 noinst_LTLIBRARIES += libtt_vector_base.la
 libtt_vector_base_la_SOURCES = lib/reduce/vector.c lib/reduce/vector_run.h \
 	lib/reduce/vector_int.h lib/reduce/vector_float.h lib/reduce/vector_pair.h \
+	lib/reduce/vector_weigh.h \
 	lib/reduce/isa.h lib/reduce/half.h lib/reduce/kernels.h
 libtt_vector_base_la_CPPFLAGS = $(AM_CPPFLAGS) -DTT_VEC=16
 libtt_vector_base_la_CFLAGS = $(AM_CFLAGS) $(TT_KERNEL_CFLAGS)

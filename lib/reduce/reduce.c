@@ -22,6 +22,7 @@ static const struct tt_kernels *const kernels[TT_REDUCE_LEVELS] = {
 };
 
 tt_reduce_truth_fn *tt_reduce_truth;
+const struct tt_kernels *tt_kernels_truth;
 
 static atomic_int chosen = -1; /* an enum tt_reduce_level */
 
@@ -72,6 +73,13 @@ enum tt_reduce_level tt_reduce_level(void)
 		atomic_store_explicit(&chosen, level, memory_order_relaxed);
 	}
 	return (enum tt_reduce_level)level;
+}
+
+const struct tt_kernels *tt_reduce_kernels(void)
+{
+	enum tt_reduce_level level = tt_reduce_level();
+
+	return level == TT_REDUCE_TRUTH ? tt_kernels_truth : kernels[level];
 }
 
 static void run(const struct tt_reduce_job *job, enum tutti_datatype datatype)

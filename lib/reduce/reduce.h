@@ -40,7 +40,8 @@ void tt_reduce_scale(void *dst, const void *src, size_t count, enum tutti_dataty
 /*
  * dst = weight[0] * src[0] + weight[1] * src[1] + ... + weight[n - 1] * src[n - 1], from left to
  * right; of the float types that are no complex numbers. float16 and bfloat16 are added up in
- * float32 and rounded once. dst may be one of src, exactly.
+ * float32 and rounded once. A NaN in the result is the one quiet NaN. dst may be one of src,
+ * exactly.
  */
 void tt_reduce_weigh(void *dst, const void *const *src, const double *weight, int n, size_t count,
 		     enum tutti_datatype datatype);

@@ -13,9 +13,11 @@
 #include "lib/reduce/vector_float.h"
 #include "lib/reduce/vector_int.h"
 #include "lib/reduce/vector_pair.h"
+#include "lib/reduce/vector_weigh.h"
 
-const struct tt_kernels AT_LEVEL(tt_kernels) = {{
-	run_i8,	  run_u8,	 run_i16,	run_u16,       run_i32,	      run_u32, run_i64,
-	run_u64,  run_bool,	 run_f16,	run_bf16,      run_f32,	      run_f64, run_c64,
-	run_c128, run_i32_index, run_i64_index, run_f32_index, run_f64_index,
-}};
+const struct tt_kernels AT_LEVEL(tt_kernels) = {
+	.of = {run_i8, run_u8, run_i16, run_u16, run_i32, run_u32, run_i64, run_u64, run_bool,
+	       run_f16, run_bf16, run_f32, run_f64, run_c64, run_c128, run_i32_index, run_i64_index,
+	       run_f32_index, run_f64_index},
+	.weigh = weigh_any,
+};
