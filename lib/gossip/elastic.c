@@ -7,51 +7,17 @@
  * S. Zhang, A. Choromanska, Y. LeCun, "Deep learning with Elastic Averaging SGD", NIPS 2015.
  */
 #include "lib/gossip/gossip.h"
+#include "lib/reduce/mix.h"
 
-static void differences(const void *x, const void *center, void *work, size_t count, bool wide,
-			double alpha)
-{
-	const float *x32 = x, *c32 = center;
-	const double *x64 = x, *c64 = center;
-	float *d32 = work, alpha32 = (float)alpha;
-	double *d64 = work;
-	size_t i;
-
-	for (i = 0; i < count && wide; i++)
-		d64[i] = alpha * (x64[i] - c64[i]);
-	for (i = 0; i < count && !wide; i++)
-		d32[i] = alpha32 * (x32[i] - c32[i]);
-}
-
-/* After the all-reduce: x changes only when it has succeeded, so its difference is computed again.
- */
-static void exchange(void *x, void *center, const void *sum, size_t count, bool wide, double alpha)
-{
-	float *x32 = x, *c32 = center, alpha32 = (float)alpha;
-	double *x64 = x, *c64 = center;
-	const float *s32 = sum;
-	const double *s64 = sum;
-	size_t i;
-
-	for (i = 0; i < count && wide; i++) {
-		x64[i] -= alpha * (x64[i] - c64[i]);
-		c64[i] += s64[i];
-	}
-	for (i = 0; i < count && !wide; i++) {
-		x32[i] -= alpha32 * (x32[i] - c32[i]);
-		c32[i] += s32[i];
-	}
-}
-
+/* After the all-reduce, x changes only if it has succeeded: its difference is computed again. */
 int tt_elastic_run(void *x, void *center, void *work, size_t count, enum tutti_datatype datatype,
 		   double alpha, struct tutti_comm *comm)
 {
-	bool wide = datatype == TUTTI_FLOAT64;
 	int err;
 
-	differences(x, center, work, count, wide, alpha);
+	tt_reduce_differ(work, x, center, alpha, count, datatype);
 	err = tutti_allreduce(TUTTI_IN_PLACE, work, count, datatype, TUTTI_SUM, comm);
 	if (!err)
-		exchange(x, center, work, count, wide, alpha);
+		tt_reduce_exchange(x, center, work, alpha, count, datatype);
 	return err;
 }

@@ -135,8 +135,6 @@ int tt_pair_error(const struct tutti_pair *pair, int rank, const char *call, int
 bool tt_pair_holds(struct tutti_pair *pair);
 /* The rank whose lock any thread of this rank has; -1: none. */
 int tt_pair_held(struct tutti_pair *pair);
-/* average.c: both become the average; low is the lower rank's. */
-void tt_gossip_average(void *low, void *high, size_t count, enum tutti_datatype datatype);
 
 /* elastic.c */
 int tt_elastic_run(void *x, void *center, void *work, size_t count, enum tutti_datatype datatype,

@@ -9,6 +9,7 @@
 #include <xxhash.h>
 
 #include "lib/gossip/gossip.h"
+#include "lib/reduce/mix.h"
 
 #define TRIES 8
 
@@ -55,54 +56,44 @@ static uint64_t read_slot(struct tutti_gossip *g, int slot)
 	return 0;
 }
 
-/* sum += weight (s - x) */
-static void add_difference(struct tutti_gossip *g, const void *x, double weight)
-{
-	const double *s64 = (const double *)(const void *)g->copy, *x64 = x;
-	const float *s32 = (const float *)(const void *)g->copy, *x32 = x;
-	bool wide = g->datatype == TUTTI_FLOAT64;
-	size_t i;
-
-	for (i = 0; i < g->count && wide; i++)
-		g->sum[i] += weight * (s64[i] - x64[i]);
-	for (i = 0; i < g->count && !wide; i++)
-		g->sum[i] += weight * ((double)s32[i] - (double)x32[i]);
-}
-
-static void move(const struct tutti_gossip *g, void *x)
-{
-	bool wide = g->datatype == TUTTI_FLOAT64;
-	double *x64 = x;
-	float *x32 = x;
-	size_t i;
-
-	for (i = 0; i < g->count && wide; i++)
-		x64[i] += g->sum[i];
-	for (i = 0; i < g->count && !wide; i++)
-		x32[i] = (float)((double)x32[i] + g->sum[i]);
-}
-
-static void mix_slot(struct tutti_gossip *g, int slot, const void *x)
+/* Whether the slot has a vector to mix, which then is in g->copy. */
+static bool take_slot(struct tutti_gossip *g, int slot)
 {
 	struct tt_gossip_in *in = &g->in[slot];
 
 	in->used = 0;
 	in->dead = in->dead || tt_gossip_dead(&g->base, in->rank);
 	if (in->dead)
-		return;
+		return false;
 	in->used = read_slot(g, slot);
 	if (!in->used)
-		return;
+		return false;
 	g->state.mixed++;
 	g->state.fresh += in->used != in->last;
 	in->last = in->used;
-	add_difference(g, x, in->weight);
+	return true;
+}
+
+/* The last slot moves x, also if it has nothing to add itself. */
+static void mix_slots(struct tutti_gossip *g, void *x)
+{
+	unsigned flags = TT_MIX_FIRST, add, last;
+	int i;
+
+	for (i = 0; i < g->nin; i++) {
+		add = take_slot(g, i) ? TT_MIX_ADD : 0;
+		last = i == g->nin - 1 ? TT_MIX_LAST : 0;
+		if (add || (last && !(flags & TT_MIX_FIRST)))
+			tt_reduce_gather(x, g->sum, g->copy, g->in[i].weight, g->count, g->datatype,
+					 flags | add | last);
+		flags = add ? 0 : flags;
+	}
 }
 
 int tt_gossip_mix(struct tutti_gossip *g, void *x)
 {
 	uint64_t before;
-	int i, err;
+	int err;
 
 	tt_wire_lock(g->base.comm->ctx->wire);
 	err = tt_comm_check(g->base.comm);
@@ -111,11 +102,7 @@ int tt_gossip_mix(struct tutti_gossip *g, void *x)
 		return err;
 	pthread_mutex_lock(&g->lock);
 	before = g->state.mixed;
-	memset(g->sum, 0, g->count * sizeof(*g->sum));
-	for (i = 0; i < g->nin; i++)
-		mix_slot(g, i, x);
-	if (g->state.mixed > before)
-		move(g, x);
+	mix_slots(g, x);
 	g->state.mixes++;
 	tt_gossip_copied(&g->base, (g->state.mixed - before) * g->len);
 	pthread_mutex_unlock(&g->lock);

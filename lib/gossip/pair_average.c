@@ -13,6 +13,7 @@
 
 #include "lib/engine/vote.h"
 #include "lib/gossip/gossip.h"
+#include "lib/reduce/mix.h"
 
 static void release(struct tutti_pair *pair)
 {
@@ -118,8 +119,7 @@ static int exchange(struct tutti_pair *pair, int rank)
 	if (err)
 		return err;
 	memcpy(ours, mine, pair->len);
-	tt_gossip_average(lower ? ours : theirs, lower ? theirs : ours, pair->count,
-			  pair->datatype);
+	tt_reduce_halve(lower ? ours : theirs, lower ? theirs : ours, pair->count, pair->datatype);
 	err = tutti_put(base->win, rank, theirs, pair->len, TT_GOSSIP_LINE);
 	if (!err)
 		err = tutti_win_flush(base->win, rank);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Operations that C cannot express, for vectors of TT_VEC bytes (the build sets TT_VEC together
- * with the compiler's options): float16 conversions, square roots, and non-temporal stores to
+ * with the compiler's options): conversions, square roots, and non-temporal stores to
  * aligned addresses. A "half" vector has the same number of elements at half the element size.
  * AT_LEVEL names the functions built for each level.
  *
@@ -31,6 +31,7 @@ typedef uint16_t half __attribute__((vector_size(TT_VEC / 2)));
 typedef uint32_t vec_u32 __attribute__((vector_size(TT_VEC)));
 typedef float vec_f32 __attribute__((vector_size(TT_VEC)));
 typedef double vec_f64 __attribute__((vector_size(TT_VEC)));
+typedef float low_f32 __attribute__((vector_size(TT_VEC / 2)));
 
 #if TT_VEC == 64
 
@@ -45,6 +46,11 @@ INLINE vec_f32 widen_f16(half h)
 INLINE half narrow_f16(vec_f32 x)
 {
 	return (half)_mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+INLINE vec_f64 widen_f32(low_f32 x)
+{
+	return (vec_f64)_mm512_cvtps_pd((__m256)x);
 }
 
 INLINE vec_f32 sqrt_vec_f32(vec_f32 x)
@@ -85,6 +91,11 @@ INLINE vec_f32 widen_f16(half h)
 INLINE half narrow_f16(vec_f32 x)
 {
 	return (half)_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+}
+
+INLINE vec_f64 widen_f32(low_f32 x)
+{
+	return (vec_f64)_mm256_cvtps_pd((__m128)x);
 }
 
 INLINE vec_f32 sqrt_vec_f32(vec_f32 x)
@@ -136,6 +147,11 @@ static NOINLINE __attribute__((unused)) half narrow_f16(vec_f32 x)
 	for (i = 0; i < sizeof(x) / sizeof(x[0]); i++)
 		h[i] = tt_half_narrow(x[i]);
 	return h;
+}
+
+INLINE vec_f64 widen_f32(low_f32 x)
+{
+	return (vec_f64){x[0], x[1]};
 }
 
 #ifdef __SSE2__

@@ -32,9 +32,22 @@ struct tt_weigh_job {
 
 typedef void tt_weigh_fn(const struct tt_weigh_job *job);
 
+/* The arguments of the functions of mix.h, in their order. */
+struct tt_mix_job {
+	enum { TT_MIX_DIFFER, TT_MIX_EXCHANGE, TT_MIX_HALVE, TT_MIX_GATHER } what;
+	void *p[3];
+	double weight;
+	size_t count;
+	enum tutti_datatype datatype;
+	unsigned flags;
+};
+
+typedef void tt_mix_fn(const struct tt_mix_job *job);
+
 struct tt_kernels {
 	tt_kernel_fn *of[TUTTI_NUM_DATATYPES]; /* each has all operators of its datatype */
 	tt_weigh_fn *weigh;
+	tt_mix_fn *mix;
 };
 
 extern const struct tt_kernels tt_kernels_base;
@@ -46,6 +59,7 @@ typedef void tt_reduce_truth_fn(const struct tt_reduce_job *job, enum tutti_data
 extern tt_reduce_truth_fn *tt_reduce_truth;
 extern const struct tt_kernels *tt_kernels_truth; /* without `of` */
 tt_weigh_fn tt_weigh_reference;			  /* lib/verify */
+tt_mix_fn tt_mix_reference;
 
 /* Of the level in use. */
 const struct tt_kernels *tt_reduce_kernels(void);

@@ -12,6 +12,7 @@
  */
 #include "lib/reduce/vector_float.h"
 #include "lib/reduce/vector_int.h"
+#include "lib/reduce/vector_mix.h"
 #include "lib/reduce/vector_pair.h"
 #include "lib/reduce/vector_weigh.h"
 
@@ -20,4 +21,5 @@ const struct tt_kernels AT_LEVEL(tt_kernels) = {
 	       run_f16, run_bf16, run_f32, run_f64, run_c64, run_c128, run_i32_index, run_i64_index,
 	       run_f32_index, run_f64_index},
 	.weigh = weigh_any,
+	.mix = mix_any,
 };

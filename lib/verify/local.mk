@@ -15,5 +15,6 @@ libtt_verify_la_SOURCES = \
 # What the kernels of lib/reduce, lib/codec and lib/rules are compared with.
 noinst_LTLIBRARIES += libtt_reference.la
 libtt_reference_la_SOURCES = lib/verify/reduce_reference.c lib/verify/codec_reference.c \
-	lib/verify/rule_reference.c lib/verify/rule_loops.h lib/verify/weigh_reference.c
+	lib/verify/rule_reference.c lib/verify/rule_loops.h lib/verify/weigh_reference.c \
+	lib/verify/mix_reference.c
 libtt_reference_la_CFLAGS = $(AM_CFLAGS) $(TT_KERNEL_CFLAGS)

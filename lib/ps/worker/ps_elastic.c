@@ -14,6 +14,8 @@
 
 #include "lib/base/clock.h"
 #include "lib/ps/ps.h"
+#include "lib/reduce/mix.h"
+#include "lib/reduce/reduce.h"
 
 #define PIECE ((size_t)4 << 20) /* bytes that travel together */
 #define PAUSE_MOST 1000000	/* ns */
@@ -40,20 +42,14 @@ static uint64_t whole(double d)
 static void differences(enum tutti_datatype type, const void *x, void *room, size_t count,
 			double alpha)
 {
-	const float *x32 = x;
-	const double *x64 = x;
 	const int32_t *i32 = x;
 	const int64_t *i64 = x;
 	int32_t *to_i32 = room;
 	int64_t *to_i64 = room;
-	double *to64 = room;
-	float *to32 = room;
 	size_t i;
 
-	for (i = 0; i < count && type == TUTTI_FLOAT32; i++)
-		to32[i] = (float)alpha * (x32[i] - to32[i]);
-	for (i = 0; i < count && type == TUTTI_FLOAT64; i++)
-		to64[i] = alpha * (x64[i] - to64[i]);
+	if (type == TUTTI_FLOAT32 || type == TUTTI_FLOAT64)
+		tt_reduce_differ(room, x, room, alpha, count, type);
 	for (i = 0; i < count && type == TUTTI_INT32; i++)
 		to_i32[i] = (int32_t)(uint32_t)whole(alpha * ((double)i32[i] - to_i32[i]));
 	for (i = 0; i < count && type == TUTTI_INT64; i++)
@@ -63,20 +59,15 @@ static void differences(enum tutti_datatype type, const void *x, void *room, siz
 /* x -= room */
 static void give(enum tutti_datatype type, void *x, const void *room, size_t count)
 {
-	const double *d64 = room;
-	const float *d32 = room;
+	const void *both[] = {x, room};
 	const uint32_t *u32 = room;
 	const uint64_t *u64 = room;
-	double *x64 = x;
-	float *x32 = x;
 	uint32_t *i32 = x;
 	uint64_t *i64 = x;
 	size_t i;
 
-	for (i = 0; i < count && type == TUTTI_FLOAT32; i++)
-		x32[i] -= d32[i];
-	for (i = 0; i < count && type == TUTTI_FLOAT64; i++)
-		x64[i] -= d64[i];
+	if (type == TUTTI_FLOAT32 || type == TUTTI_FLOAT64)
+		tt_reduce_weigh(x, both, (const double[]){1, -1}, 2, count, type);
 	for (i = 0; i < count && type == TUTTI_INT32; i++)
 		i32[i] -= u32[i];
 	for (i = 0; i < count && type == TUTTI_INT64; i++)
