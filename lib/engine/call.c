@@ -52,20 +52,23 @@ static void plan_ended(struct tutti_request *r)
 
 /*
  * Whether the progress thread begins the first rounds: where the kernel copies what is sent, the
- * start of a long call takes its caller hundreds of microseconds.
+ * start of a long call takes its caller hundreds of microseconds. So would a short one while such
+ * lanes are ready, as it would begin them, too.
  */
 static bool left_to_thread(const struct tt_plan_req *req)
 {
 	const struct tutti_context *ctx = req->r.comm->ctx;
+	bool is_long =
+		req->extent[TT_BUF_SEND] >= LEFT_BYTES || req->extent[TT_BUF_RECV] >= LEFT_BYTES;
 
 	return ctx->thread_runs && !req->blocking &&
-	       (req->extent[TT_BUF_SEND] >= LEFT_BYTES || req->extent[TT_BUF_RECV] >= LEFT_BYTES) &&
-	       tt_wire_slow_poll(ctx->wire);
+	       (!tt_list_empty(&ctx->ready) || (is_long && tt_wire_slow_poll(ctx->wire)));
 }
 
 static int plan_start(struct tutti_request *r)
 {
 	struct tt_plan_req *req = plan_req(r);
+	bool left;
 	int err;
 
 	err = req->feedback ? tt_feedback_begin(req->feedback, r->ops->call(r)) : 0;
@@ -102,8 +105,9 @@ static int plan_start(struct tutti_request *r)
 		r->seq = r->comm->seq;
 	}
 	tt_record_plan(req);
+	left = left_to_thread(req);
 	tt_run_start(req);
-	if (left_to_thread(req))
+	if (left)
 		tt_wire_wake(r->comm->ctx->wire);
 	else
 		tt_run_ready(r->comm->ctx);

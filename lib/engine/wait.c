@@ -435,8 +435,8 @@ static bool pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t
 
 	w->stirred = false;
 	if (w->relieved && !ctx->wait_forced) {
-		w->relieved = false;
-		tt_wire_nap(ctx->wire, NAP_NS);
+		w->relieved = w->looked = false;
+		tt_wire_nap(ctx->wire, NAP_NS, ready_to_go, w);
 		return false;
 	}
 	if (w->crowded) {

@@ -231,7 +231,7 @@ int tt_p2p_cancel(struct tutti_request *req);
  * open. True: it has ended with success, without a request. Without the lock.
  */
 bool tt_p2p_at_once(struct tutti_comm *comm, const struct tt_p2p_call *call);
-/* The same for the send of a sendrecv, unless its receive cannot follow: that is not begun. */
+/* The same for the send of a sendrecv, unless its receive has a wrong buffer. */
 bool tt_p2p_send_of_both(struct tutti_comm *comm, const struct tt_p2p_call *send,
 			 const struct tt_p2p_call *recv);
 /*

@@ -201,7 +201,8 @@ static void rouse(struct tt_wire *wire)
 
 void tt_wire_started(struct tt_wire *wire)
 {
-	wire->uses++;
+	if (!tt_wire_slow_poll(wire))
+		wire->uses++;
 	rouse(wire);
 }
 
@@ -212,9 +213,13 @@ void tt_wire_wake(struct tt_wire *wire)
 	rouse(wire);
 }
 
-void tt_wire_nap(struct tt_wire *wire, uint64_t ns)
+void tt_wire_nap(struct tt_wire *wire, uint64_t ns, bool (*ready)(void *), void *arg)
 {
 	tt_wire_lock(wire);
+	if (ready(arg)) {
+		tt_wire_unlock(wire);
+		return;
+	}
 	tt_wire_quit(wire);
 	atomic_store(&wire->napping, 1);
 	tt_wire_unlock(wire);

@@ -309,7 +309,7 @@ bool tt_wire_auto_progress(struct tt_wire *wire);
 uint64_t tt_wire_ticks(struct tt_wire *wire);
 /* How often tt_wire_progress has polled the transports; under the lock. */
 uint64_t tt_wire_looks(const struct tt_wire *wire);
-/* The same, calls of tt_wire_started, and looks of tt_wire_brief_peek at one peer. */
+/* The same, calls of tt_wire_started (see there), and looks of tt_wire_brief_peek at one peer. */
 uint64_t tt_wire_uses(const struct tt_wire *wire);
 /* Whether a thread is in tt_wire_sleep. */
 bool tt_wire_asleep(const struct tt_wire *wire);
@@ -528,13 +528,13 @@ enum tt_slept tt_wire_sleep(struct tt_wire *wire, uint64_t for_ns, bool (*ready)
 			    void *arg);
 void tt_wire_wake(struct tt_wire *wire);
 /*
- * Sleeps for ns, less than a second, or until tt_wire_wake, whatever happens: other threads poll.
- * Called without the lock by a thread that has entered; one of a wire at a time.
+ * Sleeps for ns, less than a second, or until tt_wire_wake: events do not end it, as other threads
+ * poll. Called and calls ready as tt_wire_sleep; one thread of a wire at a time.
  */
-void tt_wire_nap(struct tt_wire *wire, uint64_t ns);
+void tt_wire_nap(struct tt_wire *wire, uint64_t ns, bool (*ready)(void *), void *arg);
 /*
  * Under the lock: something has begun that may need a thread that sleeps. One that naps looks by
- * itself, soon.
+ * itself, soon. Where a look is cheap it counts as a use, so a thread that callers keep awake naps.
  */
 void tt_wire_started(struct tt_wire *wire);
 /*
