@@ -95,9 +95,10 @@ int tutti_comm_translate_ranks(const struct tutti_comm *comm, int n, const int *
 #define TUTTI_NEVER (-1) /* as a timeout: no deadline */
 
 /**
- * tutti_comm_set_timeout - from now on ms milliseconds, instead of the job's timeout, for calls and
- * requests on comm that begin later; 0: the job's; TUTTI_NEVER: none. Local; a communicator made
- * from comm begins with the job's.
+ * tutti_comm_set_timeout - from now on ms milliseconds, instead of the job's timeout, for
+ * collectives, messages and requests on comm that begin later; 0: the job's; TUTTI_NEVER: none.
+ * Calls on a window that block keep the job's. Local; a communicator made from comm begins with the
+ * job's.
  */
 int tutti_comm_set_timeout(struct tutti_comm *comm, int ms);
 
