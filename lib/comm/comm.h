@@ -320,6 +320,7 @@ struct tutti_context {
 	struct tt_trace *trace;	      /* NULL: not wanted */
 	struct tt_prom *prom;	      /* lib/api; NULL: not wanted */
 	atomic_bool dump_due; /* a communicator has failed since the recorder was last written */
+	atomic_bool news;     /* a failure found here has been told since the last tt_ctx_news */
 	atomic_uint failures; /* communicators failed so far */
 	struct tutti_error_info untold; /* of a communicator that is no longer in dead */
 	unsigned char *heard; /* fail.c: by rank, 1: its death is known here; NULL: none */
@@ -511,6 +512,11 @@ void tt_ctx_lacks(const struct tutti_context *ctx, int code);
 void tt_comm_unmade(struct tutti_context *ctx, uint64_t uid, int code, const char *call);
 /* Whether the news of the failure of this communicator, if any, is on its way. */
 bool tt_comm_told(struct tutti_context *ctx, uint64_t uid);
+/*
+ * Without the lock, before a caller hears of a failure that was found here: waits a moment until
+ * its news has left. A program that has failed often exits next, and its end is news, too.
+ */
+void tt_ctx_news(struct tutti_context *ctx);
 /* The lowest rank of comm, or of the job (NULL), that is known to be gone; -1: none. */
 int tt_ctx_gone_of(const struct tutti_context *ctx, const struct tutti_comm *comm);
 /* The connection to peer was closed: fails every communicator that shares it, with that failure. */

@@ -16,6 +16,7 @@
 #define TELL_AGAIN (10 * TT_SEC) /* messages may be lost with a rank that dies this soon after */
 #define LOCK_MS 50
 #define ABORT_MS 1000 /* most that an abort waits until it is sent */
+#define NEWS_MS 500   /* the same of a failure */
 
 /* The payload of TT_CTL_ABORT. */
 struct abort_msg {
@@ -261,6 +262,15 @@ static void spread(struct tutti_context *ctx, uint64_t uid, const struct tutti_e
 		return;
 	d->told_at = tt_now_ns();
 	tell(ctx, d);
+	atomic_store(&ctx->news, true);
+}
+
+void tt_ctx_news(struct tutti_context *ctx)
+{
+	if (!atomic_load(&ctx->news) || ctx->boot_params.nranks < 2 || !ctx->boot)
+		return;
+	tt_ctl_flush(ctx->boot, NEWS_MS);
+	atomic_store(&ctx->news, false);
 }
 
 static void set_call(struct tutti_error_info *info, const char *call, uint64_t seq,
@@ -378,6 +388,7 @@ void tt_ctx_fail_msg(void *arg, int from, const void *data, size_t len)
 	comm = tt_comm_find(ctx, msg.uid);
 	doom(ctx, msg.uid, &info);
 	if (comm && !atomic_load(&comm->failed)) {
+		atomic_store(&ctx->news, true); /* this thread passes it on after this */
 		tt_err("%s", info.text);
 		fail_one(comm, &info);
 	}

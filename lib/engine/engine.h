@@ -385,7 +385,10 @@ uint64_t tt_record_call(struct tutti_context *ctx, const char *call, enum tutti_
 /* A call without a request has ended with success; start: its ticks then, 0: now. */
 void tt_record_brief(struct tutti_context *ctx, const char *call, enum tutti_datatype type,
 		     struct tt_flight_op *op, uint64_t start);
-/* Without the lock: writes the file if a communicator has failed since the last write. */
+/*
+ * Without the lock, before the caller hears of a failure: tt_ctx_news, and writes the file if a
+ * communicator has failed since the last write.
+ */
 void tt_record_due(struct tutti_context *ctx);
 
 /*

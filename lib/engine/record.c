@@ -266,6 +266,7 @@ void tt_record_due(struct tutti_context *ctx)
 	const char *prefix = ctx->env.dump.text;
 	int err;
 
+	tt_ctx_news(ctx);
 	if (!atomic_exchange(&ctx->dump_due, false) || !*prefix)
 		return;
 	err = tt_dump_file(prefix, ctx->flight, "error", true);

@@ -188,6 +188,51 @@ static void beside_late(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = SOON "TUTTI_NODE=on", .fn = beside_body, .arg = &stream));
 }
 
+/*
+ * The last rank is stopped. Rank 0, or the ranks that hear of its failure first, exit at once, as a
+ * program does that has failed; the others still hear of the stopped rank, not of these.
+ */
+static int exit_body(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	int victim = job->n - 1, quick = *(int *)job->arg;
+	static float in[1000], out[1000];
+	int err;
+
+	MP_OK(tutti_allreduce(in, out, 1000, TUTTI_FLOAT32, TUTTI_SUM, job->world));
+	if (job->rank == quick)
+		MP_OK(tutti_comm_set_timeout(job->world, 1500));
+	mp_meet(job);
+	while (job->rank == victim) /* until it is killed */
+		pause();
+	if (job->rank == quick) {
+		TT_EXPECT(!mp_stop(atomic_load(&job->shared->pid[victim])));
+		atomic_store(&job->shared->word[1], 1);
+	}
+	TT_EXPECT(mp_await(&job->shared->word[1], 1, MP_HANG_MS));
+	err = tutti_allreduce(in, out, 1000, TUTTI_FLOAT32, TUTTI_SUM, job->world);
+	if (atomic_fetch_add(&job->shared->word[0], 1) == job->n - 2) /* the last one */
+		kill(atomic_load(&job->shared->pid[victim]), SIGKILL);
+	if (job->rank < 3 && err == -ETIMEDOUT)
+		_exit(0);
+	MP_ERR(err, -ETIMEDOUT);
+	MP_OK(tutti_comm_error(job->world, &info));
+	TT_EXPECT(info.rank == victim);
+	return mp_leave_failed(job);
+}
+
+static void exits(void)
+{
+	int i, quick;
+
+	for (i = 0; i < 6; i++) {
+		quick = i % 3;
+		TT_CHECK(!MP_RUN(.n = 6, .env = "TUTTI_TIMEOUT=5s TUTTI_HEARTBEAT_LIMIT=60s",
+				 .fn = exit_body, .arg = &quick, .killed = 1u << 5,
+				 .timeout_ms = 30000));
+	}
+}
+
 /* ---- stopped for too long ---- */
 
 struct stop {
@@ -611,11 +656,17 @@ static void computing(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"unheard", unheard},	  {"beside_late", beside_late},
-		{"stopped", stopped},	  {"in_the_middle", in_the_middle},
-		{"reading", reading},	  {"held", held},
-		{"paused", paused},	  {"busy", busy},
-		{"computing", computing}, {NULL, NULL},
+		{"unheard", unheard},
+		{"beside_late", beside_late},
+		{"exits", exits},
+		{"stopped", stopped},
+		{"in_the_middle", in_the_middle},
+		{"reading", reading},
+		{"held", held},
+		{"paused", paused},
+		{"busy", busy},
+		{"computing", computing},
+		{NULL, NULL},
 	};
 
 	return tt_test_main("stopped", tests, argc, argv);
