@@ -143,6 +143,33 @@ static void take_back(struct tutti_comm *comm, enum tt_active which)
 	}
 }
 
+/* Freed sends are left, and have waited for room at a peer since the last look. */
+static bool is_stuck(struct tutti_context *ctx, uint64_t *moves)
+{
+	bool stuck;
+
+	tt_wire_lock(ctx->wire);
+	stuck = ctx->orphans && !tt_wire_in_flight(ctx->wire) && ctx->moves == *moves;
+	*moves = ctx->moves;
+	tt_wire_unlock(ctx->wire);
+	return stuck;
+}
+
+/*
+ * All ranks have called tutti_finalize and receive nothing more but what they wait for already. So
+ * sends that were freed, and that find no room for a while, are for no receive.
+ */
+static void await_sent(struct tutti_context *ctx, uint64_t deadline)
+{
+	uint64_t moves = UINT64_MAX, until;
+
+	do {
+		until = tt_deadline_ms(ORPHANS_MS);
+		until = until < deadline ? until : deadline;
+	} while (tt_engine_wait(ctx, all_sent, ctx, until) && !tt_passed(deadline) &&
+		 !is_stuck(ctx, &moves));
+}
+
 /*
  * Requests that were freed while they ran: sends end soon, as all ranks have made their receives;
  * the rest is taken back.
@@ -198,7 +225,7 @@ static int say_goodbye(struct tutti_context *ctx)
 	if (ctx->world->size > 1 && !atomic_load(&ctx->world->coll_failed)) {
 		err = tutti_barrier(ctx->world);
 		if (!err)
-			tt_engine_wait(ctx, all_sent, ctx, deadline);
+			await_sent(ctx, deadline);
 		else
 			tt_comm_tell_refused(ctx);
 		check_last(ctx);

@@ -188,6 +188,11 @@ int tt_wire_pending(struct tt_wire *wire)
 	return wire->inflight + !tt_list_empty(&wire->busy);
 }
 
+int tt_wire_in_flight(const struct tt_wire *wire)
+{
+	return wire->inflight;
+}
+
 /* Wakes those that sleep, not one that naps. */
 static void rouse(struct tt_wire *wire)
 {

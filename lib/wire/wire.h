@@ -505,6 +505,8 @@ int tt_wire_progress(struct tt_wire *wire);
 void tt_wire_drain(struct tt_wire *wire);
 /* Operations under way or queued at transports and channels; 0: everything sent has left. */
 int tt_wire_pending(struct tt_wire *wire);
+/* Those at transports alone: the rest waits for room at a peer. */
+int tt_wire_in_flight(const struct tt_wire *wire);
 
 /*
  * Under the lock. A thread that waits enters, polls, sleeps when nothing happens, and quits. While

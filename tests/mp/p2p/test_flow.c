@@ -292,6 +292,36 @@ static void heads(void)
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = heads_body));
 }
 
+/* ---- more freed sends than a peer has room for, and no receives ---- */
+
+#define UNRECEIVED 90
+
+static int unreceived_body(struct mp_job *job)
+{
+	static char v[4000];
+	struct tutti_request *req;
+	double t0;
+	int i;
+
+	MP_OK(tutti_barrier(job->world));
+	for (i = 0; i < UNRECEIVED; i++) {
+		MP_OK(tutti_isend(v, sizeof(v), TUTTI_UINT8, !job->rank, 7, job->world, &req));
+		MP_OK(tutti_request_free(req));
+	}
+	t0 = mp_now();
+	MP_OK(mp_leave(job)); /* not after TUTTI_TIMEOUT */
+	TT_EXPECT(mp_now() - t0 < 45);
+	return 0;
+}
+
+static void unreceived(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = unreceived_body,
+			 .env = "TUTTI_TRANSPORT=shm TUTTI_NODE=off TUTTI_PARKED=1 "
+				"TUTTI_TIMEOUT=60s"));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = unreceived_body, .env = "TUTTI_TIMEOUT=60s"));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
@@ -302,6 +332,7 @@ int main(int argc, char **argv)
 		{"tangle_ofi", tangle_ofi},
 		{"tangle_fault", tangle_fault},
 		{"heads", heads},
+		{"unreceived", unreceived},
 		{NULL, NULL},
 	};
 
