@@ -84,7 +84,8 @@ long_tests="tests/mp/programs/digits.sh tests/mp/programs/gpt.sh tests/mp/progra
 	tests/mp/ps/test_ps_copies tests/conform/conform_fault_ofi_*"
 
 # Programs of make check that only compute: they run beside the others.
-beside_tests="tests/plan/test_* tests/unit/test_reduce tests/unit/test_weigh tests/unit/test_mix tests/unit/test_codec*"
+beside_tests="tests/plan/test_* tests/unit/test_reduce tests/unit/test_weigh tests/unit/test_mix
+	tests/unit/test_xxh tests/unit/test_codec*"
 lane=
 
 # Those that run alone, after the others: they install what the others run, start the daemons of a

@@ -6,10 +6,10 @@
  */
 #include <stdatomic.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "lib/gossip/gossip.h"
 #include "lib/reduce/mix.h"
+#include "lib/reduce/xxh.h"
 
 #define TRIES 8
 
@@ -28,7 +28,7 @@ static uint64_t copy_buffer(struct tutti_gossip *g, const char *buffer)
 
 	atomic_thread_fence(memory_order_acquire);
 	memcpy(g->copy, buffer + sizeof(*head), g->len);
-	return version && XXH3_64bits_withSeed(g->copy, g->len, version) == sum ? version : 0;
+	return version && tt_reduce_xxh(g->copy, g->len, version) == sum ? version : 0;
 }
 
 /* The newest vector of a slot, in g->copy; 0: empty or torn. */

@@ -5,9 +5,9 @@
  * nout + 1 buffers are enough, and so that the other buffer of its slot stays whole.
  */
 #include <string.h>
-#include <xxhash.h>
 
 #include "lib/gossip/gossip.h"
+#include "lib/reduce/xxh.h"
 
 /* The put to a neighbour has ended with err. */
 static int put_over(struct tutti_gossip *g, struct tt_gossip_out *out, int err)
@@ -47,7 +47,7 @@ static int stage(struct tutti_gossip *g, const void *x)
 	head = (struct tt_gossip_head *)(void *)(g->staging + (size_t)b * g->pitch);
 	head->version = ++g->version;
 	memcpy(head + 1, x, g->len);
-	head->sum = XXH3_64bits_withSeed(head + 1, g->len, head->version);
+	head->sum = tt_reduce_xxh(head + 1, g->len, head->version);
 	tt_gossip_copied(&g->base, g->len);
 	return b;
 }

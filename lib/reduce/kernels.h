@@ -3,6 +3,8 @@
 #ifndef TT_KERNELS_H
 #define TT_KERNELS_H
 
+#include <stdint.h>
+
 #include "lib/reduce/reduce.h"
 
 /* The arguments of tt_reduce_multi, for the bytes from `from` to `to` of every buffer. */
@@ -44,10 +46,17 @@ struct tt_mix_job {
 
 typedef void tt_mix_fn(const struct tt_mix_job *job);
 
+typedef uint64_t tt_xxh_fn(const void *data, size_t len, uint64_t seed);
+
+tt_xxh_fn tt_xxh_base;
+tt_xxh_fn tt_xxh_avx2;	 /* only with TT_HAVE_AVX2 */
+tt_xxh_fn tt_xxh_avx512; /* only with TT_HAVE_AVX512 */
+
 struct tt_kernels {
 	tt_kernel_fn *of[TUTTI_NUM_DATATYPES]; /* each has all operators of its datatype */
 	tt_weigh_fn *weigh;
 	tt_mix_fn *mix;
+	tt_xxh_fn *xxh;
 };
 
 extern const struct tt_kernels tt_kernels_base;

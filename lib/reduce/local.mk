@@ -4,12 +4,13 @@
 noinst_LTLIBRARIES += libtt_vector.la
 libtt_la_LIBADD += libtt_vector.la
 libtt_vector_la_SOURCES = lib/reduce/reduce.c lib/reduce/weigh.c lib/reduce/mix.c \
+	lib/reduce/xxh.c lib/reduce/xxh.h \
 	lib/reduce/reduce.h lib/reduce/mix.h
 libtt_vector_la_CFLAGS = $(AM_CFLAGS) $(TT_KERNEL_CFLAGS)
 libtt_vector_la_LIBADD = libtt_vector_base.la
 
 noinst_LTLIBRARIES += libtt_vector_base.la
-libtt_vector_base_la_SOURCES = lib/reduce/vector.c lib/reduce/vector_run.h \
+libtt_vector_base_la_SOURCES = lib/reduce/vector.c lib/reduce/xxh_vector.c lib/reduce/vector_run.h \
 	lib/reduce/vector_int.h lib/reduce/vector_float.h lib/reduce/vector_pair.h \
 	lib/reduce/vector_weigh.h lib/reduce/vector_mix.h \
 	lib/reduce/isa.h lib/reduce/half.h lib/reduce/kernels.h

@@ -22,4 +22,5 @@ const struct tt_kernels AT_LEVEL(tt_kernels) = {
 	       run_f32_index, run_f64_index},
 	.weigh = weigh_any,
 	.mix = mix_any,
+	.xxh = AT_LEVEL(tt_xxh),
 };

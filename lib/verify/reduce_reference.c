@@ -294,8 +294,8 @@ static void reduce(const struct tt_reduce_job *job, enum tutti_datatype t)
 
 void tt_reduce_add_reference(void)
 {
-	static const struct tt_kernels truth = {.weigh = tt_weigh_reference,
-						.mix = tt_mix_reference};
+	static const struct tt_kernels truth = {
+		.weigh = tt_weigh_reference, .mix = tt_mix_reference, .xxh = tt_xxh_base};
 
 	tt_reduce_truth = reduce;
 	tt_kernels_truth = &truth;

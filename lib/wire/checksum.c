@@ -16,14 +16,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#define XXH_INLINE_ALL
-#include <xxhash.h>
-
+#include "lib/reduce/xxh.h"
 #include "lib/wire/wire_internal.h"
 
 uint64_t tt_sum(const void *data, size_t len)
 {
-	return XXH3_64bits(data, len);
+	return tt_reduce_xxh(data, len, 0);
 }
 
 void tt_sum_head(struct tt_eager_head *head)

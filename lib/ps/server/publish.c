@@ -8,10 +8,10 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "lib/base/clock.h"
 #include "lib/ps/server/table_store.h"
+#include "lib/reduce/xxh.h"
 
 static struct tt_ps_head *slot_of(const struct tt_ps_store *s, uint64_t block, unsigned slot)
 {
@@ -65,7 +65,7 @@ static void write_coded(const struct tutti_ps_table *t, struct tt_ps_head *head,
 	if (tt_codec_encode(t->opt.publish, values, NULL, 0, n, 0, head + 1, &len))
 		len = 0; /* pulls of the block will fail */
 	head->coded = len;
-	head->coded_checksum = t->ps->verify ? XXH3_64bits(head + 1, len) : 0;
+	head->coded_checksum = t->ps->verify ? tt_reduce_xxh(head + 1, len, 0) : 0;
 }
 
 static void write_slot(struct tt_ps_store *s, uint64_t block, struct tt_ps_head *head,
@@ -89,7 +89,7 @@ static void write_slot(struct tt_ps_store *s, uint64_t block, struct tt_ps_head 
 	if (t->coded)
 		write_coded(t, head, data, elems_of(s, block));
 	head->length = len;
-	head->checksum = t->ps->verify ? XXH3_64bits(data, len) : 0;
+	head->checksum = t->ps->verify ? tt_reduce_xxh(data, len, 0) : 0;
 	head->generation = t->ps->generation + s->copy;
 	head->version = t->rows ? 0 : s->steps[block];
 }

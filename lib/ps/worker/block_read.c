@@ -21,10 +21,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "lib/base/clock.h"
 #include "lib/ps/worker/pull.h"
+#include "lib/reduce/xxh.h"
 
 static void unit_over(struct tt_win_end *end, int status)
 {
@@ -201,9 +201,10 @@ static bool torn(const struct tt_ps_unit *u)
 
 	if (u->pull->coded)
 		return u->pull->task.ps->verify &&
-		       XXH3_64bits(u->coded, h->coded < coded_of(u) ? h->coded : coded_of(u)) !=
-			       h->coded_checksum;
-	return u->pull->task.ps->verify && whole && XXH3_64bits(data, h->length) != h->checksum;
+		       tt_reduce_xxh(u->coded, h->coded < coded_of(u) ? h->coded : coded_of(u),
+				     0) != h->coded_checksum;
+	return u->pull->task.ps->verify && whole &&
+	       tt_reduce_xxh(data, h->length, 0) != h->checksum;
 }
 
 /* The copy came over the network. A part of a block is decoded with the whole block. */

@@ -2,10 +2,10 @@
 /* A worker's end of its connection to a server: messages out, answers and the clock in. */
 #include <errno.h>
 #include <string.h>
-#include <xxhash.h>
 
 #include "lib/ps/ps.h"
 #include "lib/rules/rule.h"
+#include "lib/reduce/xxh.h"
 
 void tt_ps_pump(struct tutti_ps *ps)
 {
@@ -129,7 +129,7 @@ uint64_t tt_ps_msg_sum(const struct tt_ps_msg *msg, const void *payload)
 	struct tt_ps_msg head = *msg;
 
 	head.order = head.sum = 0;
-	return XXH3_64bits_withSeed(payload, msg->len, XXH3_64bits(&head, sizeof(head)));
+	return tt_reduce_xxh(payload, msg->len, tt_reduce_xxh(&head, sizeof(head), 0));
 }
 
 void tt_ps_send(struct tt_ps_task *task, struct tt_ps_out *out, struct tt_ps_msg msg,
