@@ -7,6 +7,7 @@
  */
 #include "lib/codec/codec_kernels.h"
 #include "lib/codec/sparse_list.h"
+#include "lib/reduce/reduce.h"
 
 static int check_dense(const struct tutti_codec *c, const struct tt_codec_sum *s, size_t count)
 {
@@ -28,20 +29,6 @@ int tt_codec_sum_decode(const struct tutti_codec *c, const struct tt_codec_sum *
 	return err;
 }
 
-/* The vector at v need not be aligned. */
-static void add_dense(float *out, const char *v, size_t count)
-{
-	float x;
-	size_t i;
-
-	for (i = 0; i < count; i++) {
-		memcpy(&x, v + i * sizeof(x), sizeof(x));
-		out[i] += x;
-		if (out[i] != out[i])
-			out[i] = tt_f32_from_bits(TT_CODEC_NAN);
-	}
-}
-
 int tt_codec_sum_merge(const struct tutti_codec *c, const struct tt_codec_sum *a,
 		       const struct tt_codec_sum *b, size_t count, void *out,
 		       struct tt_codec_sum *sum)
@@ -61,6 +48,6 @@ int tt_codec_sum_merge(const struct tutti_codec *c, const struct tt_codec_sum *a
 	if (!err)
 		err = check_dense(c, b, count);
 	if (!err)
-		add_dense(out, b->at, count);
+		tt_reduce_sum(out, out, b->at, count);
 	return err;
 }

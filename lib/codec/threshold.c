@@ -6,6 +6,7 @@
  */
 #include "lib/codec/codec_kernels.h"
 #include "lib/codec/sparse_list.h"
+#include "lib/reduce/reduce.h"
 
 #define PIECE 1024 /* elements, which stay in the nearest cache */
 
@@ -30,8 +31,7 @@ static void encode_piece(struct tt_list_writer *w, const float *in, float *resid
 	size_t i, got, index;
 
 	if (residual) {
-		for (i = 0; i < n; i++)
-			sum[i] = in[i] + residual[i];
+		tt_reduce_sum(sum, in, residual, n);
 		p = sum;
 	}
 	tt_codec_kernels()->gather(p, 0, n, least, keys, PIECE + TT_CODEC_LANES, &got);

@@ -9,6 +9,7 @@
 #include "lib/base/error.h"
 #include "lib/codec/codec_kernels.h"
 #include "lib/codec/codec_kind.h"
+#include "lib/reduce/reduce.h"
 
 static size_t most_bytes(size_t count)
 {
@@ -76,8 +77,7 @@ static int encode_rest(const struct tutti_codec *c, const struct tt_codec_job *j
 	size_t i, bytes;
 	int err;
 
-	for (i = 0; i < job->count; i++)
-		p[i] = job->in[i] + residual[i];
+	tt_reduce_sum(p, job->in, residual, job->count);
 	sum.in = p;
 	err = encode_plain(c, &sum, out, &bytes);
 	if (err)
@@ -116,7 +116,6 @@ static int decode(const struct tutti_codec *c, const void *in, size_t len, size_
 		  size_t count, float *out, bool add)
 {
 	float *d = out;
-	size_t i;
 	int err;
 
 	if (len > bound(c, count) || (tt_codec_fixed(c) && len != bound(c, count)))
@@ -126,11 +125,8 @@ static int decode(const struct tutti_codec *c, const void *in, size_t len, size_
 	if (!d)
 		return tt_fail(-ENOMEM, "codec '%s': no memory for %zu elements", c->name, count);
 	err = c->user.decode(in, len, first, d, count, c->user.arg);
-	for (i = 0; add && !err && i < count; i++) {
-		out[i] += d[i];
-		if (out[i] != out[i])
-			out[i] = tt_f32_from_bits(TT_CODEC_NAN);
-	}
+	if (add && !err)
+		tt_reduce_sum(out, out, d, count);
 	if (add)
 		free(d);
 	return err ? failed(c, "decode", err) : 0;

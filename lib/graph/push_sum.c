@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "lib/base/error.h"
+#include "lib/reduce/reduce.h"
 
 #define TAG 1
 
@@ -47,13 +48,13 @@ static int acknowledge(struct tutti_push_sum *p)
 	return err;
 }
 
-static void add(struct tutti_push_sum *p, const double *share)
+static void add(struct tutti_push_sum *p, const double *share, double times)
 {
-	size_t i;
+	const double weights[] = {1, times};
+	const void *both[] = {p->x, share + 1};
 
-	p->w += share[0];
-	for (i = 0; i < p->count; i++)
-		p->x[i] += share[1 + i];
+	p->w += times * share[0];
+	tt_reduce_weigh(p->x, both, weights, 2, p->count, TUTTI_FLOAT64);
 }
 
 static bool is_dead(int err)
@@ -78,7 +79,7 @@ static int take_in(struct tutti_push_sum *p)
 		}
 		if (err || !done)
 			return err;
-		add(p, p->in);
+		add(p, p->in, 1);
 		p->received[p->from.source]++;
 		taken++;
 	}
@@ -96,7 +97,7 @@ static int settle(struct tutti_push_sum *p, int j, int *done)
 		err = tutti_test(&to->request, done);
 	if (!is_dead(err))
 		return err;
-	add(p, to->share);
+	add(p, to->share, 1);
 	to->sent--;
 	*done = 1;
 	return p->tolerant ? 0 : err;
@@ -105,7 +106,7 @@ static int settle(struct tutti_push_sum *p, int j, int *done)
 static int push(struct tutti_push_sum *p, int j, double part, const double *x, double w)
 {
 	struct tt_push *to = &p->to[j];
-	size_t i;
+	const void *from = x;
 	int err;
 
 	err = to->share ? 0
@@ -114,15 +115,12 @@ static int push(struct tutti_push_sum *p, int j, double part, const double *x, d
 	if (err)
 		return err;
 	to->share[0] = part * w;
-	for (i = 0; i < p->count; i++)
-		to->share[1 + i] = part * x[i];
+	tt_reduce_weigh(to->share + 1, &from, &part, 1, p->count, TUTTI_FLOAT64);
 	err = tutti_issend(to->share, 1 + p->count, TUTTI_FLOAT64, j, TAG, p->comm, &to->request);
 	if (err)
 		return p->tolerant && is_dead(err) ? 0 : err;
 	to->sent++;
-	p->w -= to->share[0];
-	for (i = 0; i < p->count; i++)
-		p->x[i] -= to->share[1 + i];
+	add(p, to->share, -1);
 	return tutti_request_set_timeout(to->request, TUTTI_NEVER); /* a slow rank may take long */
 }
 

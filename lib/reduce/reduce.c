@@ -135,6 +135,14 @@ void tt_reduce_multi(void *const *dst, int ndst, const void *const *src, int nsr
 		run(&job, datatype);
 }
 
+void tt_reduce_sum(float *dst, const void *a, const void *b, size_t count)
+{
+	const void *both[] = {a, b};
+	void *to = dst;
+
+	tt_reduce_multi(&to, 1, both, 2, count, TUTTI_FLOAT32, TUTTI_SUM, 0, 0);
+}
+
 /* A product of two sources, one of which is the scalar over and over. */
 void tt_reduce_scale(void *dst, const void *src, size_t count, enum tutti_datatype datatype,
 		     const void *scalar)

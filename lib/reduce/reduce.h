@@ -33,6 +33,9 @@ void tt_reduce_multi(void *const *dst, int ndst, const void *const *src, int nsr
 		     enum tutti_datatype datatype, enum tutti_op op, int divide_by, unsigned flags);
 bool tt_reduce_valid(enum tutti_datatype datatype, enum tutti_op op);
 
+/* dst = a + b, of float32; as tt_reduce_multi. */
+void tt_reduce_sum(float *dst, const void *a, const void *b, size_t count);
+
 /* dst = src * *scalar, an element of datatype; as a product of two sources. dst may be src. */
 void tt_reduce_scale(void *dst, const void *src, size_t count, enum tutti_datatype datatype,
 		     const void *scalar);
