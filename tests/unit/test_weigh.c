@@ -152,6 +152,27 @@ static void test_by_hand(void)
 	check_sum(TUTTI_FLOAT32, g, 2, third, &f_zero);
 }
 
+/* Every float16, also after it was made smaller and rounded, is as at the other levels. */
+static void test_every_half(void)
+{
+	static const double weights[] = {1, 1.0 / 3, 0x1p-5, 0x1.8p-13, 0x1.001p0, 0x1p-30};
+	static uint16_t in[65536], want[65536], got[65536];
+	const void *src = in;
+	int i, level;
+
+	for (i = 0; i < 65536; i++)
+		in[i] = (uint16_t)i;
+	for (i = 0; i < (int)(sizeof(weights) / sizeof(*weights)); i++) {
+		TT_CHECK(tt_reduce_use(TT_REDUCE_TRUTH));
+		tt_reduce_weigh(want, &src, &weights[i], 1, 65536, TUTTI_FLOAT16);
+		for (level = TT_REDUCE_BASE; level <= (int)tt_reduce_best(); level++) {
+			TT_CHECK(tt_reduce_use(level));
+			tt_reduce_weigh(got, &src, &weights[i], 1, 65536, TUTTI_FLOAT16);
+			TT_CHECK(!memcmp(got, want, sizeof(got)));
+		}
+	}
+}
+
 static void test_types(void)
 {
 	int t;
@@ -163,6 +184,7 @@ static void test_types(void)
 static const struct tt_test tests[] = {
 	{"levels", test_levels},
 	{"by_hand", test_by_hand},
+	{"every_half", test_every_half},
 	{"types", test_types},
 	{NULL, NULL},
 };
