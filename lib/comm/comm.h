@@ -352,7 +352,6 @@ struct tutti_context {
 	uint64_t moves;		/* steps of operations not caused by a wire event */
 	uint64_t refusals;	/* attempts of operations that found no connection or no room */
 	uint64_t win_marks[TT_TP_COPYING / 64]; /* window_maps.c: in use */
-	int held_mark;		   /* 1 + place of the one of copies under the lock; 0: none */
 	size_t *win_under_way;	   /* put_get.c: bytes of pieces, by rank in the world; or NULL */
 	struct tt_list node_gated; /* lanes that wait for their turn */
 	struct tt_list node_waits; /* unfinished node ops and copies */

@@ -302,6 +302,7 @@ static void init_context(struct tutti_context *ctx)
 	ctx->next_comm_id = 1;
 	ctx->reap = tt_comm_reap;
 	ctx->boot_params.listen_fd = -1;
+	ctx->win_marks[0] = 1ull << (TT_HELD_MARK - 1);
 	tt_list_init(&ctx->comms);
 	tt_list_init(&ctx->dead);
 	tt_list_init(&ctx->ready);

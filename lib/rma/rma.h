@@ -12,6 +12,7 @@
 #define TT_WIN_AMOS 64		  /* a device's atomics of a window under way */
 #define TT_WIN_IDS (1u << 31)	  /* with the flags: the window has notification ids */
 #define TT_WIN_UNKNOWN (1u << 30) /* flags that no window has: the call fails on all ranks */
+#define TT_HELD_MARK 1		  /* 1 + place of the mark of copies under the lock */
 #define TT_WIN_TPS 4		  /* transports with published keys: places in the compiled list */
 
 /* A rank's published part of a window, in whole 64-bit words. */

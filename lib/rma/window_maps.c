@@ -130,7 +130,8 @@ int tt_win_share(struct tutti_win *win)
 
 /*
  * A window has a mark of its own, as one thread at a time uses it: two that share one would hide
- * each other. So has what is done under the lock, in any thread. NULL: all are in use.
+ * each other. The first mark, which is in use from the start, is that of what is done under the
+ * lock, in any thread. NULL: all are in use.
  */
 static _Atomic uint32_t *mark_at(struct tutti_context *ctx, _Atomic uint32_t *marks, int *mark)
 {
@@ -187,13 +188,14 @@ bool tt_win_map_locked(struct tutti_win *win, int rank, struct tt_acc_peer *peer
 {
 	struct tutti_context *ctx = win->comm->ctx;
 	struct tt_win_map *map = &win->maps[rank];
+	int held = TT_HELD_MARK;
 
 	if (!is_near(win, rank))
 		return false;
 	peer->open = tt_wire_open_word(ctx->wire, win->comm->world[rank]);
 	peer->mark = mark_at(ctx, peer->open.copying, &win->mark);
-	peer->held_mark = mark_at(ctx, peer->open.copying, &ctx->held_mark);
-	map->refused = !peer->mark || !peer->held_mark || (!map->part.ptr && map_part(win, rank));
+	peer->held_mark = mark_at(ctx, peer->open.copying, &held);
+	map->refused = !peer->mark || (!map->part.ptr && map_part(win, rank));
 	if (map->refused)
 		return false;
 	peer->read_only = win->part[rank].flags & TUTTI_WIN_READ_ONLY;

@@ -214,8 +214,8 @@ enum { TT_STARTED = 0, TT_FINISHED = 1 };
 enum tt_peeked { TT_PEEK_NOTHING, TT_PEEK_BRIEF, TT_PEEK_OTHER };
 
 /*
- * While *word is what it was, both ends of a connection are open. A window through which this
- * process copies into mapped memory of the peer without a call stores id in its own word of copying
+ * While *word is what it was, both ends of a connection are open. What copies into mapped memory
+ * of the peer without a call, a window or the context, stores id in its own word of copying
  * meanwhile, so that the peer sees whether a process taken for dead would write on. All NULL: not
  * told.
  */

@@ -37,8 +37,8 @@
  * wait for busy afterwards (both sides seq_cst, as in Dekker's algorithm). That wait lasts as long
  * as a copy under way, but does not wait for a peer that was killed during its copy. Pointers from
  * map() bypass them: the owner of such memory keeps it until the peer has finished or ended. While
- * the peer copies there, it stores the owner's process id in `copying` of its own head, in the word
- * of its window, so that ep_close sees whether a peer that is taken for dead would write on.
+ * the peer copies there, it stores the owner's process id in `copying` of its own head, in a word
+ * of its window or context, so that ep_close sees whether a peer taken for dead would write on.
  */
 #ifndef TT_SHM_H
 #define TT_SHM_H
@@ -72,7 +72,7 @@ struct shm_head {
 	_Atomic uint32_t sleeping;
 	_Atomic uint64_t bell[SHM_RINGS / 64]; /* one bit a ring */
 
-	/* By window of the owner: the process that it copies into, past the fences; 0: none. */
+	/* By window, and one of the context: the process copied into, past the fences; 0: none. */
 	_Alignas(SHM_LINE) _Atomic uint32_t copying[TT_TP_COPYING];
 };
 
