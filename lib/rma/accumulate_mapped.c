@@ -16,7 +16,6 @@
 
 #define LOOKS 100      /* at a lock, until the operation waits: a few short pieces */
 #define GIVE_WAY 100   /* looks at a lock until the next piece, if another rank waits */
-#define AT_ONCE 16     /* pieces that are combined before the wire lock is released */
 #define PROBE_NS TT_MS /* between looks whether a holder has ended */
 
 void tt_accs_place(struct tt_accs *accs)
@@ -186,7 +185,7 @@ static int combine_some(const struct tt_accs *accs, const struct tt_acc_peer *pe
 	int i, err = 0;
 
 	for (i = 0; !err && rest->count; i++)
-		if (i == AT_ONCE || (i && !peer->read_only && is_wanted(peer->lock)))
+		if (i == TT_ACC_AT_ONCE || (i && !peer->read_only && is_wanted(peer->lock)))
 			err = -EAGAIN;
 		else
 			err = combine_piece(accs, peer, peer->held_mark, 0, rest);

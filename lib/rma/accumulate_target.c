@@ -75,7 +75,8 @@ static void keep(struct tt_acc_piece *piece, const char *data, size_t len)
 		tt_wire_stats(piece->accs->win->comm->ctx->wire)->copied_bytes += len;
 	}
 	piece->len = len;
-	piece->locked = true;
+	tt_list_del(&piece->link);
+	tt_list_add(&piece->accs->locked, &piece->link);
 	tt_acc_wait(piece->accs);
 }
 
@@ -117,30 +118,19 @@ static bool serve(struct tt_acc_piece *piece, const char *data, size_t len)
 	return true;
 }
 
-static struct tt_acc_piece *first_locked(struct tt_accs *accs)
+void tt_acc_serve_locked(struct tt_accs *accs)
 {
-	struct tt_list *l, *tmp;
+	bool done = true;
+	int i;
 
-	tt_list_each(l, tmp, &accs->served)
-	{
-		struct tt_acc_piece *piece = tt_container(l, struct tt_acc_piece, link);
+	for (i = 0; i < TT_ACC_AT_ONCE && done && !tt_list_empty(&accs->locked); i++) {
+		struct tt_acc_piece *piece =
+			tt_container(accs->locked.next, struct tt_acc_piece, link);
 
-		if (piece->locked)
-			return piece;
+		tt_list_del(&piece->link);
+		tt_list_add(&accs->served, &piece->link);
+		done = serve(piece, piece->request, piece->len);
 	}
-	return NULL;
-}
-
-bool tt_acc_serve_locked(struct tt_accs *accs)
-{
-	struct tt_acc_piece *piece;
-
-	while ((piece = first_locked(accs))) {
-		piece->locked = false;
-		if (!serve(piece, piece->request, piece->len))
-			return true;
-	}
-	return false;
 }
 
 static void data_came(struct tt_xfer *x, const void *data, int status)
@@ -183,7 +173,6 @@ void tt_acc_message(struct tt_port *port, int peer, const struct tt_key *key, ui
 		return;
 	}
 	piece->op = NULL;
-	piece->locked = false;
 	piece->rank = (int)key->index;
 	piece->seq = key->seq;
 	accs->peer[piece->rank].served++;
@@ -194,13 +183,18 @@ void tt_acc_message(struct tt_port *port, int peer, const struct tt_key *key, ui
 		fetch_data(piece, total);
 }
 
-void tt_acc_stop_serving(struct tt_accs *accs)
+static void stop_serving(struct tt_list *pieces)
 {
-	while (!tt_list_empty(&accs->served)) {
-		struct tt_acc_piece *piece =
-			tt_container(accs->served.next, struct tt_acc_piece, link);
+	while (!tt_list_empty(pieces)) {
+		struct tt_acc_piece *piece = tt_container(pieces->next, struct tt_acc_piece, link);
 
 		tt_acc_piece_cancel(piece);
 		served(piece);
 	}
+}
+
+void tt_acc_stop_serving(struct tt_accs *accs)
+{
+	stop_serving(&accs->served);
+	stop_serving(&accs->locked);
 }

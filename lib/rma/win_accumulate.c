@@ -290,25 +290,32 @@ static void go_on(struct tt_accs *accs, struct tt_acc_op *op)
 		err = 0;
 	}
 	op->status = err;
+	accs->win->comm->ctx->moves++; /* also if nothing has been combined */
 	op_over(accs, op);
 }
 
 void tt_acc_wait(struct tt_accs *accs)
 {
-	if (tt_list_empty(&accs->stalled.link))
-		tt_list_add(&accs->win->comm->ctx->stalled, &accs->stalled.link);
+	struct tutti_context *ctx = accs->win->comm->ctx;
+
+	if (!tt_list_empty(&accs->stalled.link))
+		return;
+	tt_list_add(&ctx->stalled, &accs->stalled.link);
+	if (ctx->thread_runs)
+		tt_wire_started(ctx->wire);
 }
 
-/* Tries each once: one that still waits goes to the end. */
+/*
+ * Tries each once: one that still waits goes to the end. The entry stays among the stalled ones
+ * meanwhile, so a retry in vain wakes no thread.
+ */
 static void try_again(struct tt_stalled *stalled)
 {
 	struct tt_accs *accs = tt_container(stalled, struct tt_accs, stalled);
 	struct tt_list *l, *tmp;
 	int n = 0;
 
-	tt_list_del(&stalled->link);
-	if (tt_acc_serve_locked(accs))
-		tt_acc_wait(accs);
+	tt_acc_serve_locked(accs);
 	tt_list_each(l, tmp, &accs->waiting)
 	{
 		n++;
@@ -319,6 +326,8 @@ static void try_again(struct tt_stalled *stalled)
 		tt_list_del(&op->link);
 		go_on(accs, op);
 	}
+	if (tt_list_empty(&accs->locked) && tt_list_empty(&accs->waiting))
+		tt_list_del(&stalled->link);
 }
 
 int tt_win_acc_start(struct tutti_win *win, const void *what, struct tt_win_end *end)
@@ -408,6 +417,7 @@ int tt_accs_new(struct tutti_win *win)
 		accs->most = longest - sizeof(struct tt_acc_head);
 	tt_list_init(&accs->free);
 	tt_list_init(&accs->served);
+	tt_list_init(&accs->locked);
 	tt_list_init(&accs->free_ops);
 	tt_list_init(&accs->waiting);
 	tt_list_init(&accs->stalled.link);
@@ -504,7 +514,8 @@ static bool all_sent(void *arg)
 {
 	const struct tutti_win *win = arg;
 
-	return atomic_load(&win->comm->failed) || tt_list_empty(&win->accs->served);
+	return atomic_load(&win->comm->failed) ||
+	       (tt_list_empty(&win->accs->served) && tt_list_empty(&win->accs->locked));
 }
 
 void tt_accs_finish(struct tutti_win *win)

@@ -16,6 +16,7 @@
 
 #define TT_ACC_MOST (32u << 10) /* bytes of data in a piece */
 #define TT_ACC_DEPTH 4		/* pieces of one rank under way to another */
+#define TT_ACC_AT_ONCE 16	/* pieces that are combined before the wire lock is released */
 #define TT_ACC_SERVED 256	/* pieces of one rank that the target keeps; more are dropped */
 
 /* A request; its data follows. doc/WIRE.md */
@@ -51,15 +52,14 @@ struct tt_acc_op {
 
 /* A piece, at either end. */
 struct tt_acc_piece {
-	struct tt_list link; /* free, going or served */
+	struct tt_list link; /* free, going, served or locked */
 	struct tt_accs *accs;
 	struct tt_acc_op *op; /* NULL: at the target */
 	struct tt_xfer send, recv;
 	bool sending, receiving;
-	bool late;   /* its memory may still be written: not for another piece */
-	bool locked; /* at the target: the request waits for the lock of the part */
-	size_t len;  /* of such a request */
-	int rank;    /* the other end's */
+	bool late;  /* its memory may still be written: not for another piece */
+	size_t len; /* of a request that waits for the lock of the part */
+	int rank;   /* the other end's */
 	uint32_t seq;
 	int status;
 	size_t at, count;
@@ -94,8 +94,9 @@ struct tt_accs {
 	bool open, closing; /* closing: new requests are dropped */
 	size_t most;	    /* bytes of data in a piece */
 	struct tt_list free, served, free_ops;
+	struct tt_list locked;	   /* requests that wait for the lock of this rank's part */
 	struct tt_list waiting;	   /* operations, for a connection or the lock of a part */
-	struct tt_stalled stalled; /* while there are some, or locked pieces */
+	struct tt_stalled stalled; /* while there are some, or locked requests */
 	uint64_t name;		   /* in locks */
 	struct tt_acc_peer *peer;  /* by rank */
 };
@@ -119,9 +120,9 @@ void tt_acc_message(struct tt_port *port, int peer, const struct tt_key *key, ui
 		    const void *data, uint32_t len, const struct tt_kept *kept);
 /* Takes back what is served. */
 void tt_acc_stop_serving(struct tt_accs *accs);
-/* Executes requests that have waited for the lock; true: some still wait. */
-bool tt_acc_serve_locked(struct tt_accs *accs);
-/* Something waits. */
+/* Executes requests that have waited for the lock, a few at a time. */
+void tt_acc_serve_locked(struct tt_accs *accs);
+/* Something waits: a thread that sleeps, perhaps the progress thread, wakes to try it again. */
 void tt_acc_wait(struct tt_accs *accs);
 
 /* accumulate_mapped.c: other processes can map this rank's part, which has a lock then. */
