@@ -139,25 +139,42 @@ int tt_win_accumulate(struct tutti_win *win, const struct tt_win_acc *acc)
 
 /* ---- under the wire lock, with which no thread waits for another process ---- */
 
-/* Takes the lock from a process that has had it for a while, and has ended; and frees it. */
-static void look_after_holder(struct tt_accs *accs, struct tt_acc_peer *peer)
+/* Whether the owner of the part knows that a rank of this name can write there no more. */
+static bool is_fenced(const struct tt_accs *accs, const struct tt_acc_peer *peer, int rank)
+{
+	return rank < accs->win->comm->size && tt_comm_dead(accs->win->comm, rank) >= 0 &&
+	       peer == &accs->peer[accs->win->comm->rank];
+}
+
+/*
+ * Takes the lock from a process that has had it for a while, and has ended; and frees it. A process
+ * id is used again, so the owner of the part also takes it from a rank whose death is known: the
+ * connection was closed before, with which its writing ended. True: only the owner can tell.
+ */
+static bool look_after_holder(struct tt_accs *accs, struct tt_acc_peer *peer)
 {
 	uint64_t holder = atomic_load_explicit(&peer->lock->holder, memory_order_relaxed);
 	uint64_t now = tt_now_ns();
 	pid_t pid = (pid_t)(uint32_t)holder;
+	int rank = (int)(holder >> 32) - 1;
 
 	if (holder != peer->holder) {
 		peer->holder = holder;
 		peer->probe_at = now + PROBE_NS;
+		peer->probed = false;
 	}
 	if (!holder || now < peer->probe_at)
-		return;
+		return false;
 	peer->probe_at = now + PROBE_NS;
-	if (!tt_proc_gone(pid) || !tt_part_take(peer->lock, holder, accs->name))
-		return;
+	peer->probed = true;
+	if (!tt_proc_gone(pid) && !is_fenced(accs, peer, rank))
+		return rank < accs->win->comm->size && tt_comm_dead(accs->win->comm, rank) >= 0;
+	if (!tt_part_take(peer->lock, holder, accs->name))
+		return false;
 	tt_part_release(peer->lock);
 	tt_info("process %d ended while it combined in the window of rank %d", (int)pid,
 		accs->win->comm->world[peer - accs->peer]);
+	return false;
 }
 
 /* 0: rank's part is mapped; -EAGAIN: not known before there is a connection; -EOPNOTSUPP: not. */
@@ -201,8 +218,8 @@ int tt_acc_combine(struct tt_accs *accs, struct tt_acc_op *op)
 
 	if (!err) {
 		err = combine_some(accs, peer, &op->acc);
-		if (err == -EAGAIN && !peer->read_only)
-			look_after_holder(accs, peer);
+		if (err == -EAGAIN && !peer->read_only && look_after_holder(accs, peer))
+			err = -EOPNOTSUPP; /* a message has the owner look */
 	}
 	ctx->refusals += err == -EAGAIN;
 	ctx->moves += op->acc.offset != from;
@@ -241,16 +258,24 @@ void tt_acc_close_own(struct tt_accs *accs)
 
 int tt_accs_holder(const struct tutti_win *win, int rank)
 {
-	struct tt_accs *accs = win->accs;
+	const struct tt_accs *accs = win->accs;
+	const struct tt_acc_peer *peer;
 	struct tt_list *l, *tmp;
-	int holder = -1;
+	int holder;
 
-	if (!accs || rank < 0 || !accs->peer[rank].base || accs->peer[rank].read_only)
+	if (!accs || rank < 0)
 		return -1;
+	peer = &accs->peer[rank];
+	if (!peer->base || peer->read_only || !peer->probed ||
+	    atomic_load_explicit(&peer->lock->holder, memory_order_relaxed) != peer->holder)
+		return -1;
+	holder = (int)(peer->holder >> 32) - 1;
 	tt_list_each(l, tmp, &accs->waiting)
 	{
-		if (tt_container(l, struct tt_acc_op, link)->acc.rank == rank)
-			holder = tt_part_holder(accs->peer[rank].lock);
+		const struct tt_acc_op *op = tt_container(l, struct tt_acc_op, link);
+
+		if (op->acc.rank == rank && !op->waits)
+			return holder < win->comm->size ? holder : -1;
 	}
-	return holder < win->comm->size ? holder : -1;
+	return -1;
 }

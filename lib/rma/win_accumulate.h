@@ -85,6 +85,7 @@ struct tt_acc_peer {
 	bool read_only;			    /* nobody changes it: no lock */
 	/* under the wire lock: who holds the lock, and when to look whether it has ended */
 	uint64_t holder, probe_at;
+	bool probed; /* it has held the lock at two looks */
 };
 
 /* Of a window made for accumulates. */

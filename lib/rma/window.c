@@ -467,11 +467,10 @@ static int too_late(const struct tutti_win *win, int rank, int holder)
 	if (holder >= 0)
 		return tt_comm_blame_rank(
 			win->comm, -ETIMEDOUT, holder,
-			"accumulates at rank %d did not complete within %lld ms (TUTTI_TIMEOUT): "
-			"rank %d on host %s combines there",
-			world, limit, win->comm->world[holder],
-			tt_boot_host(win->comm->ctx->boot, win->comm->world[holder]));
-
+			"rank %d on host %s holds the lock of rank %d's window: accumulates did "
+			"not complete within %lld ms (TUTTI_TIMEOUT); look at that rank",
+			win->comm->world[holder],
+			tt_boot_host(win->comm->ctx->boot, win->comm->world[holder]), world, limit);
 	if (rank < 0)
 		return tt_fail(
 			-ETIMEDOUT,

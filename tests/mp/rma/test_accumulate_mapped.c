@@ -252,31 +252,49 @@ static int read_only_body(struct mp_job *job)
 
 /* ---- holders ---- */
 
+enum ending { KILLED, STOPPED, RENAMED };
+
+/* Rank 1 dies with the lock of rank 0's part, and another process then has its process id. */
+static void die_renamed(struct mp_job *job, const struct tutti_win *win)
+{
+	struct tt_part_lock *lock = win->accs->peer[0].lock;
+
+	while (!tt_part_take(lock, 0, tt_part_name(1, getppid())))
+		sched_yield();
+	trap.job = job;
+	die();
+}
+
 /*
  * Rank 1 dies, or is stopped and taken for dead, while it holds the lock of rank 0's part: ranks 0
- * and 2 take it over, each element of rank 1's vector is there or not.
+ * and 2 take it over, each element of rank 1's vector is there or not. If its process id is in use
+ * again, rank 0 knows by the death that the lock is free, also if it makes no call.
  */
 static int dead_holder_body(struct mp_job *job)
 {
-	struct tutti_comm_config how = {.size = sizeof(how), .flags = TUTTI_COMM_TOLERANT};
+	struct tutti_comm_config tolerant = {.size = sizeof(tolerant),
+					     .flags = TUTTI_COMM_TOLERANT};
+	const enum ending *how = job->arg;
 	double end = mp_now() + MP_HANG_MS / 1000.0;
 	struct tutti_comm *comm;
 	struct tutti_win *win;
 	uint64_t *mine;
 	int i;
 
-	MP_OK(tutti_comm_create(job->world, &how, &comm));
+	MP_OK(tutti_comm_create(job->world, &tolerant, &comm));
 	TT_EXPECT(!new_window(job, comm, &mine, &win));
+	if (job->rank == 1 && *how == RENAMED)
+		die_renamed(job, win);
 	if (job->rank == 1)
-		tutti_accumulate(win, 0, trapped(job, job->arg ? stop : die), WORDS, TUTTI_UINT64,
-				 TUTTI_SUM, PAGE);
+		tutti_accumulate(win, 0, trapped(job, *how == STOPPED ? stop : die), WORDS,
+				 TUTTI_UINT64, TUTTI_SUM, PAGE);
 	TT_EXPECT(job->rank != 1 && !await(job, TRAPPED, 1));
-	for (i = 0; i < 100; i++)
+	for (i = 0; i < 100 && (job->rank || *how != RENAMED); i++)
 		MP_OK(add(win, 0, 0));
-	TT_EXPECT(mp_now() < end && holder(win, 0) != 1);
 	atomic_fetch_add(&job->shared->word[DONE], 1);
 	TT_EXPECT(!await(job, DONE, 2));
-	TT_EXPECT(job->rank || mine[0] == 203);
+	TT_EXPECT(mp_now() < end && holder(win, 0) != 1);
+	TT_EXPECT(job->rank || mine[0] == (*how == RENAMED ? 103 : 203));
 	for (i = PAGE / 8; !job->rank && i < PAGE / 8 + WORDS; i++)
 		TT_EXPECT(mine[i] <= 1);
 	MP_ERR(tutti_win_free(win), -TUTTI_EPEER);
@@ -320,11 +338,14 @@ static int late_body(struct mp_job *job)
 	struct tutti_error_info info = {.size = sizeof(info)};
 	struct tutti_win *win;
 	uint64_t *mine, one = 1;
+	int64_t *limit, usual;
 
-	MP_OK(tutti_comm_set_timeout(job->world, 30000)); /* of the collectives */
 	TT_EXPECT(!new_window(job, job->world, &mine, &win));
 	TT_EXPECT(!hold(job, win));
 	if (job->rank == 2) {
+		limit = &win->comm->ctx->env.timeout.number;
+		usual = *limit;
+		*limit = 1000;
 		TT_EXPECT(holder(win, 0) == 1);
 		MP_OK(tutti_accumulate(win, 0, &one, 1, TUTTI_UINT64, TUTTI_SUM, 8));
 		MP_ERR(tutti_win_flush(win, 0), -ETIMEDOUT);
@@ -333,6 +354,7 @@ static int late_body(struct mp_job *job)
 		TT_EXPECT(info.rank == 1);
 		MP_OK(tutti_accumulate(win, 0, &one, 1, TUTTI_UINT64, TUTTI_SUM, 8));
 		MP_ERR(tutti_win_flush_all(win), -ETIMEDOUT);
+		*limit = usual;
 		atomic_store(&job->shared->word[GO_ON], 1);
 		MP_OK(add(win, 0, 2));
 	}
@@ -355,6 +377,7 @@ static int late_request_body(struct mp_job *job)
 	TT_EXPECT(!new_window(job, job->world, &mine, &win));
 	hold(job, win);
 	if (job->rank == 2) {
+		MP_OK(tutti_comm_set_timeout(job->world, 2000));
 		MP_OK(tutti_iaccumulate(win, 0, &one, 1, TUTTI_UINT64, TUTTI_SUM, 8, &req));
 		MP_ERR(tutti_wait(&req), -ETIMEDOUT);
 		MP_SAID("it waits for rank 1 on host");
@@ -489,19 +512,22 @@ static void hosts(void)
 
 static void dead(void)
 {
+	static enum ending how[] = {KILLED, STOPPED, RENAMED};
+
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=20s",
-			 .fn = dead_holder_body, .killed = 2));
+			 .fn = dead_holder_body, .arg = &how[0], .killed = 2));
 	TT_CHECK(!MP_RUN(.n = 3,
-			 .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=20s TUTTI_HEARTBEAT_LIMIT=1s",
-			 .fn = dead_holder_body, .arg = HOSTS, .killed = 2));
+			 .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=40s TUTTI_HEARTBEAT_LIMIT=5s",
+			 .fn = dead_holder_body, .arg = &how[1], .killed = 2));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=20s",
+			 .fn = dead_holder_body, .arg = &how[2], .killed = 2));
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = failed_body, .killed = 2));
 }
 
 static void late(void)
 {
-	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=1s", .fn = late_body));
-	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=2s",
-			 .fn = late_request_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = late_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = late_request_body));
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = revoked_body));
 }
 
