@@ -57,10 +57,10 @@ void tt_memory_free(struct tt_memory *memory);
 void tt_memory_stats(struct tt_memory *memory, struct tt_mem_stats *stats);
 
 /*
- * Pool memory: size bytes, 64-byte aligned, page aligned from 4096 bytes on, zero-size gives a
- * unique pointer; region (may be NULL) receives its slab. -ENOMEM says need, limit and remedy.
- * Freed blocks are reused; slabs are kept, except those made for one large allocation beyond the
- * cache bound.
+ * Pool memory: size bytes, zero-size gives a unique pointer. It is aligned to size rounded up to a
+ * power of two, to 64 bytes at least and to a page (4096) at most. region (may be NULL) receives
+ * its slab. -ENOMEM says need, limit and remedy. Freed blocks are reused; slabs are kept, except
+ * those made for one large allocation beyond the cache bound.
  */
 int tt_mem_alloc(struct tt_memory *memory, size_t size, void **ptr, struct tt_region **region);
 /* -EINVAL if ptr was not allocated here or was freed already. */

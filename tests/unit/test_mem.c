@@ -108,10 +108,12 @@ static void test_alignment(void)
 
 	TT_REQUIRE(m != NULL);
 	for (i = 0; i < 2 * N; i++) {
-		size_t size = sizes[i % N];
+		size_t size = sizes[i % N], align = 64;
 
+		while (align < size && align < 4096)
+			align *= 2;
 		TT_REQUIRE(!tt_mem_alloc(m, size, (void **)&p[i], &region));
-		TT_CHECK((uintptr_t)p[i] % (size >= 4096 ? 4096 : 64) == 0);
+		TT_CHECK((uintptr_t)p[i] % align == 0);
 		TT_CHECK(region->pool && region->mem.memfd >= 0 && region->mr[0] && region->mr[1]);
 		TT_CHECK(tt_mem_find(m, p[i], size) == region && tt_mem_owner(p[i]) == m);
 		memset(p[i], i, size);
