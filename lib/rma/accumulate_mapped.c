@@ -2,8 +2,8 @@
 /*
  * Accumulates at an origin that has mapped the target's part: it combines there, a piece at a time
  * under the part's lock, without the wire lock if nothing of the window is under way to that rank.
- * If another rank holds the lock for long, the rest waits among the stalled operations, in whose
- * place any thread of this process goes on. The target takes the same lock for its own accumulates
+ * If another rank holds the lock for long, the rest waits among the stalled operations, which any
+ * thread of this process tries again. The target takes the same lock for its own accumulates
  * and for those that come as messages.
  */
 #include <errno.h>
@@ -14,9 +14,10 @@
 #include "lib/base/proc.h"
 #include "lib/rma/win_accumulate.h"
 
-#define LOOKS 100      /* at a lock, until the operation waits: a few short pieces */
-#define GIVE_WAY 100   /* looks at a lock until the next piece, if another rank waits */
-#define PROBE_NS TT_MS /* between looks whether a holder has ended */
+#define LOOKS 100	/* at a lock, until the operation waits: a few short pieces */
+#define CLAIM_LOOKS 400 /* of an operation that waits: a long piece */
+#define GIVE_WAY 100	/* looks at a lock until the next piece, if another rank waits */
+#define PROBE_NS TT_MS	/* between looks whether a holder has ended */
 
 void tt_accs_place(struct tt_accs *accs)
 {
@@ -43,28 +44,38 @@ static inline bool try_lock(struct tt_part_lock *lock, uint64_t name, int looks)
 		if (tt_part_holder(lock) < 0 && tt_part_take(lock, 0, name))
 			return true;
 	}
-	if (!atomic_load_explicit(&lock->wanted, memory_order_relaxed))
-		atomic_store_explicit(&lock->wanted, 1, memory_order_relaxed);
 	return false;
 }
 
-/* Whether another rank waits, which is let in between two pieces. */
-static inline bool is_wanted(struct tt_part_lock *lock)
+/* As try_lock, of an operation that waits: looks for as long as a piece takes, and says so. */
+static bool claim_lock(struct tt_part_lock *lock, uint64_t name)
 {
-	if (!atomic_load_explicit(&lock->wanted, memory_order_relaxed))
-		return false;
+	bool taken;
+
+	if (tt_part_take(lock, 0, name))
+		return true;
+	atomic_store_explicit(&lock->wanted, 1, memory_order_relaxed);
+	taken = try_lock(lock, name, CLAIM_LOOKS);
 	atomic_store_explicit(&lock->wanted, 0, memory_order_relaxed);
-	return true;
+	return taken;
 }
 
-static void give_way(const struct tt_part_lock *lock)
+static inline bool is_wanted(const struct tt_part_lock *lock)
+{
+	return atomic_load_explicit(&lock->wanted, memory_order_relaxed);
+}
+
+/* Pauses until the rank that waits has the lock. The rank may have ended meanwhile. */
+static void give_way(struct tt_part_lock *lock)
 {
 	int i;
 
 	for (i = 0; i < GIVE_WAY && tt_part_holder(lock) < 0; i++)
 		tt_cpu_relax();
-	if (i == GIVE_WAY)
-		sched_yield();
+	if (i < GIVE_WAY)
+		return;
+	atomic_store_explicit(&lock->wanted, 0, memory_order_relaxed);
+	sched_yield();
 }
 
 static void advance(struct tt_win_acc *rest, size_t count, size_t bytes)
@@ -78,13 +89,13 @@ static void advance(struct tt_win_acc *rest, size_t count, size_t bytes)
 }
 
 /*
- * Combines the next piece of rest. -EAGAIN: another one holds the lock; -ENOTCONN: the connection
+ * Combines the next piece of rest. -EAGAIN: another rank holds the lock; -ENOTCONN: the connection
  * has been closed; -EACCES: the owner has freed the window. The mark is there as long as the lock
  * is held: if this process is stopped meanwhile and taken for dead, the target ends it, and others
- * take the lock over. Nobody changes a read-only part, which has been mapped without write access.
+ * take the lock over. A read-only part has no lock: it is mapped without write access.
  */
 static inline int combine_piece(const struct tt_accs *accs, const struct tt_acc_peer *peer,
-				_Atomic uint32_t *mark, int looks, struct tt_win_acc *rest)
+				_Atomic uint32_t *mark, bool claims, struct tt_win_acc *rest)
 {
 	size_t size = tutti_datatype_size(rest->datatype), most = TT_ACC_MOST / size;
 	size_t n = rest->count < most ? rest->count : most;
@@ -92,7 +103,8 @@ static inline int combine_piece(const struct tt_accs *accs, const struct tt_acc_
 
 	atomic_store_explicit(mark, peer->open.id, memory_order_relaxed);
 	atomic_signal_fence(memory_order_seq_cst);
-	if (peer->read_only || try_lock(peer->lock, accs->name, looks)) {
+	if (peer->read_only || (claims ? claim_lock(peer->lock, accs->name)
+				       : try_lock(peer->lock, accs->name, LOOKS))) {
 		if (!tt_win_is_open(&peer->open))
 			err = -ENOTCONN;
 		else if (atomic_load_explicit(&peer->lock->closed, memory_order_acquire))
@@ -126,8 +138,8 @@ int tt_win_accumulate(struct tutti_win *win, const struct tt_win_acc *acc)
 	if (atomic_load_explicit(&win->pending[acc->rank], memory_order_acquire) || !peer->base)
 		return tt_win_run(win, tt_win_acc_start, &rest);
 	while (rest.count && !has_failed(win) &&
-	       !combine_piece(win->accs, peer, peer->mark, LOOKS, &rest))
-		if (rest.count && !peer->read_only && is_wanted(peer->lock))
+	       !combine_piece(win->accs, peer, peer->mark, false, &rest))
+		if (!peer->read_only && is_wanted(peer->lock))
 			give_way(peer->lock);
 	bytes = rest.offset - acc->offset;
 	if (acc->op != TUTTI_NO_OP)
@@ -195,7 +207,7 @@ static int find_way(struct tt_accs *accs, struct tt_acc_op *op)
 	return tt_win_map_locked(win, rank, peer) && tt_win_is_open(&peer->open) ? 0 : -EOPNOTSUPP;
 }
 
-/* As combine_piece. Lets others in by going on later. */
+/* As combine_piece. If another rank waits, the operation goes on later. */
 static int combine_some(const struct tt_accs *accs, const struct tt_acc_peer *peer,
 			struct tt_win_acc *rest)
 {
@@ -205,7 +217,7 @@ static int combine_some(const struct tt_accs *accs, const struct tt_acc_peer *pe
 		if (i == TT_ACC_AT_ONCE || (i && !peer->read_only && is_wanted(peer->lock)))
 			err = -EAGAIN;
 		else
-			err = combine_piece(accs, peer, peer->held_mark, 0, rest);
+			err = combine_piece(accs, peer, peer->held_mark, true, rest);
 	return err;
 }
 
@@ -230,11 +242,12 @@ int tt_acc_combine(struct tt_accs *accs, struct tt_acc_op *op)
 	return err == -ENOTCONN ? -EOPNOTSUPP : err; /* a message says why */
 }
 
-bool tt_acc_lock_own(struct tt_accs *accs)
+bool tt_acc_lock_own(struct tt_accs *accs, bool claims)
 {
 	struct tt_acc_peer *own = &accs->peer[accs->win->comm->rank];
 
-	if (!own->base || own->read_only || try_lock(own->lock, accs->name, 0))
+	if (!own->base || own->read_only ||
+	    (claims ? claim_lock(own->lock, accs->name) : try_lock(own->lock, accs->name, 0)))
 		return true;
 	look_after_holder(accs, own);
 	return false;

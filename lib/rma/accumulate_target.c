@@ -82,9 +82,9 @@ static void keep(struct tt_acc_piece *piece, const char *data, size_t len)
 
 /*
  * Executes the request and replies, also to a request that is refused; false: another process holds
- * the lock of the part.
+ * the lock of the part. again: it has waited for it.
  */
-static bool serve(struct tt_acc_piece *piece, const char *data, size_t len)
+static bool serve(struct tt_acc_piece *piece, const char *data, size_t len, bool again)
 {
 	struct tt_accs *accs = piece->accs;
 	struct tutti_comm *comm = accs->win->comm;
@@ -95,7 +95,7 @@ static bool serve(struct tt_acc_piece *piece, const char *data, size_t len)
 
 	memcpy(&head, data, sizeof(head));
 	reply.status = tt_acc_check(accs->win, &head, len, accs->most);
-	if (!reply.status && !tt_acc_lock_own(accs)) {
+	if (!reply.status && !tt_acc_lock_own(accs, again)) {
 		keep(piece, data, len);
 		return false;
 	}
@@ -129,7 +129,7 @@ void tt_acc_serve_locked(struct tt_accs *accs)
 
 		tt_list_del(&piece->link);
 		tt_list_add(&accs->served, &piece->link);
-		done = serve(piece, piece->request, piece->len);
+		done = serve(piece, piece->request, piece->len, true);
 	}
 }
 
@@ -141,7 +141,7 @@ static void data_came(struct tt_xfer *x, const void *data, int status)
 	if (status)
 		served(piece);
 	else
-		serve(piece, data, x->len);
+		serve(piece, data, x->len, false);
 }
 
 /* The data did not fit a slot: it comes into the piece's own memory. */
@@ -178,7 +178,7 @@ void tt_acc_message(struct tt_port *port, int peer, const struct tt_key *key, ui
 	accs->peer[piece->rank].served++;
 	tt_list_add(&accs->served, &piece->link);
 	if (len)
-		serve(piece, data, total);
+		serve(piece, data, total, false);
 	else
 		fetch_data(piece, total);
 }

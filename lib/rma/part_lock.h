@@ -17,7 +17,7 @@
 
 struct tt_part_lock {
 	_Alignas(TT_PART_LINE) _Atomic uint64_t holder; /* {1 + rank, process}; 0: free */
-	_Atomic uint32_t wanted; /* 1: a rank waits for the end of a long accumulate */
+	_Atomic uint32_t wanted; /* 1: a rank waits for the end of a piece; it looks now */
 	_Atomic uint32_t closed; /* 1: the owner has freed the window without the others */
 };
 _Static_assert(sizeof(struct tt_part_lock) == TT_PART_LINE, "doc/WIRE.md");

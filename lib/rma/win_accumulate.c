@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Accumulates as messages, at their origin: cut into pieces, a few under way to each rank. */
+/*
+ * Accumulates at their origin: combined in mapped memory (accumulate_mapped.c), kept while they
+ * wait for that, or sent as messages, cut into pieces, a few of which are under way to each rank.
+ */
 #include "lib/rma/win_accumulate.h"
 
 #include <errno.h>

@@ -82,7 +82,7 @@ struct tt_acc_peer {
 	struct tt_part_lock *lock;
 	struct tt_open_word open;
 	_Atomic uint32_t *mark, *held_mark; /* of the thread that uses the window; of the lock */
-	bool read_only;			    /* nobody changes it: no lock */
+	bool read_only;			    /* no lock */
 	/* under the wire lock: who holds the lock, and when to look whether it has ended */
 	uint64_t holder, probe_at;
 	bool probed; /* it has held the lock at two looks */
@@ -133,8 +133,8 @@ void tt_accs_place(struct tt_accs *accs);
  * -EAGAIN: it goes on later; -EOPNOTSUPP: not in this way; else why it failed.
  */
 int tt_acc_combine(struct tt_accs *accs, struct tt_acc_op *op);
-/* The lock of this rank's own part, if it has one; false: it is held. */
-bool tt_acc_lock_own(struct tt_accs *accs);
+/* The lock of this rank's own part, if it has one; false: it is held. claims: waits a little. */
+bool tt_acc_lock_own(struct tt_accs *accs, bool claims);
 void tt_acc_unlock_own(struct tt_accs *accs);
 /* Other ranks' accumulates fail from now on. */
 void tt_acc_close_own(struct tt_accs *accs);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Accumulates that the origin makes in mapped memory: who goes which way, both ways at once, and
+ * Accumulates that the origin makes in mapped memory: which way they go, both ways at once, and
  * ranks that are stopped, killed or late while they hold the lock of a part. The vector of such a
  * rank has a page without access, so that it faults, and runs the trap, in the middle of a piece.
  */
@@ -199,6 +199,37 @@ static int totals_body(struct mp_job *job)
 	TT_EXPECT(job->rank ||
 		  (mine[0] == all && mine[1] == n * longs && mine[LONG - 1] == mine[1]));
 	MP_OK(tutti_win_free(win));
+	return 0;
+}
+
+/*
+ * A request for more than is combined at once, waited for with tests; the last rank's is its very
+ * first access. Rank 0 makes no call meanwhile.
+ */
+static int long_body(struct mp_job *job)
+{
+	enum { LONG = (2 * TT_ACC_AT_ONCE + 1) * TT_ACC_MOST };
+	struct tutti_request *req = NULL;
+	struct tutti_win *win;
+	uint64_t *mine, *vector;
+	int done = 0;
+
+	MP_OK(tutti_win_allocate(job->world, LONG, TUTTI_WIN_ACCUMULATE, (void **)&mine, &win));
+	vector = ones(LONG / 8);
+	if (job->rank && job->rank < job->n - 1)
+		MP_OK(add(win, 0, 0));
+	if (job->rank)
+		MP_OK(tutti_iaccumulate(win, 0, vector, LONG / 8, TUTTI_UINT64, TUTTI_SUM, 0,
+					&req));
+	while (job->rank && !done)
+		MP_OK(tutti_test(&req, &done));
+	TT_EXPECT(!requests(win, 0));
+	mp_meet(job);
+	MP_OK(tutti_barrier(job->world));
+	TT_EXPECT(job->rank || (mine[0] == 2 * (uint64_t)job->n - 3 &&
+				mine[1] == (uint64_t)job->n - 1 && mine[LONG / 8 - 1] == mine[1]));
+	MP_OK(tutti_win_free(win));
+	munmap(vector, LONG);
 	return 0;
 }
 
@@ -454,35 +485,37 @@ static void ended(void)
 
 /*
  * Rank 1 combines long vectors. Rank 2 gets in between the first piece and the last one, both of
- * which say so while the lock is held.
+ * which say so while the lock is held, in one of a bounded number of rounds.
  */
 static int between_body(struct mp_job *job)
 {
-	enum { LONG = 8 << 20 };
+	enum { LONG = 8 << 20, MOST = 300 };
 	atomic_int *word = job->shared->word;
 	struct tutti_win *win;
 	uint64_t *mine, *vector;
-	int n = 0, seen;
+	int round, seen;
 
 	MP_OK(tutti_win_allocate(job->world, LONG, TUTTI_WIN_ACCUMULATE, (void **)&mine, &win));
 	MP_OK(add(win, 0, 0));
 	mp_meet(job);
 	vector = ones(LONG / 8);
-	while (job->rank == 1 && !atomic_load(&word[DONE])) {
+	for (round = 0; job->rank == 1 && round < MOST && !atomic_load(&word[DONE]); round++) {
 		set_trap(job, 0, vector, begun);
 		set_trap(job, 1, (char *)vector + LONG - PAGE, ended);
 		MP_OK(tutti_accumulate(win, 0, vector, LONG / 8, TUTTI_UINT64, TUTTI_SUM, 0));
 		MP_OK(tutti_win_flush(win, 0));
 	}
-	for (seen = 0; job->rank == 2 && n < 3;) {
-		while (atomic_load(&word[BEGUN]) <= seen)
+	if (job->rank == 1)
+		atomic_store(&word[GO_ON], 1);
+	for (seen = 0; job->rank == 2 && !atomic_load(&word[DONE]);) {
+		while (atomic_load(&word[BEGUN]) <= seen && !atomic_load(&word[GO_ON]))
 			sched_yield();
 		seen = atomic_load(&word[BEGUN]);
+		TT_EXPECT(seen < MOST || !atomic_load(&word[GO_ON]));
 		MP_OK(add(win, 0, 1));
-		n += atomic_load(&word[ENDED]) < seen;
+		if (atomic_load(&word[ENDED]) < seen)
+			atomic_store(&word[DONE], 1);
 	}
-	if (job->rank == 2)
-		atomic_store(&word[DONE], 1);
 	TT_EXPECT(!await(job, DONE, 1));
 	MP_OK(tutti_win_free(win));
 	munmap(vector, LONG);
@@ -496,6 +529,7 @@ static void near(void)
 	for (n = 1; n <= 4; n++)
 		TT_CHECK(!MP_RUN(.n = n, .env = "TUTTI_TRANSPORT=shm", .fn = near_body));
 	TT_CHECK(!MP_RUN(.n = 4, .env = "TUTTI_TRANSPORT=shm", .fn = totals_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = long_body));
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = read_only_body));
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=shm", .fn = refused_body));
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = between_body));
