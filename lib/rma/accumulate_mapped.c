@@ -88,6 +88,13 @@ static void advance(struct tt_win_acc *rest, size_t count, size_t bytes)
 	rest->count -= count;
 }
 
+static inline int refusal(const struct tt_acc_peer *peer)
+{
+	if (!tt_win_is_open(&peer->open))
+		return -ENOTCONN;
+	return atomic_load_explicit(&peer->lock->closed, memory_order_acquire) ? -EACCES : 0;
+}
+
 /*
  * Combines the next piece of rest. -EAGAIN: another rank holds the lock; -ENOTCONN: the connection
  * has been closed; -EACCES: the owner has freed the window. The mark is there as long as the lock
@@ -101,23 +108,17 @@ static inline int combine_piece(const struct tt_accs *accs, const struct tt_acc_
 	size_t n = rest->count < most ? rest->count : most;
 	int err = -EAGAIN;
 
-	atomic_store_explicit(mark, peer->open.id, memory_order_relaxed);
-	atomic_signal_fence(memory_order_seq_cst);
+	tt_copy_begin(mark, &peer->open);
 	if (peer->read_only || (claims ? claim_lock(peer->lock, accs->name)
 				       : try_lock(peer->lock, accs->name, LOOKS))) {
-		if (!tt_win_is_open(&peer->open))
-			err = -ENOTCONN;
-		else if (atomic_load_explicit(&peer->lock->closed, memory_order_acquire))
-			err = -EACCES;
-		else
-			err = 0;
+		err = refusal(peer);
 		if (!err)
 			tt_acc_apply(peer->base + rest->offset, rest->local, rest->result, n,
 				     rest->datatype, rest->op);
 		if (!peer->read_only)
 			tt_part_release(peer->lock);
 	}
-	atomic_store_explicit(mark, 0, memory_order_release);
+	tt_copy_end(mark);
 	if (!err)
 		advance(rest, n, n * size);
 	return err;

@@ -222,12 +222,11 @@ static inline bool execute_mapped(const struct tutti_win *win, const struct tt_w
 	if (!map->reached || win->amo_place >= 0 ||
 	    atomic_load_explicit(&win->comm->failed, memory_order_relaxed))
 		return false;
-	atomic_store_explicit(map->mark, map->open.id, memory_order_relaxed);
-	atomic_signal_fence(memory_order_seq_cst);
+	tt_copy_begin(map->mark, &map->open);
 	open = tt_win_is_open(&map->open);
 	if (open)
 		*old = apply(map->part.ptr + offset, op, operand, compare);
-	atomic_store_explicit(map->mark, 0, memory_order_release);
+	tt_copy_end(map->mark);
 	return open;
 }
 

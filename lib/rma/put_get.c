@@ -597,12 +597,11 @@ static inline bool put_mapped(const struct tt_win_map *map, const struct tt_win_
 {
 	bool open;
 
-	atomic_store_explicit(map->mark, map->open.id, memory_order_relaxed);
-	atomic_signal_fence(memory_order_seq_cst);
+	tt_copy_begin(map->mark, &map->open);
 	open = tt_win_is_open(&map->open);
 	if (open)
 		tt_copy_long(map->part.ptr + a->offset, a->local, a->len);
-	atomic_store_explicit(map->mark, 0, memory_order_release);
+	tt_copy_end(map->mark);
 	return open;
 }
 

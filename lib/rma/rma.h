@@ -243,6 +243,21 @@ static inline bool tt_win_is_open(const struct tt_open_word *open)
 	return !open->word || atomic_load_explicit(open->word, memory_order_acquire) == open->is;
 }
 
+/*
+ * Around a copy into mapped memory: the peer sees meanwhile that this process may write. Whether
+ * the connection is open is asked in between.
+ */
+static inline void tt_copy_begin(_Atomic uint32_t *mark, const struct tt_open_word *open)
+{
+	atomic_store_explicit(mark, open->id, memory_order_relaxed);
+	atomic_signal_fence(memory_order_seq_cst);
+}
+
+static inline void tt_copy_end(_Atomic uint32_t *mark)
+{
+	atomic_store_explicit(mark, 0, memory_order_release);
+}
+
 /* Counts bytes in win->moved: only the thread that uses the window. */
 static inline void tt_win_count(_Atomic uint64_t *n, size_t len)
 {
