@@ -65,6 +65,12 @@ static inline bool is_wanted(const struct tt_part_lock *lock)
 	return atomic_load_explicit(&lock->wanted, memory_order_relaxed);
 }
 
+/* Whether a rank waits, which has the time until the next piece. It may have ended. */
+static bool forget_wish(struct tt_part_lock *lock)
+{
+	return is_wanted(lock) && atomic_exchange_explicit(&lock->wanted, 0, memory_order_relaxed);
+}
+
 /* Pauses until the rank that waits has the lock. The rank may have ended meanwhile. */
 static void give_way(struct tt_part_lock *lock)
 {
@@ -215,7 +221,7 @@ static int combine_some(const struct tt_accs *accs, const struct tt_acc_peer *pe
 	int i, err = 0;
 
 	for (i = 0; !err && rest->count; i++)
-		if (i == TT_ACC_AT_ONCE || (i && !peer->read_only && is_wanted(peer->lock)))
+		if (i == TT_ACC_AT_ONCE || (i && !peer->read_only && forget_wish(peer->lock)))
 			err = -EAGAIN;
 		else
 			err = combine_piece(accs, peer, peer->held_mark, true, rest);
