@@ -54,7 +54,7 @@ enum tt_ctl_type {
 	TT_CTL_GROW,	 /* lib/api: the outcome of a tutti_comm_grow call */
 	TT_CTL_SLOWER,	 /* lib/wire, to the lowest rank: a connection over a slower network */
 	TT_CTL_DOING,	 /* lib/engine: what is the receiver doing? The same type for the answer */
-	TT_CTL_CLOSED,	 /* lib/rma: the sender has freed a window without the others */
+	TT_CTL_CLOSED,	 /* lib/rma: the sender has no window, or has freed it alone */
 	TT_CTL_TYPES
 };
 

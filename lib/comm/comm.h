@@ -25,6 +25,7 @@
 #define TT_HISTORY 64	 /* calls remembered per communicator, to answer stuck ranks */
 #define TT_DEAD_MAX 64	 /* freed communicators remembered to catch their use */
 #define TT_DOOMED_MAX 64 /* remembered failures of communicators */
+#define TT_CLOSED_MAX 64 /* windows that other ranks do not have, remembered for later */
 #define TT_LATE_MAX 4	 /* late ranks named per call */
 #define TT_COMM_NAME 80	 /* of a displayed name */
 
@@ -291,6 +292,12 @@ struct tt_stuck_table;
 
 #define TT_REQUEST_SIZES 32
 
+/* A rank of the world that has no window with this port, or no longer. */
+struct tt_closed {
+	uint64_t port;
+	int rank;
+};
+
 struct tutti_context {
 	uint32_t magic;
 	struct tt_env env;
@@ -352,6 +359,8 @@ struct tutti_context {
 	uint64_t moves;		/* steps of operations not caused by a wire event */
 	uint64_t refusals;	/* attempts of operations that found no connection or no room */
 	uint64_t win_marks[TT_TP_COPYING / 64]; /* window_maps.c: in use */
+	struct tt_closed closed[TT_CLOSED_MAX]; /* win_accumulate.c: of no window known here */
+	unsigned nclosed;
 	size_t *win_under_way;	   /* put_get.c: bytes of pieces, by rank in the world; or NULL */
 	struct tt_list node_gated; /* lanes that wait for their turn */
 	struct tt_list node_waits; /* unfinished node ops and copies */

@@ -329,6 +329,8 @@ bool tt_win_acc_valid(enum tutti_datatype datatype, enum tutti_op op);
 /* Bytes of the longest element that accumulates of the window take. */
 size_t tt_win_acc_longest(const struct tutti_win *win);
 int tt_accs_new(struct tutti_win *win);
+/* Before the first collective on coll by which the window is made: the same name on all ranks. */
+void tt_accs_name(struct tutti_win *win, const struct tutti_comm *coll);
 /* After the parts are exchanged, which name the port. Under the lock, as are all below. */
 void tt_accs_open(struct tutti_win *win);
 void tt_accs_drop(struct tutti_win *win, int rank, int status);
@@ -340,7 +342,7 @@ int tt_accs_holder(const struct tutti_win *win, int rank);
  * lock.
  */
 void tt_accs_finish(struct tutti_win *win);
-/* This rank frees the window, and cannot meet the other ranks before: tells them. */
+/* This rank does not have the window, or frees it and cannot meet the other ranks: tells them. */
 void tt_accs_tell_closed(struct tutti_win *win);
 void tt_accs_closed_msg(void *ctx, int from, const void *data, size_t len);
 void tt_accs_free(struct tutti_win *win);

@@ -440,21 +440,42 @@ static void ignore(struct tt_port *port, int peer, uint32_t what, const struct t
 	(void)port, (void)peer, (void)what, (void)key, (void)a, (void)b;
 }
 
+void tt_accs_name(struct tutti_win *win, const struct tutti_comm *coll)
+{
+	if (win->accs)
+		win->accs->port.comm = tt_hash_add(tt_hash_add(coll->uid, PORT_SALT), coll->seq);
+}
+
+/* Ranks that have told that they do not have the window, before this rank had it. */
+static void find_closed(struct tt_accs *accs)
+{
+	const struct tutti_context *ctx = accs->win->comm->ctx;
+	int i, rank;
+
+	for (i = 0; i < TT_CLOSED_MAX; i++) {
+		if (ctx->closed[i].port != accs->port.comm)
+			continue;
+		rank = tt_comm_rank_of(accs->win->comm, ctx->closed[i].rank);
+		if (rank >= 0)
+			accs->peer[rank].freed = true;
+	}
+}
+
 void tt_accs_open(struct tutti_win *win)
 {
 	struct tt_accs *accs = win->accs;
 
-	accs->port.comm = tt_hash_add(tt_hash_add(win->comm->uid, PORT_SALT), win->part[0].token);
 	accs->port.message = tt_acc_message;
 	accs->port.said = ignore;
 	tt_wire_port_open(win->comm->ctx->wire, &accs->port);
 	accs->open = true;
+	find_closed(accs);
 }
 
 /*
- * The window of a dead rank cannot be freed together: live ranks free it at different times. One
- * that has freed it does not know the port any more, so it answers no request. A rank that is still
- * making the window does not hear this.
+ * The window of a dead rank cannot be freed together: live ranks free it at different times. Nor
+ * can it be made together: some may have it while others have failed. A rank without it does not
+ * know the port, so it answers no request.
  */
 void tt_accs_tell_closed(struct tutti_win *win)
 {
@@ -497,6 +518,8 @@ void tt_accs_closed_msg(void *arg, int from, const void *data, size_t len)
 	accs = port && port->message == tt_acc_message ? tt_container(port, struct tt_accs, port)
 						       : NULL;
 	rank = accs ? tt_comm_rank_of(accs->win->comm, from) : -1;
+	if (!accs) /* this rank may be about to have the window */
+		ctx->closed[ctx->nclosed++ % TT_CLOSED_MAX] = (struct tt_closed){id, from};
 	if (rank >= 0) {
 		accs->peer[rank].freed = true;
 		tt_accs_drop(accs->win, rank, -EACCES);

@@ -78,11 +78,15 @@ static int make(struct tutti_comm *comm, struct tutti_comm *coll, const struct w
 	} else if (args->owned && args->base) {
 		tt_mem_free(tt_wire_memory(comm->ctx->wire), args->base);
 	}
+	if (win)
+		tt_accs_name(win, coll);
 	err = tt_agree(coll, args->call, err);
 	if (!err) {
 		err = tt_exchange(coll, &mine, win->part, sizeof(mine) / sizeof(uint64_t));
 		win->abandoned = err; /* other ranks may have the window */
 	}
+	if (win && win->abandoned)
+		tt_accs_tell_closed(win);
 	if (!err)
 		err = check_flags(win, args->call);
 	if (err) {

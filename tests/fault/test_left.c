@@ -13,6 +13,9 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "lib/base/hash.h"
+#include "lib/comm/comm.h"
+
 #define RANKS 5
 #define ROUNDS 20
 #define LONG 30000 /* several pieces */
@@ -234,10 +237,47 @@ static void mapped(void)
 	each_set("", 4, true);
 }
 
+/* ---- a rank without the window says so before others have it ---- */
+
+#define SALT 0x616363 /* doc/WIRE.md */
+
+static int unmade_body(struct mp_job *job)
+{
+	uint64_t port = tt_hash_add(tt_hash_add(job->world->uid, SALT), job->world->seq), v = 1;
+	double start = mp_now();
+	struct tutti_win *win;
+	uint64_t *mem;
+
+	MP_OK(tutti_alloc(job->ctx, sizeof(*mem), (void **)&mem));
+	*mem = 0;
+	if (job->rank == 1)
+		tt_ctl_send(job->ctx->boot, TT_CTL_ALL, TT_CTL_CLOSED, &port, sizeof(port));
+	while (job->rank != 1 && !job->ctx->nclosed && mp_now() - start < MP_HANG_MS / 1000)
+		mp_sleep_ms(1);
+	mp_meet(job);
+	MP_OK(tutti_win_create(job->world, mem, sizeof(*mem), TUTTI_WIN_ACCUMULATE, &win));
+	if (job->rank == 0) {
+		MP_OK(tutti_accumulate(win, 1, &v, 1, TUTTI_UINT64, TUTTI_SUM, 0));
+		MP_ERR(tutti_win_flush(win, 1), -EACCES);
+		MP_OK(tutti_accumulate(win, 2, &v, 1, TUTTI_UINT64, TUTTI_SUM, 0));
+		MP_OK(tutti_win_flush(win, 2));
+	}
+	MP_OK(tutti_win_free(win));
+	TT_EXPECT(*mem == (job->rank == 2));
+	MP_OK(tutti_free(mem));
+	return 0;
+}
+
+static void unmade(void)
+{
+	TT_CHECK(!MP_RUN(.n = 3, .fn = unmade_body));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"node", node}, {"shm", shm}, {"ofi", ofi}, {"mapped", mapped}, {NULL, NULL},
+		{"node", node},	    {"shm", shm},	{"ofi", ofi},
+		{"mapped", mapped}, {"unmade", unmade}, {NULL, NULL},
 	};
 
 	return tt_test_main("left", tests, argc, argv);
