@@ -482,6 +482,16 @@ static int too_late(const struct tutti_win *win, int rank, int holder)
 				  world, tt_boot_host(win->comm->ctx->boot, world), limit);
 }
 
+/* The communicator fails, unless it has: taking back what a transport does closes connections. */
+static int fail_late(const struct tutti_win *win, int rank, int holder)
+{
+	int err = too_late(win, rank, holder), blamed = holder >= 0 ? holder : rank;
+
+	tt_comm_fail(win->comm, err, blamed < 0 ? -1 : win->comm->world[blamed], "win_flush", 0, "",
+		     "%s", tt_fail_text(err));
+	return err;
+}
+
 /* All but every 16th flush that finds nothing; the count need not be exact. */
 static bool may_skip_progress(struct tutti_win *win)
 {
@@ -509,7 +519,7 @@ int tt_win_wait(struct tutti_win *win, int rank)
 	holder = tt_accs_holder(win, late);
 	if (f.wait.left) /* after a failure or timeout: before the caller learns of it */
 		tt_win_flush_give_up(win, &f.wait);
-	err = err ? too_late(win, late, holder) : tt_comm_check(win->comm);
+	err = err ? fail_late(win, late, holder) : tt_comm_check(win->comm);
 	status = tt_win_take_status(win, rank, &at);
 	if (!err && status)
 		err = tt_win_failure(win, at, "a one-sided operation", status);
