@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/base/hash.h"
 #include "lib/reduce/mix.h"
 #include "lib/reduce/reduce.h"
 #include "tests/test.h"
+#include "tests/unit/any_numbers.h"
 
 #define ROOM 2600 /* bytes of each vector */
 
@@ -30,33 +30,6 @@ struct trial {
 	unsigned flags;
 	int in_place; /* differ: which operand is the result, 0: none */
 };
-
-static double any_double(uint64_t *seed)
-{
-	static const double special[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, -NAN, 1e-310, 1e-42};
-	uint64_t r = tt_random(seed);
-
-	return r % 4 ? ldexp((double)(int64_t)tt_random(seed), -60) : special[r >> 32 & 7];
-}
-
-static void fill(size_t size, bool whole, unsigned char *p, size_t count, uint64_t *seed)
-{
-	size_t i;
-	uint64_t r;
-	double d;
-	float f;
-
-	for (i = 0; i < count; i++, p += size) {
-		r = tt_random(seed);
-		d = any_double(seed);
-		f = (float)d;
-		memcpy(p,
-		       whole || r % 4 == 0 ? (void *)&r
-		       : size == 8	   ? (void *)&d
-					   : (void *)&f,
-		       size);
-	}
-}
 
 static struct trial any_trial(uint64_t *seed)
 {
@@ -120,8 +93,8 @@ static void test_levels(void)
 		x = any_trial(&seed);
 		memset(in, 0x5a, sizeof(in));
 		for (k = 0; k < 3; k++)
-			fill(x.what == GATHER && k == 1 ? 8 : tutti_datatype_size(x.type),
-			     x.type < TUTTI_FLOAT16, in[k] + x.off[k], x.count, &seed);
+			any_elements(x.what == GATHER && k == 1 ? TUTTI_FLOAT64 : x.type,
+				     in[k] + x.off[k], x.count, &seed);
 		memcpy(want, in, sizeof(in));
 		run_trial(&x, TT_REDUCE_TRUTH, want);
 		for (level = TT_REDUCE_BASE; level <= (int)tt_reduce_best(); level++) {

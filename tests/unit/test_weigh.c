@@ -7,10 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/base/hash.h"
-#include "lib/reduce/half.h"
 #include "lib/reduce/reduce.h"
 #include "tests/test.h"
+#include "tests/unit/any_numbers.h"
 
 #define MOST 9	  /* vectors */
 #define ROOM 2500 /* bytes of each */
@@ -24,37 +23,6 @@ struct trial {
 	size_t count, bytes, off[MOST], to;
 	double weight[MOST];
 };
-
-static double any_double(uint64_t *seed)
-{
-	static const double special[] = {0.0, -0.0, INFINITY, -INFINITY, NAN, -NAN, 1e-310, 3e-8};
-	uint64_t r = tt_random(seed);
-
-	return r % 8 ? ldexp((double)(int64_t)tt_random(seed), -60) : special[r >> 32 & 7];
-}
-
-/* A quarter has any bits; the others are numbers of which many add up without rounding to 0. */
-static void fill(enum tutti_datatype type, unsigned char *p, size_t count, uint64_t *seed)
-{
-	size_t i, size = tutti_datatype_size(type);
-	uint64_t r;
-	uint16_t h;
-	double d;
-	float f;
-
-	for (i = 0; i < count; i++, p += size) {
-		r = tt_random(seed);
-		d = any_double(seed);
-		f = (float)d;
-		h = type == TUTTI_FLOAT16 ? tt_half_narrow(f) : tt_bfloat_narrow(f);
-		memcpy(p,
-		       r >> 62 ? size == 8   ? (void *)&d
-				 : size == 4 ? (void *)&f
-					     : (void *)&h
-			       : (void *)&r,
-		       size);
-	}
-}
 
 static struct trial any_trial(enum tutti_datatype type, uint64_t *seed)
 {
@@ -100,7 +68,7 @@ static void test_levels(void)
 	for (i = 0; i < 4000; i++) {
 		x = any_trial(types[i % 4], &seed);
 		for (k = 0; k < x.n; k++)
-			fill(x.type, in[k] + x.off[k], x.count, &seed);
+			any_elements(x.type, in[k] + x.off[k], x.count, &seed);
 		run_trial(&x, TT_REDUCE_TRUTH, in, want);
 		TT_CHECK(want[x.to + x.bytes] == 0x5a);
 		for (level = TT_REDUCE_BASE; level <= (int)tt_reduce_best(); level++) {
