@@ -12,7 +12,7 @@
 #include "tests/unit/any_numbers.h"
 
 #define MOST 9	  /* vectors */
-#define ROOM 2500 /* bytes of each */
+#define ROOM 2560 /* bytes of each: elements are aligned */
 
 static const enum tutti_datatype types[] = {TUTTI_FLOAT16, TUTTI_BFLOAT16, TUTTI_FLOAT32,
 					    TUTTI_FLOAT64};
