@@ -479,11 +479,11 @@ void tt_accs_open(struct tutti_win *win)
  */
 void tt_accs_tell_closed(struct tutti_win *win)
 {
-	if (win->accs)
-		tt_acc_close_own(win->accs);
-	if (win->accs && !atomic_load(&win->comm->failed))
-		tt_ctl_send(win->comm->ctx->boot, TT_CTL_ALL, TT_CTL_CLOSED, &win->accs->port.comm,
-			    sizeof(win->accs->port.comm));
+	if (!win->accs || atomic_load(&win->comm->failed)) /* of a failure all ranks learn */
+		return;
+	tt_acc_close_own(win->accs);
+	tt_ctl_send(win->comm->ctx->boot, TT_CTL_ALL, TT_CTL_CLOSED, &win->accs->port.comm,
+		    sizeof(win->accs->port.comm));
 }
 
 static void refuse_going(struct tt_wire *wire, struct tt_acc_peer *peer)

@@ -305,6 +305,7 @@ static int dead_holder_body(struct mp_job *job)
 {
 	struct tutti_comm_config tolerant = {.size = sizeof(tolerant),
 					     .flags = TUTTI_COMM_TOLERANT};
+	struct tutti_stats stats = {.size = sizeof(stats)};
 	const enum ending *how = job->arg;
 	double end = mp_now() + MP_HANG_MS / 1000.0;
 	struct tutti_comm *comm;
@@ -324,6 +325,7 @@ static int dead_holder_body(struct mp_job *job)
 		MP_OK(add(win, 0, 0));
 	atomic_fetch_add(&job->shared->word[DONE], 1);
 	TT_EXPECT(!await(job, DONE, 2));
+	MP_OK(tutti_stats_get(job->ctx, &stats)); /* takes the lock of the thread that combined */
 	TT_EXPECT(mp_now() < end && holder(win, 0) != 1);
 	TT_EXPECT(job->rank || mine[0] == (*how == RENAMED ? 103 : 203));
 	for (i = PAGE / 8; !job->rank && i < PAGE / 8 + WORDS; i++)
