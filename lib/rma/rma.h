@@ -331,7 +331,7 @@ size_t tt_win_acc_longest(const struct tutti_win *win);
 int tt_accs_new(struct tutti_win *win);
 /* Before the first collective on coll by which the window is made: the same name on all ranks. */
 void tt_accs_name(struct tutti_win *win, const struct tutti_comm *coll);
-/* After the parts are exchanged, which name the port. Under the lock, as are all below. */
+/* After the parts are exchanged. Under the lock, as are all below. */
 void tt_accs_open(struct tutti_win *win);
 void tt_accs_drop(struct tutti_win *win, int rank, int status);
 /* The rank that holds the lock for which operations on rank wait; -1: none. */
