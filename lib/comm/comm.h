@@ -327,8 +327,8 @@ struct tutti_context {
 	struct tt_trace *trace;	      /* NULL: not wanted */
 	struct tt_prom *prom;	      /* lib/api; NULL: not wanted */
 	atomic_bool dump_due; /* a communicator has failed since the recorder was last written */
-	atomic_bool news;     /* a failure found here has been told since the last tt_ctx_news */
-	atomic_uint failures; /* communicators failed so far */
+	atomic_uint news, news_left;	/* failures told so far; those known to have left */
+	atomic_uint failures;		/* communicators failed so far */
 	struct tutti_error_info untold; /* of a communicator that is no longer in dead */
 	unsigned char *heard; /* fail.c: by rank, 1: its death is known here; NULL: none */
 	struct tutti_error_info

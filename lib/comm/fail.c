@@ -262,15 +262,17 @@ static void spread(struct tutti_context *ctx, uint64_t uid, const struct tutti_e
 		return;
 	d->told_at = tt_now_ns();
 	tell(ctx, d);
-	atomic_store(&ctx->news, true);
+	atomic_fetch_add(&ctx->news, 1);
 }
 
 void tt_ctx_news(struct tutti_context *ctx)
 {
-	if (!atomic_load(&ctx->news) || ctx->boot_params.nranks < 2 || !ctx->boot)
+	unsigned news = atomic_load(&ctx->news);
+
+	if (news == atomic_load(&ctx->news_left) || ctx->boot_params.nranks < 2 || !ctx->boot)
 		return;
 	tt_ctl_flush(ctx->boot, NEWS_MS);
-	atomic_store(&ctx->news, false);
+	atomic_store(&ctx->news_left, news); /* an older number costs one more flush */
 }
 
 static void set_call(struct tutti_error_info *info, const char *call, uint64_t seq,
@@ -388,7 +390,7 @@ void tt_ctx_fail_msg(void *arg, int from, const void *data, size_t len)
 	comm = tt_comm_find(ctx, msg.uid);
 	doom(ctx, msg.uid, &info);
 	if (comm && !atomic_load(&comm->failed)) {
-		atomic_store(&ctx->news, true); /* this thread passes it on after this */
+		atomic_fetch_add(&ctx->news, 1); /* this thread passes it on after this */
 		tt_err("%s", info.text);
 		fail_one(comm, &info);
 	}
