@@ -271,7 +271,7 @@ void tt_wire_wake_ready(struct tt_wire *wire)
 
 		if (!s->ready(s->arg))
 			continue;
-		tt_wire_wake(wire);
+		rouse(wire);
 		return;
 	}
 }
@@ -293,7 +293,7 @@ void tt_wire_leave(struct tt_wire *wire)
 
 		if (armed && !(on & ~s->on) && !s->ready(s->arg))
 			continue;
-		tt_wire_wake(wire);
+		rouse(wire);
 		return;
 	}
 }
