@@ -176,6 +176,28 @@ static int too_late(struct tutti_win *win, int rank)
 			     rank, (long long)win->comm->ctx->env.timeout.number);
 }
 
+/*
+ * In memory that is mapped here, which the peer sees as in a put; false: it has to go through the
+ * transport.
+ */
+static inline bool execute_mapped(const struct tutti_win *win, const struct tt_win_map *map,
+				  enum tt_amo_op op, uint64_t operand, uint64_t compare,
+				  uint64_t offset, uint64_t *old)
+{
+	bool open;
+
+	if (!map->reached || win->amo_place >= 0 ||
+	    atomic_load_explicit(&win->comm->failed, memory_order_relaxed))
+		return false;
+	tt_copy_begin(map->mark, &map->open);
+	open = tt_win_is_open(&map->open);
+	if (open)
+		*old = apply(map->part.ptr + offset, op, operand, compare);
+	tt_copy_end(map->mark);
+	return open;
+}
+
+/* The first one on rank's part maps it, if CPUs execute atomics there. */
 static int by_wire(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t operand,
 		   uint64_t compare, uint64_t offset, uint64_t *old)
 {
@@ -186,6 +208,11 @@ static int by_wire(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t 
 
 	tt_win_amo_init(&a, win, rank, op, operand, compare, offset);
 	tt_wire_lock(ctx->wire);
+	if (win->kept && win->amo_place < 0 && tt_win_map(win, rank) &&
+	    execute_mapped(win, &win->maps[rank], op, operand, compare, offset, old)) {
+		tt_wire_unlock(ctx->wire);
+		return 0;
+	}
 	over = advance(&a);
 	if (!over && !a.started)
 		tt_list_add(&ctx->stalled, &a.stalled.link);
@@ -209,48 +236,12 @@ static int by_wire(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t 
 	return err ? tt_win_lost(win, rank, err) : 0;
 }
 
-/*
- * In memory that is mapped here, which the peer sees as in a put; false: it has to go through the
- * transport.
- */
-static inline bool execute_mapped(const struct tutti_win *win, const struct tt_win_map *map,
-				  enum tt_amo_op op, uint64_t operand, uint64_t compare,
-				  uint64_t offset, uint64_t *old)
-{
-	bool open;
-
-	if (!map->reached || win->amo_place >= 0 ||
-	    atomic_load_explicit(&win->comm->failed, memory_order_relaxed))
-		return false;
-	tt_copy_begin(map->mark, &map->open);
-	open = tt_win_is_open(&map->open);
-	if (open)
-		*old = apply(map->part.ptr + offset, op, operand, compare);
-	tt_copy_end(map->mark);
-	return open;
-}
-
-/* Maps rank's part if that is how atomics on it are executed. */
-static bool map_word(struct tutti_win *win, int rank)
-{
-	bool mapped;
-
-	if (!win->kept || win->amo_place >= 0)
-		return false;
-	tt_wire_lock(win->comm->ctx->wire);
-	mapped = tt_win_map(win, rank);
-	tt_wire_unlock(win->comm->ctx->wire);
-	return mapped;
-}
-
 int tt_win_atomic(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t operand,
 		  uint64_t compare, uint64_t offset, uint64_t *old)
 {
 	const struct tt_win_map *map = &win->maps[rank];
 
 	if (execute_mapped(win, map, op, operand, compare, offset, old))
-		return 0;
-	if (map_word(win, rank) && execute_mapped(win, map, op, operand, compare, offset, old))
 		return 0;
 	return by_wire(win, rank, op, operand, compare, offset, old);
 }
