@@ -133,23 +133,23 @@ int tt_win_share(struct tutti_win *win)
  * each other. The first mark, which is in use from the start, is that of what is done under the
  * lock, in any thread. NULL: all are in use.
  */
-static _Atomic uint32_t *mark_at(struct tutti_context *ctx, _Atomic uint32_t *marks, int *mark)
+static _Atomic uint32_t *own_mark(struct tutti_win *win, _Atomic uint32_t *marks)
 {
 	static _Atomic uint32_t unseen;
-	uint64_t *used = ctx->win_marks;
+	uint64_t *used = win->comm->ctx->win_marks;
 	int i = 0;
 
 	if (!marks)
 		return &unseen;
-	if (*mark)
-		return &marks[*mark - 1];
+	if (win->mark)
+		return &marks[win->mark - 1];
 	while (i < TT_TP_COPYING / 64 && !~used[i])
 		i++;
 	if (i == TT_TP_COPYING / 64)
 		return NULL;
-	*mark = 64 * i + __builtin_ctzll(~used[i]) + 1;
+	win->mark = 64 * i + __builtin_ctzll(~used[i]) + 1;
 	used[i] |= ~used[i] & (used[i] + 1);
-	return &marks[*mark - 1];
+	return &marks[win->mark - 1];
 }
 
 void tt_win_unmark(struct tutti_win *win)
@@ -177,7 +177,7 @@ bool tt_win_map(struct tutti_win *win, int rank)
 	if (!is_near(win, rank))
 		return false;
 	map->open = tt_wire_open_word(ctx->wire, win->comm->world[rank]);
-	map->mark = mark_at(ctx, map->open.copying, &win->mark);
+	map->mark = own_mark(win, map->open.copying);
 	map->refused = !map->mark || (!map->part.ptr && map_part(win, rank));
 	map->reached = !map->refused;
 	return map->reached;
@@ -188,13 +188,12 @@ bool tt_win_map_locked(struct tutti_win *win, int rank, struct tt_acc_peer *peer
 {
 	struct tutti_context *ctx = win->comm->ctx;
 	struct tt_win_map *map = &win->maps[rank];
-	int held = TT_HELD_MARK;
 
 	if (!is_near(win, rank))
 		return false;
 	peer->open = tt_wire_open_word(ctx->wire, win->comm->world[rank]);
-	peer->mark = mark_at(ctx, peer->open.copying, &win->mark);
-	peer->held_mark = mark_at(ctx, peer->open.copying, &held);
+	peer->mark = own_mark(win, peer->open.copying);
+	peer->held_mark = peer->open.copying ? &peer->open.copying[TT_HELD_MARK - 1] : peer->mark;
 	map->refused = !peer->mark || (!map->part.ptr && map_part(win, rank));
 	if (map->refused)
 		return false;
