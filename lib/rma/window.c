@@ -482,7 +482,7 @@ static int too_late(const struct tutti_win *win, int rank, int holder)
 				  world, tt_boot_host(win->comm->ctx->boot, world), limit);
 }
 
-/* The communicator fails, unless it has: taking back what a transport does closes connections. */
+/* The communicator fails, unless it has. */
 static int fail_late(const struct tutti_win *win, int rank, int holder)
 {
 	int err = too_late(win, rank, holder), blamed = holder >= 0 ? holder : rank;
@@ -517,9 +517,11 @@ int tt_win_wait(struct tutti_win *win, int rank)
 	tt_wire_lock(ctx->wire);
 	late = f.wait.left ? tt_win_first_left(win, &f.wait) : -1;
 	holder = tt_accs_holder(win, late);
+	if (err) /* the reason, before taking back closes connections */
+		err = fail_late(win, late, holder);
 	if (f.wait.left) /* after a failure or timeout: before the caller learns of it */
 		tt_win_flush_give_up(win, &f.wait);
-	err = err ? fail_late(win, late, holder) : tt_comm_check(win->comm);
+	err = err ? err : tt_comm_check(win->comm);
 	status = tt_win_take_status(win, rank, &at);
 	if (!err && status)
 		err = tt_win_failure(win, at, "a one-sided operation", status);

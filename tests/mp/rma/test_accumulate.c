@@ -355,6 +355,7 @@ static int dead_body(struct mp_job *job)
 static int stopped_body(struct mp_job *job)
 {
 	enum { WORDS = 20000 };
+	struct tutti_comm_state state = {.size = sizeof(state)};
 	double *mine, *local, *old;
 	struct tutti_win *win;
 	int err, i;
@@ -379,6 +380,8 @@ static int stopped_body(struct mp_job *job)
 	if (!err)
 		err = tutti_win_flush(win, 0);
 	TT_EXPECT(err == -ETIMEDOUT || err == -TUTTI_EPEER || err == -TUTTI_EABORTED);
+	MP_OK(tutti_comm_state(job->world, &state));
+	TT_EXPECT(state.code == err); /* that is what the communicator has failed with */
 	memset(old, 0x33, WORDS * 8);
 	atomic_store(&job->shared->word[5], 1);
 	kill(atomic_load(&job->shared->pid[0]), SIGCONT);
