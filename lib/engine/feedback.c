@@ -81,12 +81,12 @@ void tt_feedback_add(struct tt_plan_req *req)
 {
 	const float *in = req->unscaled, *left = req->feedback->state;
 	float *to = (float *)req->base[TT_BUF_SEND];
-	size_t i, count = req->feedback->count;
+	size_t count = req->feedback->count;
 
-	if (req->feedback->empty && to != in)
+	if (!req->feedback->empty)
+		tt_reduce_sum(to, in, left, count);
+	else if (to != in)
 		memcpy(to, in, count * sizeof(float));
-	for (i = 0; !req->feedback->empty && i < count; i++)
-		to[i] = in[i] + left[i];
 }
 
 /* As a cast would: an element that is not finite leaves its residual unchanged. */
@@ -131,12 +131,11 @@ static void gather(struct tt_plan_req *req, size_t first, size_t end, bool mine)
 {
 	const float *in = (const float *)(void *)req->apart, *left = req->feedback->state;
 	float *to = (float *)(void *)req->base[TT_BUF_SEND];
-	size_t i;
 
-	if (mine && to != in)
+	if (!mine)
+		tt_reduce_sum(to + first, in + first, left + first, end - first);
+	else if (to != in)
 		memcpy(to + first, in + first, (end - first) * sizeof(float));
-	for (i = first; !mine && i < end; i++)
-		to[i] = in[i] + left[i];
 }
 
 static void clear(struct tt_plan_req *req, size_t first, size_t end, bool mine)
