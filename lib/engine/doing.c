@@ -109,15 +109,14 @@ static int silent_on_way(const struct tutti_context *ctx, int rank)
 	return -1;
 }
 
-/* Adds rank to the n ranks, unless it is there or there is no room. Returns how many there are. */
-static int add_rank(int *ranks, int n, int rank)
+int tt_doing_add_rank(int *ranks, int n, int max, int rank)
 {
 	int i;
 
 	for (i = 0; i < n; i++)
 		if (ranks[i] == rank)
 			return n;
-	if (rank >= 0 && n < TT_DOING_MAX)
+	if (rank >= 0 && n < max)
 		ranks[n++] = rank;
 	return n;
 }
@@ -132,12 +131,12 @@ static int find_silent(const struct tutti_context *ctx, const int *ranks, int n)
 	const struct tt_doing *d;
 
 	for (i = 0; i < n; i++)
-		have = add_rank(need, have, ranks[i]);
+		have = tt_doing_add_rank(need, have, TT_DOING_MAX, ranks[i]);
 	for (i = 0; i < have && silent < 0; i++) {
 		silent = silent_on_way(ctx, need[i]);
 		d = find(ctx, need[i]);
 		for (k = 0; k < TT_AWAITED && known(d); k++)
-			have = add_rank(need, have, d->awaits[k]);
+			have = tt_doing_add_rank(need, have, TT_DOING_MAX, d->awaits[k]);
 	}
 	return silent;
 }

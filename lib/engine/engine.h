@@ -567,6 +567,11 @@ int tt_kin_progress(struct tutti_context *ctx, bool *busy);
 
 /* doing.c: what another rank is doing, for the text of a deadline; under the lock */
 void tt_doing_ask(struct tutti_context *ctx, int rank);
+/*
+ * Adds rank to the n ranks, of at most max, unless it is there or there is no room. Returns how
+ * many there are.
+ */
+int tt_doing_add_rank(int *ranks, int n, int max, int rank);
 /* "; it ...", or "" if it was not asked lately. Returns buf. */
 const char *tt_doing_text(const struct tutti_context *ctx, int rank, char *buf, size_t size);
 /*

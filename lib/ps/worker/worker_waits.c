@@ -191,18 +191,6 @@ static int worker_awaited(const struct wait *w)
 	return (int)worker - 1 < ps->nworkers ? (int)worker - 1 : -1;
 }
 
-static int add(int *ranks, int n, int max, int rank)
-{
-	int i;
-
-	for (i = 0; i < n; i++)
-		if (ranks[i] == rank)
-			return n;
-	if (n < max)
-		ranks[n++] = rank;
-	return n;
-}
-
 int tt_ps_task_awaits(const struct tt_ps_task *task, int *ranks, int max)
 {
 	const struct tutti_ps *ps = task->ps;
@@ -213,16 +201,17 @@ int tt_ps_task_awaits(const struct tt_ps_task *task, int *ranks, int max)
 	w = behind(task, &turn);
 	worker = worker_awaited(&w);
 	if (w.link)
-		n = add(ranks, n, max, world_rank(ps, w.link->rank));
+		n = tt_doing_add_rank(ranks, n, max, world_rank(ps, w.link->rank));
 	if (worker >= 0)
-		n = add(ranks, n, max, world_rank(ps, ps->worker[worker]));
+		n = tt_doing_add_rank(ranks, n, max, world_rank(ps, ps->worker[worker]));
 	for (copy = 0; w.link && copy < ps->copies; copy++) /* that acknowledge what it is sent */
 		if (!ps->lost[tt_ps_host(ps, w.link->index, copy)])
-			n = add(ranks, n, max,
+			n = tt_doing_add_rank(
+				ranks, n, max,
 				world_rank(ps, ps->server[tt_ps_host(ps, w.link->index, copy)]));
 	for (k = 0; w.kind != FOR_NOTHING && k < ps->nservers; k++)
 		if (concerns(&w, &ps->link[k]))
-			n = add(ranks, n, max, world_rank(ps, ps->link[k].rank));
+			n = tt_doing_add_rank(ranks, n, max, world_rank(ps, ps->link[k].rank));
 	return n;
 }
 
