@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tools/cli.h"
 #include "tools/graphs.h"
 
 static const char short_options[] = ":b:e:i:f:n:w:c:d:o:r:a:A:q:S:T:hV";
@@ -109,12 +110,12 @@ int perf_unknown(const char *what, const char *word, const char *const *names)
 static int bad_option(const char *word)
 {
 	const char *names[sizeof(long_options) / sizeof(long_options[0])], *nearest;
+	const struct option *given = optopt ? cli_given_value(long_options) : NULL;
 	char name[64];
 	int i;
 
-	for (i = 0; optopt && long_options[i].name; i++)
-		if (long_options[i].val == optopt && long_options[i].has_arg == no_argument)
-			return perf_bad("option '--%s' takes no value", long_options[i].name);
+	if (given)
+		return perf_bad("option '--%s' takes no value", given->name);
 	if (optopt)
 		return perf_bad("unknown option '-%c'", optopt);
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
@@ -288,7 +289,7 @@ static int complete(struct perf_options *opt)
 		return perf_bad("operation avg has no meaning for %s", cmd->name);
 	if (opt->op != PERF_ALL && opt->datatype != PERF_ALL && cmd->uses & PERF_USE_OP &&
 	    !perf_op_fits(opt->datatype, opt->op))
-		return perf_bad("operation %s is for integers, not for %s", perf_op_name(opt->op),
+		return perf_bad("operation %s has no meaning for -d %s", perf_op_name(opt->op),
 				perf_type_name(opt->datatype));
 	if (!strcmp(cmd->name, "neighbor_allreduce") && opt->datatype != PERF_ALL &&
 	    !perf_type_averages(opt->datatype))

@@ -44,8 +44,7 @@ static int unknown_option(const struct cli *cli, const char *word)
 	return -1;
 }
 
-/* getopt_long leaves its val in optopt. A letter that is unknown is the val of none. */
-static const struct option *given_value(const struct option *o)
+const struct option *cli_given_value(const struct option *o)
 {
 	for (; o->name; o++)
 		if (o->has_arg == no_argument && o->val == optopt)
@@ -63,7 +62,7 @@ static int bad_option(const struct cli *cli, int what, char **argv)
 		fprintf(stderr, "%s: %s needs a value\n", prog, arg);
 		return -1;
 	}
-	o = optopt ? given_value(cli->options) : NULL;
+	o = optopt ? cli_given_value(cli->options) : NULL;
 	if (o) {
 		fprintf(stderr, "%s: --%s takes no value\n", prog, o->name);
 		return -1;

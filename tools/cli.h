@@ -23,6 +23,13 @@ struct cli {
  */
 int cli_options(const struct cli *cli, int argc, char **argv, void *into);
 
+struct option;
+/*
+ * After getopt_long has returned '?': the option that was given a value and takes none, or NULL.
+ * Its val is then in optopt. A letter that is unknown is the val of none.
+ */
+const struct option *cli_given_value(const struct option *options);
+
 /* Complains on stderr, in one write: ranks of a job write there at once. */
 void cli_complain(const char *prog, const char *fmt, va_list ap)
 	__attribute__((format(printf, 2, 0)));

@@ -383,7 +383,7 @@ run unknown_type says "did you mean 'float'" perf 2 allreduce -d flaot
 run upper_case says "did you mean 'sum'" perf 2 allreduce -o SUM
 run unknown_op says "did you mean 'sum'" perf 2 allreduce -o sun
 run unknown_atomic says "did you mean 'fetch_add'" perf 2 amo_lat -A fetch_ad
-run op_of_type says "is for integers" perf 2 allreduce -d float -o bxor
+run op_of_type says "operation bxor has no meaning for -d float" perf 2 allreduce -d float -o bxor
 run op_of_scan says "no meaning for exscan" perf 2 exscan -o avg
 run op_of_accumulate says "no meaning for get_acc_lat" perf 2 get_acc_lat -o avg
 # refused TEXT ARGUMENT...: the command line, before anything is measured; rank 0 says so
