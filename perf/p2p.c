@@ -50,6 +50,8 @@ static const struct perf_column latency_columns[] = {
 	{"wrong", "#wrong", "", 7, 0, PERF_INT},
 	{"atomic", "atomic", "", 13, 0, PERF_TEXT},
 };
+_Static_assert(sizeof(latency_columns) / sizeof(*latency_columns) == PERF_LATENCY_COLUMNS + 1,
+	       "perf.h");
 
 void perf_latency_table(struct perf_table *table, bool atomic)
 {
