@@ -53,16 +53,16 @@ static int names_server(struct mp_job *job)
 /* Worker 0, after the death of worker 1, which is tolerated. */
 static int work(struct mp_job *job, const struct plan *p, struct tutti_ps_table *t)
 {
-	int server = atomic_load(&job->shared->pid[1]), err;
+	int server = atomic_load(&job->shared->pid[1]), err = 0;
+	double end = mp_now() + MP_HANG_MS / 1000;
 
 	TT_EXPECT(!mp_await_death(job));
 	if (p->signal == SIGSTOP)
 		TT_EXPECT(!mp_stop(server));
 	else
 		TT_EXPECT(!kill(server, p->signal));
-	do
+	while (!err && mp_now() < end)
 		err = call_of(p->call, t);
-	while (!err);
 	TT_EXPECT(err == (p->signal == SIGSTOP ? -ETIMEDOUT : -TUTTI_EPEER));
 	TT_EXPECT(mp_said(p->says));
 	return names_server(job);
@@ -162,12 +162,12 @@ static int call_alone(struct mp_job *job, const struct halt *h, struct tutti_ps 
 		      struct tutti_ps_table *t)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};
-	int err;
+	double end = mp_now() + MP_HANG_MS / 1000;
+	int err = 0;
 
 	TT_EXPECT(!mp_stop(atomic_load(&job->shared->pid[h->victim])));
-	do
+	while (!err && mp_now() < end)
 		err = h->call(ps, t, job->shared->dir);
-	while (!err);
 	MP_ERR(err, -ETIMEDOUT);
 	MP_OK(tutti_last_error(&info));
 	TT_EXPECT(info.rank == h->victim && mp_said(h->says) && mp_said("it may be stopped"));
