@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * The instructions of each blocking call of 8 bytes by two ranks of one host, for
- * perf/instructions. A child of each rank single-steps the thread that makes the call. The other
- * rank runs at full speed and is there first, so the count hardly contains waiting; the least of
- * several calls contains none. A system call counts as one instruction.
+ * The instructions of each call of 8 bytes by two ranks of one host, for perf/instructions. A child
+ * of each rank single-steps the thread that makes the call. The other rank runs at full speed and
+ * is there first, so the count hardly contains waiting; the least of several calls contains none. A
+ * system call counts as one instruction.
  *
  * The result is the same on any machine with the same processor features, idle or not.
  */
@@ -33,6 +33,8 @@ struct mark {
 struct bench {
 	struct tutti_comm *world;
 	struct tutti_win *win;
+	struct tutti_graph *ring;
+	struct tutti_request *persistent;
 	struct mark *mark;
 	double in[4], out[4], memory[4];
 	int rank;
@@ -205,6 +207,92 @@ static int put(struct bench *b)
 	return err ? err : tutti_win_flush(b->win, !b->rank);
 }
 
+/* A call that has begun, until it has ended. */
+static int finish(int err, struct tutti_request *request)
+{
+	return err ? err : tutti_wait(&request);
+}
+
+static int iallreduce(struct bench *b)
+{
+	struct tutti_request *r;
+	int err = tutti_iallreduce(b->in, b->out, 1, TUTTI_FLOAT64, TUTTI_SUM, b->world, &r);
+
+	return finish(err, r);
+}
+
+static int ibarrier(struct bench *b)
+{
+	struct tutti_request *r;
+	int err = tutti_ibarrier(b->world, &r);
+
+	return finish(err, r);
+}
+
+static int ibcast(struct bench *b)
+{
+	struct tutti_request *r;
+	int err = tutti_ibcast(b->out, 1, TUTTI_FLOAT64, 0, b->world, &r);
+
+	return finish(err, r);
+}
+
+static int iallgather(struct bench *b)
+{
+	struct tutti_request *r;
+	int err = tutti_iallgather(b->in, b->out, 1, TUTTI_FLOAT64, b->world, &r);
+
+	return finish(err, r);
+}
+
+static int ialltoall(struct bench *b)
+{
+	struct tutti_request *r;
+	int err = tutti_ialltoall(b->in, b->out, 1, TUTTI_FLOAT64, b->world, &r);
+
+	return finish(err, r);
+}
+
+static int persistent(struct bench *b)
+{
+	struct tutti_request *r = b->persistent;
+	int err = tutti_start(r);
+
+	return finish(err, r);
+}
+
+static int neighbor_allgather(struct bench *b)
+{
+	return tutti_neighbor_allgather(b->in, b->out, 1, TUTTI_FLOAT64, b->ring, 0, b->world);
+}
+
+static int neighbor_alltoall(struct bench *b)
+{
+	return tutti_neighbor_alltoall(b->in, b->out, 1, TUTTI_FLOAT64, b->ring, 0, b->world);
+}
+
+static int neighbor_allreduce(struct bench *b)
+{
+	return tutti_neighbor_allreduce(b->in, b->out, 1, TUTTI_FLOAT64, b->ring, 0, b->world);
+}
+
+static int sendrecv(struct bench *b)
+{
+	return tutti_sendrecv(b->in, 1, TUTTI_FLOAT64, !b->rank, TAG, b->out, 1, TUTTI_FLOAT64,
+			      !b->rank, TAG, b->world, NULL);
+}
+
+/* As sendrecv, with requests. */
+static int isend(struct bench *b)
+{
+	struct tutti_request *r[2];
+	int err = tutti_irecv(b->out, 1, TUTTI_FLOAT64, !b->rank, TAG, b->world, NULL, &r[0]);
+
+	if (!err)
+		err = tutti_isend(b->in, 1, TUTTI_FLOAT64, !b->rank, TAG, b->world, &r[1]);
+	return err ? err : tutti_waitall(2, r);
+}
+
 static const struct call {
 	const char *name;
 	int (*fn)(struct bench *b);
@@ -227,7 +315,18 @@ static const struct call {
 	{"scan", scan, 1.3},
 	{"exscan", exscan, 1.3},
 	{"send, recv", message, 0},
+	{"sendrecv", sendrecv, 0},
+	{"irecv, isend, waitall", isend, 0},
 	{"put and flush", put, 0},
+	{"neighbor_allgather", neighbor_allgather, 0},
+	{"neighbor_alltoall", neighbor_alltoall, 0},
+	{"neighbor_allreduce", neighbor_allreduce, 0},
+	{"iallreduce, wait", iallreduce, 0},
+	{"ibarrier, wait", ibarrier, 0},
+	{"ibcast, wait", ibcast, 0},
+	{"iallgather, wait", iallgather, 0},
+	{"ialltoall, wait", ialltoall, 0},
+	{"start, wait", persistent, 0},
 };
 #define NUM_CALLS ((int)(sizeof(calls) / sizeof(calls[0])))
 
@@ -278,16 +377,36 @@ static void print(const struct call *call, const double *steps, double unit, int
 		       call->most && most > call->most * unit ? "  more than the bar" : "");
 }
 
+/* A window, a graph and a request for the calls. */
+static int make(struct bench *b)
+{
+	int err = tutti_win_create(b->world, b->memory, sizeof(b->memory), 0, &b->win);
+
+	if (!err)
+		err = tutti_graph_ring(2, &b->ring);
+	if (!err)
+		err = tutti_allreduce_init(b->in, b->out, 1, TUTTI_FLOAT64, TUTTI_SUM, b->world,
+					   &b->persistent);
+	return err;
+}
+
+static int release(struct bench *b)
+{
+	int err = tutti_request_free(b->persistent);
+
+	tutti_graph_free(b->ring);
+	return err ? err : tutti_win_free(b->win);
+}
+
 static int run(struct bench *b, int csv)
 {
 	double steps[2], all[2], empty[2], unit = 0;
 	long n;
 	int i, at, err = 0;
 
+	err = make(b);
 	for (i = -1; i < NUM_CALLS && !err; i++) {
 		steps[0] = steps[1] = 0;
-		if (i >= 0 && calls[i].fn == put)
-			err = tutti_win_create(b->world, b->memory, sizeof(b->memory), 0, &b->win);
 		for (at = 0; at < 2 && !err; at++) {
 			err = count(b, i < 0 ? nothing : calls[i].fn, at, &n);
 			if (b->rank == at)
@@ -304,7 +423,7 @@ static int run(struct bench *b, int csv)
 		if (i >= 0 && !err && !b->rank)
 			print(&calls[i], all, unit, csv);
 	}
-	return err ? err : tutti_win_free(b->win);
+	return err ? err : release(b);
 }
 
 int main(int argc, char **argv)
