@@ -387,26 +387,40 @@ struct tt_plan_args tt_call_args(const struct tutti_comm *comm, const struct tt_
 	return args;
 }
 
-int tt_plans_get(struct tutti_comm *comm, const struct tt_plan_args *key, struct tt_plan_req **out)
+static struct tt_plan_entry *find_entry(struct tt_plan_cache *cache, const struct tt_plan_args *key)
 {
-	struct tt_list *bucket = &comm->plans->bucket[hash_key(key) % BUCKETS], *l, *tmp;
-	struct tt_plan_entry *entry = NULL;
-	int err;
+	struct tt_list *bucket, *l, *tmp;
+	struct tt_plan_entry *entry;
 
+	if (tt_list_empty(&cache->lru))
+		return NULL;
+	entry = tt_container(cache->lru.prev, struct tt_plan_entry, lru);
+	if (same_key(&entry->key, key)) /* the last call, once more */
+		return entry;
+	bucket = &cache->bucket[hash_key(key) % BUCKETS];
 	tt_list_each(l, tmp, bucket)
 	{
 		entry = tt_container(l, struct tt_plan_entry, bucket);
-		if (same_key(&entry->key, key))
-			break;
-		entry = NULL;
+		if (!same_key(&entry->key, key))
+			continue;
+		tt_list_del(&entry->lru);
+		tt_list_add(&cache->lru, &entry->lru);
+		return entry;
 	}
+	return NULL;
+}
+
+int tt_plans_get(struct tutti_comm *comm, const struct tt_plan_args *key, struct tt_plan_req **out)
+{
+	struct tt_plan_entry *entry = find_entry(comm->plans, key);
+	int err;
+
 	if (!entry) {
 		err = new_entry(comm, key, &entry);
 		if (err)
 			return err;
+		tt_list_add(&comm->plans->lru, &entry->lru);
 	}
-	tt_list_del(&entry->lru);
-	tt_list_add(&comm->plans->lru, &entry->lru);
 	if (tt_list_empty(&entry->idle)) {
 		err = new_request(comm, entry, out);
 		if (err)
