@@ -85,8 +85,61 @@ int tt_mem_register(struct tt_memory *memory, void *addr, size_t len, unsigned a
 		    struct tt_region **region);
 int tt_mem_deregister(struct tt_region *region);
 
-/* A region, pool or user's, that covers all of [addr, addr + len), NULL if none does. Fast. */
-struct tt_region *tt_mem_find(struct tt_memory *memory, const void *addr, size_t len);
+/*
+ * In which region a buffer is. Every call that moves data asks, mostly of the same few buffers:
+ * each thread remembers a few ranges with one answer, which are regions or memory between regions,
+ * and asks the table, under its mutex, only about others and after a change.
+ */
+#define TT_MEM_RANGES 4 /* a call has two buffers, in the pool, the heap, on stacks */
+struct tt_mem_range {
+	const struct tt_memory *memory;
+	uint64_t version; /* when this was the answer */
+	uintptr_t start;
+	size_t len;
+	struct tt_region *region; /* NULL: none touches it */
+};
+/* As in launch.c: one load, and little of what the C library keeps for libraries loaded later. */
+extern _Thread_local __attribute__((tls_model("initial-exec"))) struct tt_mem_ranges {
+	struct tt_mem_range range[TT_MEM_RANGES];
+	unsigned next;
+} tt_mem_ranges;
+/* Rises with each change of a table. A memory ends with none, as another in its place begins. */
+extern _Atomic uint64_t tt_mem_version;
+
+bool tt_mem_ask(struct tt_memory *memory, const void *addr, size_t len, struct tt_region **region);
+
+/*
+ * The region, pool or user's, that covers all of a caller's buffer, NULL if none does, into
+ * *region. False: the buffer runs out of the pool's memory, a mistake worth naming. One that is
+ * partly in the caller's own regions is staged as unregistered memory is.
+ */
+static inline bool tt_mem_find_buffer(struct tt_memory *memory, const void *addr, size_t len,
+				      struct tt_region **region)
+{
+	uint64_t version = atomic_load_explicit(&tt_mem_version, memory_order_acquire);
+	const struct tt_mem_range *r = tt_mem_ranges.range, *end = r + TT_MEM_RANGES;
+	uintptr_t offset;
+
+	for (; r < end; r++) {
+		offset = (uintptr_t)addr - r->start;
+		if (r->version == version && r->memory == memory && offset <= r->len &&
+		    len <= r->len - offset) {
+			*region = r->region;
+			return true;
+		}
+	}
+	return tt_mem_ask(memory, addr, len, region);
+}
+
+/* The same of any memory. */
+static inline struct tt_region *tt_mem_find(struct tt_memory *memory, const void *addr, size_t len)
+{
+	struct tt_region *region;
+
+	(void)tt_mem_find_buffer(memory, addr, len, &region);
+	return region;
+}
+
 /*
  * The same for one operation, with the registration cache if it is on. NULL: the memory must be
  * copied. Give the region (or NULL) back when it is no longer in use.
@@ -100,18 +153,6 @@ struct tt_region *tt_mem_borrow(struct tt_memory *memory, void *addr, size_t len
 int tt_mem_register_once(struct tt_memory *memory, void *addr, size_t len,
 			 struct tt_region **region);
 void tt_mem_return(struct tt_region *region);
-/*
- * As tt_mem_find, of a caller's buffer, into *region. False: it runs out of the pool's memory, a
- * mistake worth naming. One that is partly in the caller's own regions is staged as unregistered
- * memory is.
- */
-bool tt_mem_find_buffer(struct tt_memory *memory, const void *addr, size_t len,
-			struct tt_region **region);
-/*
- * Where to read, with acquire, a number that changes whenever tt_mem_find or tt_mem_find_buffer may
- * give another answer.
- */
-const atomic_uint *tt_mem_changes(const struct tt_memory *memory);
 /*
  * RLIMIT_MEMLOCK failure as a sentence: need, limit, remedy; returns -ENOMEM. For transports' reg
  * too.

@@ -33,6 +33,9 @@ bool tt_table_remove(struct tt_region_table *table, const struct tt_region *regi
 struct tt_region *tt_table_find(const struct tt_region_table *table, const void *addr, size_t len,
 				bool pool_only);
 bool tt_table_partial(const struct tt_region_table *table, const void *addr, size_t len);
+/* The memory without a region around a buffer; false: it touches one. */
+bool tt_table_gap(const struct tt_region_table *table, const void *addr, size_t len,
+		  uintptr_t *start, size_t *gap);
 void tt_table_free(struct tt_region_table *table);
 
 /* Every region of the process. */
@@ -85,11 +88,9 @@ struct tt_memory {
 	size_t page_size, slab_size, limit, cache_max;
 	bool lock_pages, huge;
 	struct tt_region_table table;
-	struct tt_region *last; /* the last hit of tt_mem_find */
-	atomic_uint changes;	/* of the table */
-	struct tt_list slabs;	/* shared by many allocations */
-	struct tt_list large;	/* in use */
-	struct tt_list cached;	/* large and free */
+	struct tt_list slabs;  /* shared by many allocations */
+	struct tt_list large;  /* in use */
+	struct tt_list cached; /* large and free */
 	size_t cached_bytes, bytes;
 	struct tt_list partial[TT_BINS];
 	struct tt_withheld *withheld;
@@ -110,6 +111,9 @@ void tt_region_leave(struct tt_region *region);
 /* The part without tables. *count rises by the number of registrations. */
 int tt_region_register(struct tt_region *region, int *count);
 void tt_region_unregister(struct tt_region *region);
+
+/* lookup.c: a table has changed; its mutex is held. */
+void tt_mem_changed(void);
 
 /* reg_cache.c: all with the transport lock held */
 int tt_cache_new(struct tt_memory *memory, size_t max_bytes, int max_count);

@@ -188,7 +188,7 @@ static int insert(struct tt_region *region, int registrations)
 	if (!err) {
 		pthread_mutex_lock(&memory->mutex);
 		err = tt_table_insert(&memory->table, region);
-		atomic_fetch_add(&memory->changes, 1);
+		tt_mem_changed();
 		if (!err)
 			memory->stats.registrations += (uint64_t)registrations;
 		pthread_mutex_unlock(&memory->mutex);
@@ -224,9 +224,7 @@ static bool take_out(struct tt_region *region)
 		memory = region->memory;
 		pthread_mutex_lock(&memory->mutex);
 		tt_table_remove(&memory->table, region);
-		atomic_fetch_add(&memory->changes, 1);
-		if (memory->last == region)
-			memory->last = NULL;
+		tt_mem_changed();
 		pthread_mutex_unlock(&memory->mutex);
 	}
 	pthread_mutex_unlock(&tt_all.lock);
@@ -303,36 +301,6 @@ int tt_mem_deregister(struct tt_region *region)
 	return 0;
 }
 
-static bool covers(const struct tt_region *r, const void *addr, size_t len)
-{
-	size_t off = (size_t)((uintptr_t)addr - (uintptr_t)r->mem.addr);
-
-	return off <= r->mem.len && len <= r->mem.len - off;
-}
-
-/* Under the mutex. */
-static struct tt_region *find(struct tt_memory *memory, const void *addr, size_t len)
-{
-	struct tt_region *r = memory->last;
-
-	if (r && covers(r, addr, len))
-		return r;
-	r = tt_table_find(&memory->table, addr, len, false);
-	if (r)
-		memory->last = r;
-	return r;
-}
-
-struct tt_region *tt_mem_find(struct tt_memory *memory, const void *addr, size_t len)
-{
-	struct tt_region *r;
-
-	pthread_mutex_lock(&memory->mutex);
-	r = find(memory, addr, len);
-	pthread_mutex_unlock(&memory->mutex);
-	return r;
-}
-
 bool tt_mem_caches(const struct tt_memory *memory)
 {
 	return memory->cache;
@@ -391,23 +359,6 @@ void tt_mem_return(struct tt_region *region)
 		free(region);
 	}
 	tt_mem_unlock_tp(memory);
-}
-
-bool tt_mem_find_buffer(struct tt_memory *memory, const void *addr, size_t len,
-			struct tt_region **region)
-{
-	bool whole;
-
-	pthread_mutex_lock(&memory->mutex);
-	*region = find(memory, addr, len);
-	whole = *region || !tt_table_partial(&memory->table, addr, len);
-	pthread_mutex_unlock(&memory->mutex);
-	return whole;
-}
-
-const atomic_uint *tt_mem_changes(const struct tt_memory *memory)
-{
-	return &memory->changes;
 }
 
 struct tt_memory *tt_mem_owner(const void *ptr)

@@ -131,6 +131,21 @@ bool tt_table_partial(const struct tt_region_table *t, const void *addr, size_t 
 	return touched && covered < end;
 }
 
+bool tt_table_gap(const struct tt_region_table *t, const void *addr, size_t len, uintptr_t *start,
+		  size_t *gap)
+{
+	uintptr_t from, end, at = (uintptr_t)addr;
+	int i = upper_bound(t, at);
+
+	from = i ? t->reach[i - 1] : 0;
+	end = i < t->n ? start_of(t->region[i]) : UINTPTR_MAX;
+	if (at < from || at > end || len > end - at)
+		return false;
+	*start = from;
+	*gap = end - from;
+	return true;
+}
+
 void tt_table_free(struct tt_region_table *t)
 {
 	free(t->region);

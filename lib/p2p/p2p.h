@@ -149,22 +149,10 @@ struct tt_p2p_peer {
 	struct tt_stalled pull; /* while the first of them is read */
 };
 
-/* A buffer of a short message that is in memory of tutti_alloc as a whole, or not at all. */
-#define TT_P2P_SEEN 64
-struct tt_p2p_seen {
-	const void *buf;
-	size_t bytes;
-	unsigned changes; /* the number at p2p->changes then */
-};
-
-static inline size_t tt_p2p_seen_at(const void *buf)
-{
-	return (uintptr_t)buf / 64 % TT_P2P_SEEN;
-}
-
 struct tt_p2p {
 	struct tt_port port;
 	struct tutti_comm *comm;
+	struct tt_memory *memory;
 	struct tt_p2p_peer **peer; /* by rank here; made at the first use */
 	struct tt_list any;	   /* receives posted for any source */
 	struct tt_list probes;
@@ -172,11 +160,9 @@ struct tt_p2p {
 	struct tt_list taken;	/* by a matched probe, and not received yet */
 	int narrived;
 	uint64_t stamp;
-	unsigned briefs;	    /* receives that tried p2p_brief.c */
-	int renewable;		    /* receives that may start after the communicator is freed */
-	const atomic_uint *changes; /* tt_mem_changes() */
-	struct tt_p2p_seen seen[TT_P2P_SEEN];
-	size_t most; /* bytes of a long piece, the same at both ends */
+	unsigned briefs; /* receives that tried p2p_brief.c */
+	int renewable;	 /* receives that may start after the communicator is freed */
+	size_t most;	 /* bytes of a long piece, the same at both ends */
 	struct tt_list idle, free_msgs;
 	char *free_data; /* linked through their first bytes */
 };
@@ -239,15 +225,12 @@ bool tt_p2p_send_of_both(struct tutti_comm *comm, const struct tt_p2p_call *send
  * this way. Under the lock.
  */
 struct tutti_request *tt_p2p_start_brief(struct tutti_comm *comm, const struct tt_p2p_call *call);
-/* The buffer is in memory of tutti_alloc as a whole, or not at all: asks memory, or remembers. */
-bool tt_p2p_look_whole(struct tt_p2p *p2p, const void *buf, size_t bytes);
-static inline bool tt_p2p_is_whole(struct tt_p2p *p2p, const void *buf, size_t bytes)
+/* The buffer is in memory of tutti_alloc as a whole, or not at all. */
+static inline bool tt_p2p_is_whole(const struct tt_p2p *p2p, const void *buf, size_t bytes)
 {
-	const struct tt_p2p_seen *seen = &p2p->seen[tt_p2p_seen_at(buf)];
+	struct tt_region *region;
 
-	return (seen->buf == buf && bytes <= seen->bytes &&
-		seen->changes == atomic_load_explicit(p2p->changes, memory_order_acquire)) ||
-	       tt_p2p_look_whole(p2p, buf, bytes);
+	return !bytes || tt_mem_find_buffer(p2p->memory, buf, bytes, &region);
 }
 /* Sends a message that nobody waits for whole; false: not now, or not at all. Under the lock. */
 bool tt_p2p_send_brief(struct tt_p2p_peer *peer, const struct tt_p2p_call *call, uint32_t seq,

@@ -30,19 +30,6 @@ static bool is_calm(const struct tutti_comm *comm)
 	       !atomic_load_explicit(&ctx->dump_due, memory_order_relaxed);
 }
 
-bool tt_p2p_look_whole(struct tt_p2p *p2p, const void *buf, size_t bytes)
-{
-	struct tt_memory *memory = tt_wire_memory(p2p->comm->ctx->wire);
-	unsigned changes = atomic_load_explicit(p2p->changes, memory_order_acquire);
-	struct tt_region *region;
-
-	if (bytes && !tt_mem_find_buffer(memory, buf, bytes, &region))
-		return false;
-	p2p->seen[tt_p2p_seen_at(buf)] =
-		(struct tt_p2p_seen){.buf = buf, .bytes = bytes, .changes = changes};
-	return true;
-}
-
 static void record(struct tutti_comm *comm, const struct tt_p2p_call *call, uint64_t start)
 {
 	struct tt_flight_op op = {

@@ -19,7 +19,7 @@ int tt_p2p_get(struct tutti_comm *comm, struct tt_p2p **out)
 			return tt_fail(-ENOMEM, "no memory for messages of a communicator");
 		}
 		p2p->comm = comm;
-		p2p->changes = tt_mem_changes(tt_wire_memory(comm->ctx->wire));
+		p2p->memory = tt_wire_memory(comm->ctx->wire);
 		p2p->most = tt_wire_longest(comm->ctx->wire);
 		p2p->most = p2p->most < TT_P2P_PIECE ? p2p->most : TT_P2P_PIECE;
 		tt_list_init(&p2p->any);

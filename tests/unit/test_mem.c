@@ -291,6 +291,33 @@ static void test_regions(void)
 	end_memory(m); /* b and in_pool were forgotten */
 }
 
+/* A thread remembers a range until a table changes, and of one memory. */
+static void test_remembered(void)
+{
+	struct tt_memory *m = new_memory(0), *other = new_memory(0);
+	struct tt_region *a, *found;
+	static char buf[3000];
+	int i;
+
+	TT_CHECK(!tt_mem_find(m, buf, 1000) && !tt_mem_find(m, buf + 1500, 10));
+	TT_REQUIRE(!tt_mem_register(m, buf + 1000, 1000, 0, &a));
+	TT_CHECK(tt_mem_find(m, buf + 1500, 10) == a && !tt_mem_find(other, buf + 1500, 10));
+	for (i = 0; i < 2; i++) { /* looked up, then remembered */
+		TT_CHECK(!tt_mem_find(m, buf, 1000) && !tt_mem_find(m, buf + 2000, 1000));
+		TT_CHECK(!tt_mem_find(m, buf, 1001) && !tt_mem_find(m, buf + 1999, 2));
+		TT_CHECK(tt_mem_find(m, buf + 1000, 1000) == a);
+		TT_CHECK(!tt_mem_find(m, buf + 1000, SIZE_MAX));
+	}
+	TT_CHECK(!tt_mem_deregister(a) && !tt_mem_find(m, buf + 1500, 10));
+	end_memory(other);
+	other = new_memory(0); /* perhaps where the last one was */
+	TT_REQUIRE(!tt_mem_register(other, buf + 1000, 1000, 0, &a));
+	TT_CHECK(tt_mem_find(other, buf + 1500, 10) == a && !tt_mem_find(m, buf + 1500, 10));
+	TT_CHECK(tt_mem_find_buffer(other, buf, 3000, &found) && !found);
+	end_memory(other);
+	end_memory(m);
+}
+
 /* Many regions against a plain search through all of them. */
 static void test_find_random(void)
 {
@@ -614,6 +641,7 @@ static const struct tt_test tests[] = {{"alignment", test_alignment},
 				       {"limit", test_limit},
 				       {"bad_pointers", test_bad_pointers},
 				       {"regions", test_regions},
+				       {"remembered", test_remembered},
 				       {"find_random", test_find_random},
 				       {"registration_fails", test_registration_fails},
 				       {"optional_transport", test_optional_transport},
