@@ -139,6 +139,7 @@ struct tt_p2p_peer {
 	 * as receiver: the next in order, the number matched, and the limits last sent to the peer
 	 */
 	uint32_t expected, matched, said_limit, said_whole;
+	bool early; /* messages come before their receives, as far as was seen last */
 	struct tt_list posted, ahead, arrived;
 	size_t bounce;		/* bytes of payloads under way through the pool here */
 	int longer;		/* those of more than SHORT bytes */
@@ -207,8 +208,8 @@ int tt_p2p_new_layout(struct tutti_comm *comm, const struct tt_p2p_call *call,
  */
 struct tutti_request *tt_p2p_post(struct tt_p2p_peer *peer, const struct tt_p2p_call *call,
 				  size_t bytes);
-/* A send that has ended with success; NULL: no memory. */
-struct tutti_request *tt_p2p_ended(struct tt_p2p *p2p);
+/* A send or receive that has ended with success; NULL: no memory. */
+struct tutti_request *tt_p2p_ended(struct tt_p2p *p2p, enum tt_p2p_kind kind);
 /* Ends a receive that no message has matched; -EINVAL: it is no receive. */
 int tt_p2p_cancel(struct tutti_request *req);
 
@@ -221,8 +222,8 @@ bool tt_p2p_at_once(struct tutti_comm *comm, const struct tt_p2p_call *call);
 bool tt_p2p_send_of_both(struct tutti_comm *comm, const struct tt_p2p_call *send,
 			 const struct tt_p2p_call *recv);
 /*
- * The request of a nonblocking call: a send that has ended, or a receive that waits. NULL: not in
- * this way. Under the lock.
+ * The request of a nonblocking call: a send or receive that has ended, or a receive that waits.
+ * NULL: not in this way. Under the lock.
  */
 struct tutti_request *tt_p2p_start_brief(struct tutti_comm *comm, const struct tt_p2p_call *call);
 /* The buffer is in memory of tutti_alloc as a whole, or not at all. */
@@ -258,6 +259,11 @@ void tt_p2p_said(struct tt_port *port, int peer, uint32_t what, const struct tt_
 void tt_p2p_recv(struct tt_p2p_req *req);
 /* The same of a receive from peer that no kept message matches. */
 void tt_p2p_await(struct tt_p2p_req *req, struct tt_p2p_peer *peer);
+/* The first message that this receive from peer matches, if it has come whole and fits, or NULL. */
+struct tutti_message *tt_p2p_arrived_whole(struct tt_p2p_peer *peer, const struct tt_p2p_call *call,
+					   size_t bytes);
+/* Receives it. */
+void tt_p2p_recv_arrived(const struct tt_p2p_call *call, struct tutti_message *msg);
 void tt_p2p_message(struct tt_port *port, int peer, const struct tt_key *key, uint64_t total,
 		    const void *data, uint32_t len, const struct tt_kept *kept);
 /* A message of peer is matched: sends the peer its new limits if they changed enough. */

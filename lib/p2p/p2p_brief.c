@@ -2,11 +2,12 @@
 /*
  * Short messages between ranks of one host: the transport carries them whole (tt_wire_brief), and a
  * blocking call ends here without a request. A send ends if it may go now. A receive ends if its
- * message is the next of its peer and no other receive, probe or message has a claim before it; it
- * looks for that message for a few microseconds. A nonblocking send that may go now gets a request
- * that has ended, and a nonblocking receive of a short message one that waits. Of a long message
- * only the head is brief. Everything else, errors included, is left to requests of the usual way:
- * what a call finds here stays where it is.
+ * message has come whole, or is the next of its peer and no other receive, probe or message has a
+ * claim before it; it looks for that message for a few microseconds. A nonblocking send that may go
+ * now, and a nonblocking receive whose message is there, get a request that has ended; another
+ * receive of a short message gets one that waits. Of a long message only the head is brief.
+ * Everything else, errors included, is left to requests of the usual way: what a call finds here
+ * stays where it is.
  */
 #include <string.h>
 
@@ -99,7 +100,7 @@ static bool send_now(struct tt_p2p *p2p, struct tt_p2p_peer *peer, const struct 
 /* A message of peer that comes now is the next for a receive that starts now. */
 static bool is_next(const struct tt_p2p *p2p, const struct tt_p2p_peer *peer)
 {
-	return is_calm(p2p->comm) && tt_list_empty(&peer->arrived) && tt_list_empty(&peer->ahead) &&
+	return tt_list_empty(&peer->arrived) && tt_list_empty(&peer->ahead) &&
 	       tt_list_empty(&peer->posted) && tt_list_empty(&p2p->any) &&
 	       tt_list_empty(&p2p->probes);
 }
@@ -144,6 +145,7 @@ static bool recv_soon(struct tt_p2p *p2p, struct tt_p2p_peer *peer, const struct
 	bool spin = ctx->wait_mode == TT_WAIT_SPIN &&
 		    !atomic_load_explicit(&ctx->shares_core, memory_order_relaxed);
 	int look, world = p2p->comm->world[peer->rank];
+	struct tutti_message *msg;
 	struct tt_brief_peek peek;
 	uint64_t start = tt_ticks();
 
@@ -151,7 +153,7 @@ static bool recv_soon(struct tt_p2p *p2p, struct tt_p2p_peer *peer, const struct
 		return false;
 	if (ctx->running || ++p2p->briefs % POLLS == 0)
 		look_around(ctx);
-	for (look = 1; is_next(p2p, peer); look++) {
+	for (look = 1; is_calm(p2p->comm) && is_next(p2p, peer); look++) {
 		switch (tt_wire_brief_peek(ctx->wire, world, &peek)) {
 		case TT_PEEK_BRIEF:
 			if (fits(p2p, peer, call, bytes, &peek)) {
@@ -176,13 +178,18 @@ static bool recv_soon(struct tt_p2p *p2p, struct tt_p2p_peer *peer, const struct
 			tt_wire_lock(ctx->wire);
 		}
 	}
-	return false;
+	msg = is_calm(p2p->comm) ? tt_p2p_arrived_whole(peer, call, bytes) : NULL;
+	if (!msg)
+		return false;
+	tt_p2p_recv_arrived(call, msg);
+	record(p2p->comm, call, start);
+	return true;
 }
 
 static struct tutti_request *send_at_once(struct tt_p2p *p2p, struct tt_p2p_peer *peer,
 					  const struct tt_p2p_call *call, size_t bytes)
 {
-	struct tutti_request *req = tt_p2p_ended(p2p);
+	struct tutti_request *req = tt_p2p_ended(p2p, TT_P2P_SEND);
 
 	if (req && !send_now(p2p, peer, call, bytes, MOST)) {
 		tt_request_free(req);
@@ -191,19 +198,57 @@ static struct tutti_request *send_at_once(struct tt_p2p *p2p, struct tt_p2p_peer
 	return req;
 }
 
+/* One look, if messages have come before their receives; what has not come is waited for. */
+static struct tutti_request *recv_at_once(struct tt_p2p *p2p, struct tt_p2p_peer *peer,
+					  const struct tt_p2p_call *call, size_t bytes)
+{
+	struct tutti_context *ctx = p2p->comm->ctx;
+	struct tutti_message *msg = NULL;
+	struct tutti_request *req;
+	struct tt_brief_peek peek;
+	bool came;
+
+	if (!peer->early)
+		return NULL;
+	if (is_next(p2p, peer)) {
+		came = tt_wire_brief_peek(ctx->wire, p2p->comm->world[peer->rank], &peek) ==
+			       TT_PEEK_BRIEF &&
+		       fits(p2p, peer, call, bytes, &peek);
+		peer->early = came;
+	} else {
+		msg = tt_p2p_arrived_whole(peer, call, bytes);
+		came = msg;
+	}
+	if (!came || !tt_p2p_is_whole(p2p, call->buf, bytes))
+		return NULL;
+	req = tt_p2p_ended(p2p, TT_P2P_RECV);
+	if (!req)
+		return NULL;
+	if (msg)
+		tt_p2p_recv_arrived(call, msg);
+	else
+		receive(p2p, peer, call, &peek);
+	record(p2p->comm, call, 0);
+	if (++p2p->briefs % POLLS == 0)
+		look_around(ctx);
+	return req;
+}
+
 struct tutti_request *tt_p2p_start_brief(struct tutti_comm *comm, const struct tt_p2p_call *call)
 {
 	struct tt_p2p_peer *peer =
 		comm->p2p && call->rank >= 0 ? comm->p2p->peer[call->rank] : NULL;
 	size_t bytes = call->count * tutti_datatype_size(call->datatype);
+	struct tutti_request *req;
 
 	if (!peer || !peer->open || call->sync || !is_calm(comm))
 		return NULL;
 	if (call->kind == TT_P2P_SEND)
 		return send_at_once(comm->p2p, peer, call, bytes);
-	if (call->kind == TT_P2P_PROBE || call->taken || !tt_list_empty(&peer->arrived))
+	if (call->kind == TT_P2P_PROBE || call->taken)
 		return NULL;
-	return tt_p2p_post(peer, call, bytes);
+	req = recv_at_once(comm->p2p, peer, call, bytes);
+	return req || !tt_list_empty(&peer->arrived) ? req : tt_p2p_post(peer, call, bytes);
 }
 
 bool tt_p2p_at_once(struct tutti_comm *comm, const struct tt_p2p_call *call)

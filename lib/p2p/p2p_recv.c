@@ -219,6 +219,30 @@ static inline bool take_short(struct tt_p2p_req *req, struct tt_p2p_peer *peer,
 	return true;
 }
 
+struct tutti_message *tt_p2p_arrived_whole(struct tt_p2p_peer *peer, const struct tt_p2p_call *call,
+					   size_t bytes)
+{
+	struct tutti_message *msg = find_arrived(peer->p2p, call->rank, call->tag);
+
+	return msg && msg->data && msg->total <= bytes && !(msg->head & TT_P2P_SYNC) &&
+			       tt_p2p_type(msg->head) == call->datatype
+		       ? msg
+		       : NULL;
+}
+
+void tt_p2p_recv_arrived(const struct tt_p2p_call *call, struct tutti_message *msg)
+{
+	struct tt_p2p_peer *peer = msg->peer;
+	struct tt_p2p *p2p = peer->p2p;
+
+	memcpy(call->buf, msg->data, msg->total);
+	tt_wire_stats(p2p->comm->ctx->wire)->copied_bytes += msg->total;
+	tt_p2p_tell(call->status, peer->rank, msg->tag, msg->total, msg->head);
+	p2p->narrived--;
+	tt_p2p_drop(p2p, msg);
+	tt_p2p_grant(peer);
+}
+
 void tt_p2p_take(struct tt_p2p *p2p, struct tutti_message *msg)
 {
 	tt_list_del(&msg->link);
@@ -375,6 +399,7 @@ static void wait_for_receive(struct tt_p2p *p2p, struct tutti_message *msg)
 		tt_p2p_drop(p2p, msg);
 		return;
 	}
+	peer->early = true;
 	tt_list_add(&peer->arrived, &msg->link);
 	tt_list_add(&p2p->arrived, &msg->all);
 	p2p->narrived++;

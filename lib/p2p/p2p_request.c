@@ -336,13 +336,13 @@ static struct tt_p2p_req *req_get(struct tt_p2p *p2p)
 	return req;
 }
 
-struct tutti_request *tt_p2p_ended(struct tt_p2p *p2p)
+struct tutti_request *tt_p2p_ended(struct tt_p2p *p2p, enum tt_p2p_kind kind)
 {
 	struct tt_p2p_req *req = req_get(p2p);
 
 	if (!req)
 		return NULL;
-	tt_request_init(&req->r, &send_ops, p2p->comm, false);
+	tt_request_init(&req->r, kind == TT_P2P_SEND ? &send_ops : &recv_ops, p2p->comm, false);
 	req->r.phase[0] = 0;
 	req->region = NULL;
 	atomic_store_explicit(&req->r.state, TT_REQ_DONE, memory_order_release);

@@ -318,6 +318,54 @@ static void claims(void)
 	TT_CHECK(!MP_RUN(.n = 2, .env = SPIN, .fn = picks_body));
 }
 
+/* ---- early: messages that are there before their receives, which take them in another order ----
+ */
+
+static int take_early(struct mp_job *job, int tag, bool blocking, int want)
+{
+	struct tutti_status status;
+	struct tutti_request *req;
+	int got = -1;
+
+	if (blocking) {
+		MP_OK(tutti_recv(&got, 1, TUTTI_INT32, 0, tag, job->world, &status));
+	} else {
+		MP_OK(tutti_irecv(&got, 1, TUTTI_INT32, 0, tag, job->world, &status, &req));
+		MP_OK(tutti_cancel(req)); /* too late */
+		MP_OK(tutti_wait(&req));
+	}
+	TT_EXPECT(got == want && status.source == 0 && status.tag == tag && status.bytes == 4);
+	return 0;
+}
+
+static int early_body(struct mp_job *job)
+{
+	enum { BURST = 16 };
+	int round, i, v, tag;
+
+	TT_EXPECT(!warm_up(job, job->world));
+	for (round = 0; round < ROUNDS; round++) {
+		for (i = 0; i < BURST && job->rank == 0; i++) {
+			v = round * BURST + i;
+			MP_OK(tutti_send(&v, 1, TUTTI_INT32, 1, i, job->world));
+		}
+		MP_OK(tutti_barrier(job->world));
+		for (i = 0; i < BURST && job->rank == 1; i++) {
+			tag = round % 3 ? (i * 5 + round) % BURST : i;
+			TT_EXPECT(!take_early(job, tag, (i + round) % 2, round * BURST + tag));
+		}
+		MP_OK(tutti_barrier(job->world));
+	}
+	return 0;
+}
+
+static void early(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .env = SPIN, .fn = early_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM, .fn = early_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = SHM " TUTTI_PROGRESS=thread", .fn = early_body));
+}
+
 /* ---- errors leave the messages behind them alone ---- */
 
 /* Blocking, or posted, perhaps before the message has come. */
@@ -515,8 +563,8 @@ static void death(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"order", order},     {"claims", claims}, {"errors", errors}, {"beside", beside},
-		{"threads", threads}, {"death", death},	  {NULL, NULL}};
+		{"order", order},   {"claims", claims},	  {"early", early}, {"errors", errors},
+		{"beside", beside}, {"threads", threads}, {"death", death}, {NULL, NULL}};
 
 	return tt_test_main("brief", tests, argc, argv);
 }
