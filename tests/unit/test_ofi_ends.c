@@ -5,6 +5,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
@@ -351,6 +352,127 @@ static void forgotten(void)
 	TT_CHECK(tt_open_fds() == fds);
 }
 
+/* ---- sockets that look like a stranger's and are libfabric's ---- */
+
+/* A socket of the listener of tp that does not listen; -1: there is none. */
+static int accepted_by(const struct ofi_tp *tp)
+{
+	struct sockaddr_storage sa;
+	int fd, listens;
+	socklen_t len;
+
+	for (fd = 3; fd < 1024; fd++) {
+		len = sizeof(sa);
+		if (getsockname(fd, (struct sockaddr *)&sa, &len) || len != tp->namelen ||
+		    memcmp(&sa, tp->name, len))
+			continue;
+		len = sizeof(listens);
+		if (!getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) && !listens)
+			return fd;
+	}
+	return -1;
+}
+
+/* The socket of this process whose peer is the listener of tp. */
+static int caller_of(const struct ofi_tp *tp)
+{
+	struct sockaddr_storage sa;
+	socklen_t len = sizeof(sa);
+	int fd;
+
+	for (fd = 3; fd < 1024; fd++, len = sizeof(sa))
+		if (!getpeername(fd, (struct sockaddr *)&sa, &len) && len == tp->namelen &&
+		    !memcmp(&sa, tp->name, len))
+			return fd;
+	return -1;
+}
+
+static bool is_open(int fd)
+{
+	return fcntl(fd, F_GETFD) >= 0;
+}
+
+/*
+ * The peer's end is reset, as by a kill: the socket here has no peer any more. libfabric has it
+ * until its endpoint is closed, and would then close whatever has got that number since.
+ */
+static void reset_peer_at(const char *addr)
+{
+	const struct sockaddr none = {.sa_family = AF_UNSPEC};
+	struct config c = {"msg:tcp", "tcp", "msg", addr, NULL};
+	struct side s[2];
+	int mine, theirs, victim;
+
+	TT_REQUIRE(!pair_open(s, &c));
+	mine = accepted_by((struct ofi_tp *)s[1].tp);
+	theirs = caller_of((struct ofi_tp *)s[1].tp);
+	TT_REQUIRE(mine >= 0 && theirs >= 0);
+	TT_REQUIRE(!connect(theirs, &none, sizeof(none)));
+	ofi_drop_strangers((struct ofi_tp *)s[1].tp, false);
+	TT_CHECK(is_open(mine));
+	victim = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, mine);
+	TT_CHECK(WAIT_FOR(s[1].down, 5000, pump(&s[1])));
+	s[1].tp->ops->ep_close(s[1].ep);
+	s[1].ep = NULL;
+	TT_CHECK(accepted_by((struct ofi_tp *)s[1].tp) < 0);
+	TT_CHECK(!close(victim));
+	pair_close(s);
+}
+
+static void reset_peer(void)
+{
+	reset_peer_at("127.0.0.1");
+	reset_peer_at("::1");
+}
+
+/* Looks at the event queue that see nothing. */
+static int blind;
+static struct fi_ops_eq *real_eq;
+
+static ssize_t read_late(struct fid_eq *eq, uint32_t *event, void *buf, size_t len, uint64_t flags)
+{
+	return blind-- > 0 ? -FI_EAGAIN : real_eq->read(eq, event, buf, len, flags);
+}
+
+/*
+ * A request that is read when its socket has been taken for a stranger's already: the endpoint
+ * fails, but its socket is libfabric's.
+ */
+static void late_request(void)
+{
+	struct fi_ops_eq late;
+	struct card card[2];
+	struct side s[2];
+	struct ofi_tp *tp;
+	int mine, victim;
+
+	TT_REQUIRE(!side_open(&s[0], &msg_tcp, 0) && !side_open(&s[1], &msg_tcp, 1));
+	TT_REQUIRE(!side_ep(&s[0], &card[0]) && !side_ep(&s[1], &card[1]));
+	tp = (struct ofi_tp *)s[1].tp;
+	TT_REQUIRE(!side_connect(&s[0], &card[1], 1));
+	TT_REQUIRE(WAIT_FOR(accepted_by(tp) >= 0, 5000, ofi_msg_progress(tp)));
+	mine = accepted_by(tp);
+	WAIT_FOR(false, 50, pump(&s[0])); /* sends the request */
+	real_eq = tp->eq->ops;
+	late = *real_eq;
+	late.read = read_late;
+	tp->eq->ops = &late;
+	blind = 4;
+	ofi_drop_strangers(tp, true);
+	tp->eq->ops = real_eq;
+	TT_CHECK(blind < 0 && ((struct ofi_ep *)s[1].ep)->request);
+	TT_CHECK(is_open(mine));
+	victim = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, mine);
+	tutti_set_log(NULL, NULL, TUTTI_LOG_NONE);
+	TT_CHECK(!side_connect(&s[1], &card[0], 0));
+	TT_CHECK(WAIT_FOR(s[1].down, 5000, pump(&s[0]); pump(&s[1])));
+	tutti_set_log(NULL, NULL, TUTTI_LOG_DEFAULT);
+	s[1].tp->ops->ep_close(s[1].ep);
+	s[1].ep = NULL;
+	TT_CHECK(!close(victim));
+	pair_close(s);
+}
+
 /* An invalid key, and a range beyond the region: nothing is written; reports the error. */
 static void bad_key(const struct config *c)
 {
@@ -496,6 +618,8 @@ static const struct tt_test tests[] = {{"wrong_token", wrong_token},
 				       {"begun_before", begun_before},
 				       ROWS(no_leaks),
 				       {"forgotten", forgotten},
+				       {"reset_peer", reset_peer},
+				       {"late_request", late_request},
 				       ROWS(bad_key),
 				       {"registration_fails", registration_fails},
 				       {"local_fault", local_fault},

@@ -119,10 +119,24 @@ failed:
 		       fi_strerror(-rc));
 }
 
+static void hold(struct ofi_ep *ep, struct fi_info *request)
+{
+	ep->request = request;
+	memset(&ep->caller, 0, sizeof(ep->caller));
+	if (request->dest_addr && request->dest_addrlen <= sizeof(ep->caller))
+		memcpy(&ep->caller, request->dest_addr, request->dest_addrlen);
+}
+
+/* The socket of the request that ep has held, which no endpoint of libfabric's has, is closed. */
+static void reject(struct ofi_ep *ep, struct fi_info *request)
+{
+	fi_reject(ofi_tp(ep->base.tp)->pep, request->handle, NULL, 0);
+	memset(&ep->caller, 0, sizeof(ep->caller));
+}
+
 /* Accept the request this passive endpoint holds, if it comes from the right peer. */
 static int answer(struct ofi_ep *ep)
 {
-	struct ofi_tp *tp = ofi_tp(ep->base.tp);
 	struct fi_info *request = ep->request;
 	unsigned char mac[TT_MAC_SIZE];
 	struct tt_mac_key key = key_of(ep);
@@ -132,13 +146,13 @@ static int answer(struct ofi_ep *ep)
 	if (!tt_mac_is(ep->call.mac, CALL_LABEL, &key, &ep->call, call_head())) {
 		tt_info("ofi: a connection request that knows an endpoint but not its key was "
 			"rejected");
-		fi_reject(tp->pep, request->handle, NULL, 0);
+		reject(ep, request);
 		fi_freeinfo(request);
 		return 0;
 	}
 	rc = make_fid(ep, request);
 	if (!ep->fid)
-		fi_reject(tp->pep, request->handle, NULL, 0);
+		reject(ep, request);
 	fi_freeinfo(request);
 	if (rc)
 		return rc;
@@ -261,7 +275,7 @@ static void on_request(struct ofi_tp *tp, struct fi_info *request, const void *d
 		if (ep->fid || ep->request || ep->state > OFI_CONNECTING ||
 		    (ep->state == OFI_CONNECTING && !ep->passive))
 			goto reject;
-		ep->request = request;
+		hold(ep, request);
 		ep->call = c;
 		rc = ep->state == OFI_CONNECTING ? answer(ep) : 0;
 		if (rc)
@@ -307,7 +321,7 @@ static void on_eq_error(struct ofi_tp *tp)
 }
 
 /* Read the event queue; for tcp this also carries connections forward. */
-void ofi_msg_progress(struct ofi_tp *tp)
+bool ofi_msg_progress(struct ofi_tp *tp)
 {
 	union {
 		struct fi_eq_cm_entry cm;
@@ -325,7 +339,7 @@ void ofi_msg_progress(struct ofi_tp *tp)
 			continue;
 		}
 		if (n < (ssize_t)sizeof(e.cm))
-			return;
+			return n == -FI_EAGAIN;
 		if (event == FI_CONNREQ) {
 			on_request(tp, e.cm.info, e.cm.data, n - sizeof(e.cm));
 			continue;
@@ -336,15 +350,14 @@ void ofi_msg_progress(struct ofi_tp *tp)
 		else if (ep && event == FI_SHUTDOWN)
 			ofi_ep_fail(ep, -ECONNRESET);
 	}
+	return false;
 }
 
 /* The fence: closes the connection; operations under way come back cancelled or not at all. */
 void ofi_msg_shut(struct ofi_ep *ep)
 {
-	struct ofi_tp *tp = ofi_tp(ep->base.tp);
-
 	if (ep->request) {
-		fi_reject(tp->pep, ep->request->handle, NULL, 0);
+		reject(ep, ep->request);
 		fi_freeinfo(ep->request);
 		ep->request = NULL;
 	}
@@ -356,6 +369,7 @@ void ofi_msg_shut(struct ofi_ep *ep)
 	ep->fid = NULL;
 	ep->sock = -1;
 	memset(&ep->ends, 0, sizeof(ep->ends));
+	memset(&ep->caller, 0, sizeof(ep->caller));
 }
 
 /* A failed endpoint: read the data that arrived before the end, then close it. */

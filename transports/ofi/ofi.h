@@ -133,8 +133,10 @@ struct ofi_ep {
 	uint32_t index;
 	bool passive;
 	struct fi_info *request; /* a connection request that came before ep_connect */
-	struct ofi_call call;	 /* connection data received; at the active end: sent */
-	bool proven;		 /* active: the passive end has shown that it is the peer */
+	struct sockaddr_storage
+		caller;	      /* tcp: the peer of the request, until its socket is closed */
+	struct ofi_call call; /* connection data received; at the active end: sent */
+	bool proven;	      /* active: the passive end has shown that it is the peer */
 	struct ofi_blob peer;
 	uint64_t bell_addr, bell_key;
 	int sock; /* tcp: libfabric's socket, to be looked at only; -1: not known */
@@ -278,15 +280,14 @@ int ofi_msg_keep_place(const struct ofi_tp *tp);
 void ofi_msg_close_forgotten(const struct ofi_tp *tp, int kept);
 /* msg_ep.c */
 int ofi_msg_connect(struct ofi_ep *ep, bool active);
-void ofi_msg_progress(struct ofi_tp *tp);
+/* False: events may be left. */
+bool ofi_msg_progress(struct ofi_tp *tp);
 /* Data has come, perhaps before the event that says connected; false: not from the peer. */
 bool ofi_msg_heard(struct ofi_ep *ep);
 void ofi_msg_shut(struct ofi_ep *ep);
 void ofi_msg_flush(struct ofi_ep *ep);
 /* tcp.c */
 bool ofi_is_tcp(const struct ofi_tp *tp);
-/* Asks libfabric for the addresses of ep->fid; the peer's is 0 until it is connected. */
-void ofi_ends(struct ofi_ep *ep);
 int ofi_silence(struct tt_ep *ep, struct tt_silence *silence);
 /* rdm_ep.c */
 int ofi_rdm_open(struct ofi_tp *tp);

@@ -118,27 +118,32 @@ void ofi_msg_close_forgotten(const struct ofi_tp *tp, int kept)
 
 /* ---- while it is open ---- */
 
-/* Whether the peer of socket fd belongs to an endpoint, or to a request that an endpoint holds. */
+/* The peer of socket fd, also after the connection has ended, when getpeername() fails. */
+static bool peer_of(int fd, const struct ofi_tp *tp, struct sockaddr_storage *peer)
+{
+	socklen_t len = (socklen_t)tp->namelen;
+
+	memset(peer, 0, sizeof(*peer));
+	return !getsockopt(fd, SOL_SOCKET, SO_PEERNAME, peer, &len);
+}
+
+/*
+ * Whether socket fd belongs to an endpoint, or to a request that an endpoint holds. libfabric
+ * closes such a socket with its endpoint, even if the peer is long gone. Closing it here as well
+ * would close another descriptor of this process that has got its number since.
+ */
 static bool is_ours(struct ofi_tp *tp, int fd)
 {
-	struct sockaddr_storage peer = {0};
-	socklen_t len = sizeof(peer);
+	struct sockaddr_storage peer;
 	struct tt_list *pos, *tmp;
 
-	if (getpeername(fd, (struct sockaddr *)&peer, &len))
-		return false; /* not connected any more */
+	if (!peer_of(fd, tp, &peer))
+		return true;
 	tt_list_each(pos, tmp, &tp->eps)
 	{
 		struct ofi_ep *ep = tt_container(pos, struct ofi_ep, link);
 
-		if (ep->request && ep->request->dest_addrlen >= len &&
-		    !memcmp(ep->request->dest_addr, &peer, len))
-			return true;
-		if (!ep->fid || !ep->passive)
-			continue;
-		if (!ep->ends.remote.ss_family)
-			ofi_ends(ep);
-		if (!memcmp(&ep->ends.remote, &peer, len))
+		if (ep->caller.ss_family && !memcmp(&ep->caller, &peer, tp->namelen))
 			return true;
 	}
 	return false;
@@ -231,11 +236,10 @@ static bool same_host(const void *a, const struct sockaddr_storage *b)
  */
 static bool may_be_expected(struct ofi_tp *tp, int fd)
 {
-	struct sockaddr_storage peer = {0};
-	socklen_t len = sizeof(peer);
+	struct sockaddr_storage peer;
 	struct tt_list *pos, *tmp;
 
-	if (!tp->connecting || getpeername(fd, (struct sockaddr *)&peer, &len))
+	if (!tp->connecting || !peer_of(fd, tp, &peer))
 		return false;
 	tt_list_each(pos, tmp, &tp->eps)
 	{
@@ -267,7 +271,10 @@ static int shut_down(struct ofi_tp *tp, bool all)
 	return n;
 }
 
-/* libfabric has closed its own connections. */
+/*
+ * libfabric has closed its own connections, except those whose request it has read meanwhile: such
+ * a socket belongs to an endpoint now, which fails.
+ */
 static void close_shut(struct ofi_tp *tp)
 {
 	struct ofi_strangers *s = &tp->strangers;
@@ -275,13 +282,16 @@ static void close_shut(struct ofi_tp *tp)
 
 	for (i = k = 0; i < s->n; i++) {
 		struct ofi_stranger *w = &s->who[i];
+		bool there = same_place(w->fd, tp) && inode(w->fd) == w->inode;
 
 		if (!w->shut) {
 			s->who[k++] = *w;
 			continue;
 		}
+		if (there && is_ours(tp, w->fd))
+			continue;
 		s->dropped++;
-		if (same_place(w->fd, tp) && inode(w->fd) == w->inode)
+		if (there)
 			close(w->fd);
 	}
 	s->n = k;
@@ -300,6 +310,7 @@ static int lowest_free(const struct ofi_tp *tp)
 void ofi_drop_strangers(struct ofi_tp *tp, bool all)
 {
 	struct ofi_strangers *s = &tp->strangers;
+	bool all_read = false;
 	int i;
 
 	if (!ofi_is_tcp(tp))
@@ -311,8 +322,9 @@ void ofi_drop_strangers(struct ofi_tp *tp, bool all)
 	s->some = s->n > 0;
 	if (shut_down(tp, all)) {
 		for (i = 0; i < SETTLE; i++) /* which may accept more */
-			ofi_msg_progress(tp);
-		close_shut(tp);
+			all_read = ofi_msg_progress(tp);
+		if (all_read) /* otherwise an unread request may own one: at the next look */
+			close_shut(tp);
 		s->lowest = lowest_free(tp);
 	}
 	report(s);

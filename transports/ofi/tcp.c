@@ -50,7 +50,8 @@ static bool ends_of(int fd, struct ofi_ends *e)
 	       (!getpeername(fd, (struct sockaddr *)&e->remote, &rlen) || errno == ENOTCONN);
 }
 
-void ofi_ends(struct ofi_ep *ep)
+/* Asks libfabric for the addresses of ep->fid; the peer's is 0 until it is connected. */
+static void ask_ends(struct ofi_ep *ep)
 {
 	size_t llen = sizeof(ep->ends.local), rlen = sizeof(ep->ends.remote);
 
@@ -122,7 +123,7 @@ static void find_sockets(struct ofi_tp *tp)
 		struct ofi_ep *ep = tt_container(pos, struct ofi_ep, link);
 
 		if (has_socket(ep) && ep->sock < 0)
-			ofi_ends(ep);
+			ask_ends(ep);
 	}
 	dir = opendir("/proc/self/fd");
 	while (dir && (e = readdir(dir)) != NULL)
