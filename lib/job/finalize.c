@@ -54,6 +54,8 @@ int tt_job_leave(struct tutti_context *ctx, uint64_t deadline, struct tutti_erro
 	tt_prom_stop(ctx);
 	tt_record_due(ctx);
 	err = tt_boot_stop(ctx->boot, deadline);
+	ctx->boot = NULL; /* freed: what follows can tell no other rank anything */
+	atomic_store(&ctx->beats, NULL);
 	*late = untold(ctx);
 	free_comms(ctx); /* read by its handlers until then */
 	free(ctx->tune);

@@ -93,7 +93,7 @@ void tt_node_check_last(struct tutti_comm *comm, struct tt_node_comm *nc)
 {
 	uint64_t turn;
 
-	if (!nc || !nc->group || atomic_load(&comm->coll_failed))
+	if (!nc || !nc->group || !comm->ctx->boot || atomic_load(&comm->coll_failed))
 		return;
 	if (!tt_node_last_agreed(nc->group, nc->turn, &turn)) {
 		report(comm, nc, turn);
