@@ -13,12 +13,30 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "lib/base/clock.h"
 
 #define MAX_RANKS 128
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+/*
+ * In place of libc's, for this program and its libraries. A descriptor that is closed twice can be
+ * another thread's the second time: no test may pass in which that happens.
+ */
+__attribute__((visibility("default"))) int close(int fd)
+{
+	static const char text[] = "close: the descriptor is closed already\n";
+	int rc = (int)syscall(SYS_close, fd);
+
+	if (!rc || fd < 0 || errno != EBADF)
+		return rc;
+	(void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+	abort();
+}
+#endif
 
 static char skip_reason[256];
 static int nskipped;
