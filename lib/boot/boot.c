@@ -111,6 +111,7 @@ static struct tt_boot *new_boot(const struct tt_boot_params *params)
 	b->child = calloc((size_t)b->nchildren + 1, sizeof(*b->child));
 	b->spare = malloc(sizeof(struct tt_outmsg) + TT_CTL_MSG_MAX);
 	if (!b->ranks || !b->child || !b->spare || tt_tree_entry(b, b->rank, b->host, "", 0)) {
+		b->params.listen_fd = -1; /* the caller closes it */
 		free_boot(b);
 		return NULL;
 	}

@@ -1,18 +1,23 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Starts that fail, and what does not disturb one: missing, wrong and lost ranks, secrets, junk. */
+#include "lib/base/inject.h" /* first: it renames declarations of the next headers */
+
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/env.h"
 #include "lib/boot/control/control.h"
 #include "tests/test.h"
 #include "tests/unit/boot_help.h"
@@ -441,6 +446,31 @@ static void test_no_memory(void)
 	munmap(j, sizeof(*j));
 }
 
+/* Nothing of the start exists yet: the inherited listener is closed, and only once. */
+static int rank_no_room(int rank, int n, void *arg)
+{
+	struct tt_boot_params p = bt_params(0, 2, 0);
+	struct tt_boot *boot = NULL;
+	struct tt_env fault;
+
+	p.listen_fd = eventfd(0, EFD_CLOEXEC);
+	setenv("TUTTI_FAULT", arg, 1);
+	TT_EXPECT(!tt_env_load(&fault) && !tt_inject_arm(&fault, -1));
+	tt_env_free(&fault);
+	TT_EXPECT(tt_boot_contact(&p, &boot) == -ENOMEM && !boot);
+	TT_EXPECT(fcntl(p.listen_fd, F_GETFD) < 0);
+	return 0;
+}
+
+static void test_no_room(void)
+{
+	char *fault[] = {"alloc=1", "alloc=2", "alloc=3", "alloc=4", "alloc=5"};
+	int i;
+
+	for (i = 0; i < 5; i++)
+		TT_CHECK(!tt_run_ranks(1, rank_no_room, fault[i], BT_BOUND_MS, 0));
+}
+
 static const struct tt_test tests[] = {{"missing_ranks_are_named", test_missing_ranks_are_named},
 				       {"rank_0_is_late", test_rank_0_is_late},
 				       {"wrong_ranks", test_wrong_ranks},
@@ -451,6 +481,7 @@ static const struct tt_test tests[] = {{"missing_ranks_are_named", test_missing_
 				       {"refuses", test_refuses},
 				       {"few_files", test_few_files},
 				       {"no_memory", test_no_memory},
+				       {"no_room", test_no_room},
 				       {"unreachable_store", test_unreachable_store},
 				       {"no_secret_to_a_far_store", test_no_secret_to_a_far_store},
 				       {"impossible_rank", test_impossible_rank},
