@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Values, times, sizes and types of gossip, pair and partial. */
+/* Values, times, sizes and types of gossip, pair, partial and elastic. */
 #include "perf/averages.h"
 
 #include <errno.h>
@@ -45,12 +45,12 @@ static void store(void *x, size_t i, int datatype, double value)
 	}
 }
 
-void averages_fill(const struct averages *r, void *x)
+void averages_fill(const struct averages *r, void *x, int rank)
 {
 	size_t i;
 
 	for (i = 0; i < r->count; i++)
-		store(x, i, r->datatype, averages_given(r->perf->rank, i));
+		store(x, i, r->datatype, averages_given(rank, i));
 }
 
 size_t averages_bytes(const struct averages *r)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
-/* Averages that wait for no rank: shared by gossip.c, pair.c and partial.c. */
+/* Averages and partial sums: shared by gossip.c, pair.c, partial.c and elastic.c. */
 #ifndef PERF_AVERAGES_H
 #define PERF_AVERAGES_H
 
@@ -17,7 +17,7 @@ struct averages {
 	double *times;	 /* AVERAGES_TIMES * iterations */
 	size_t count;
 	int datatype;
-	struct perf_buffer buf[2]; /* of gossip one */
+	struct perf_buffer buf[3]; /* of gossip one, of partial two */
 	struct tutti_gossip *gossip;
 	struct tutti_pair *pair;
 	void *x; /* of pair */
@@ -30,7 +30,7 @@ struct averages {
 /* Values: whole numbers, that each rank knows of all ranks. */
 double averages_given(int rank, size_t i);
 double averages_load(const void *x, size_t i, int datatype);
-void averages_fill(const struct averages *r, void *x);
+void averages_fill(const struct averages *r, void *x, int rank);
 size_t averages_bytes(const struct averages *r);
 bool averages_integers(int datatype);
 /* How much the result of so many terms may be off. */

@@ -156,6 +156,8 @@ static int write_json(const struct perf *perf, FILE *f)
 		return -ENOMEM;
 	if (opt->cmd->uses & PERF_USE_GRAPH)
 		json_object_set_new(root, "graph", json_string(cli_graph_names[opt->graph]));
+	if (opt->cmd->uses & PERF_USE_ALPHA)
+		json_object_set_new(root, "alpha", json_real(perf_elastic_alpha(perf)));
 	if (opt->cmd->uses & PERF_USE_PARTIAL)
 		json_partial(perf, root);
 	err = json_dumpf(root, f, JSON_INDENT(2)) ? -EIO : 0;

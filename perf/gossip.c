@@ -69,7 +69,7 @@ static int gossip_check(struct averages *r, double *wrong)
 	size_t bytes = averages_bytes(r);
 	int err;
 
-	averages_fill(r, r->buf->data);
+	averages_fill(r, r->buf->data, r->perf->rank);
 	perf_guard_set(r->buf, bytes);
 	err = tutti_gossip_post(r->gossip, r->buf->data);
 	if (!err)
@@ -93,7 +93,7 @@ static int gossip_row(struct averages *r)
 	double t[TIMES], wrong = 0, all = 0, sent;
 	int err, k;
 
-	averages_fill(r, r->buf->data);
+	averages_fill(r, r->buf->data, r->perf->rank);
 	err = gossip_times(r);
 	for (k = 0; k < TIMES && !err; k++)
 		err = averages_slowest(r, r->times + k * perf->opt.iters, &t[k]);

@@ -7,7 +7,7 @@ tutti_perf_SOURCES = \
 	perf/types.c perf/oracle.c perf/buffer.c perf/table.c perf/files.c perf/progress.c \
 	perf/coll.c perf/coll.h perf/coll_kinds.c perf/coll_calls.c perf/coll_each.c \
 	perf/coll_neighbors.c perf/averages.c perf/averages.h perf/gossip.c perf/pair.c \
-	perf/partial.c \
+	perf/partial.c perf/elastic.c \
 	perf/overlap.c perf/forms.c perf/wakeup.c perf/threads.c \
 	perf/p2p.c perf/messages.c \
 	perf/accumulate.c perf/kernel.c \

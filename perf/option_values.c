@@ -102,6 +102,16 @@ static int take_quorum(const char *text, int *quorum)
 	return 0;
 }
 
+static int take_alpha(const char *text, double *alpha)
+{
+	char *end;
+
+	*alpha = strtod(text, &end);
+	if (end == text || *end || !strchr(".0123456789", *text) || !(*alpha <= 1))
+		return perf_bad("--alpha '%s' is not a number from 0 to 1", text);
+	return 0;
+}
+
 static int take_factor(const char *text, double *factor)
 {
 	char *end;
@@ -190,7 +200,7 @@ static int take_plot(const char *text, const char **plot)
 	return strchr(text, '\n') ? perf_bad("--plot: the file name must be one line") : 0;
 }
 
-/* Of neighbour collectives, mailboxes, pairs and partial all-reduces. */
+/* Of neighbour collectives, and averages and partial all-reduces. */
 static int take_decentralized(struct perf_options *opt, int option)
 {
 	switch (option) {
@@ -198,6 +208,8 @@ static int take_decentralized(struct perf_options *opt, int option)
 		return take_name("graph", optarg, cli_graph_names, &opt->graph);
 	case OPT_PARTNER:
 		return take_name("partner", optarg, perf_partner_names, &opt->partner);
+	case OPT_ALPHA:
+		return take_alpha(optarg, &opt->alpha);
 	case OPT_QUORUM:
 		return take_quorum(optarg, &opt->quorum);
 	case OPT_CUTOFF:
@@ -269,6 +281,7 @@ int perf_option_take(struct perf_options *opt, int option)
 		return take_range("--rotate", optarg, 1, PERF_ROTATE, &opt->rotate);
 	case OPT_GRAPH:
 	case OPT_PARTNER:
+	case OPT_ALPHA:
 	case OPT_QUORUM:
 	case OPT_CUTOFF:
 	case OPT_LATE:

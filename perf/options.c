@@ -46,6 +46,7 @@ static const struct option long_options[] = {
 	{"coll", required_argument, NULL, OPT_COLL},
 	{"graph", required_argument, NULL, OPT_GRAPH},
 	{"partner", required_argument, NULL, OPT_PARTNER},
+	{"alpha", required_argument, NULL, OPT_ALPHA},
 	{"quorum", required_argument, NULL, OPT_QUORUM},
 	{"cutoff", required_argument, NULL, OPT_CUTOFF},
 	{"late", required_argument, NULL, OPT_LATE},
@@ -182,6 +183,8 @@ static unsigned use_of(int option)
 		return PERF_USE_GRAPH;
 	case OPT_PARTNER:
 		return PERF_USE_PARTNER;
+	case OPT_ALPHA:
+		return PERF_USE_ALPHA;
 	case OPT_QUORUM:
 	case OPT_CUTOFF:
 	case OPT_LATE:
@@ -234,18 +237,19 @@ static int complete_fill(struct perf_options *opt)
 	return 0;
 }
 
-/* gossip, pair and partial, which take few types; mailboxes are made for one graph. */
+/* gossip, pair, partial and elastic take few types; mailboxes are made for one graph. */
 static int check_gossip(const struct perf_options *opt)
 {
 	bool gossip = opt->cmd->run == perf_run_gossip;
+	bool floats = gossip || opt->cmd->run == perf_run_elastic;
 	int type = opt->datatype;
 
 	if (opt->cmd->group != PERF_GOSSIP)
 		return 0;
 	if (type != PERF_ALL && type != TUTTI_FLOAT32 && type != TUTTI_FLOAT64 &&
-	    (gossip || (type != TUTTI_INT32 && type != TUTTI_INT64)))
+	    (floats || (type != TUTTI_INT32 && type != TUTTI_INT64)))
 		return perf_bad("%s is for %sfloat and double, not for %s", opt->cmd->name,
-				gossip ? "" : "int32, int64, ", perf_type_name(type));
+				floats ? "" : "int32, int64, ", perf_type_name(type));
 	if (gossip && !strcmp(cli_graph_names[opt->graph], "one_peer"))
 		return perf_bad("gossip needs a graph that stays the same, and one_peer changes in "
 				"each step");
@@ -319,6 +323,7 @@ int perf_options_parse(struct perf_options *opt, int argc, char **argv)
 				     .products = 32,
 				     .rank = 4,
 				     .fill = -1,
+				     .alpha = -1,
 				     .weights = {1, 1},
 				     .call = PERF_ALL,
 				     .level = PERF_BEST,

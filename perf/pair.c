@@ -45,7 +45,7 @@ static int set(struct averages *r)
 
 	if (err)
 		return err;
-	averages_fill(r, r->x);
+	averages_fill(r, r->x, r->perf->rank);
 	err = averages_failed(r, "pair_unlock", tutti_pair_unlock(r->pair));
 	return err ? err : averages_failed(r, "barrier", tutti_barrier(r->perf->world));
 }

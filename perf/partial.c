@@ -250,7 +250,7 @@ static int partial_check(struct averages *r, int steps, double *wrong)
 	if (!sums)
 		return averages_failed(r, "making room for sums", -ENOMEM);
 	*wrong = 0;
-	averages_fill(r, r->buf[0].data);
+	averages_fill(r, r->buf[0].data, r->perf->rank);
 	perf_guard_set(&r->buf[1], bytes);
 	err = sums_wrong(r, steps, sums, wrong);
 	if (!err && steps == 1)
@@ -282,7 +282,7 @@ static int partial_row(struct averages *r)
 	double taken = 0, wrong = 0, all = 0;
 	int k, err;
 
-	averages_fill(r, r->buf[0].data);
+	averages_fill(r, r->buf[0].data, r->perf->rank);
 	err = partial_times(r, &taken);
 	if (!err)
 		err = summarize(r, &sum, &taken);

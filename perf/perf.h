@@ -40,7 +40,8 @@ enum {
 	PERF_USE_RANK = 1 << 17,
 	PERF_USE_GRAPH = 1 << 18,
 	PERF_USE_PARTNER = 1 << 19,
-	PERF_USE_PARTIAL = 1 << 20 /* --quorum, --cutoff, --late, --drop */
+	PERF_USE_PARTIAL = 1 << 20, /* --quorum, --cutoff, --late, --drop */
+	PERF_USE_ALPHA = 1 << 21
 };
 
 /* Groups of subcommands in --help; those of a group stand together. */
@@ -104,6 +105,7 @@ struct perf_options {
 	int rotate;			/* pairs of buffers, in turn */
 	int graph;			/* of neighbours: by name */
 	int partner;			/* of pair: by name */
+	double alpha;			/* of elastic; below 0: not said */
 	int quorum, cutoff_us;		/* of partial: as its config takes them */
 	int late_rank, late_us;		/* of partial: late_us 0: none is late */
 	int rows, cols, products, rank; /* of allreduce_factors and power_sgd */
@@ -285,6 +287,8 @@ int perf_run_partial(struct perf *perf); /* perf/partial.c */
 int perf_partial_quorum(const struct perf *perf);
 /* As words, for people. */
 void perf_partial_settings(const struct perf *perf, char *text, size_t size);
+int perf_run_elastic(struct perf *perf); /* perf/elastic.c */
+double perf_elastic_alpha(const struct perf *perf);
 int perf_run_wakeup(struct perf *perf);	 /* perf/wakeup.c */
 int perf_run_threads(struct perf *perf); /* perf/threads.c */
 extern const char *const perf_level_names[], *const perf_store_names[];

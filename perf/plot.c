@@ -18,6 +18,8 @@ static void put_title(const struct figure *f)
 	snprintf(title, sizeof(title), "tutti_perf %s", f->perf->opt.cmd->name);
 	if (f->perf->opt.cmd->uses & PERF_USE_GRAPH)
 		label_add(title, ", ", "%s", cli_graph_names[f->perf->opt.graph]);
+	if (f->perf->opt.cmd->uses & PERF_USE_ALPHA)
+		label_add(title, ", ", "alpha %g", perf_elastic_alpha(f->perf));
 	if (f->perf->opt.cmd->uses & PERF_USE_PARTIAL) {
 		perf_partial_settings(f->perf, settings, sizeof(settings));
 		label_add(title, ", ", "%s", settings);

@@ -163,6 +163,8 @@ static int preamble(struct perf *perf)
 			   opt->maxbytes, step);
 	if (opt->cmd->uses & PERF_USE_GRAPH)
 		perf_print(perf, " graph: %s", cli_graph_names[opt->graph]);
+	if (opt->cmd->uses & PERF_USE_ALPHA)
+		perf_print(perf, " alpha: %g", perf_elastic_alpha(perf));
 	if (opt->cmd->uses & PERF_USE_PARTIAL) {
 		perf_partial_settings(perf, settings, sizeof(settings));
 		perf_print(perf, " %s", settings);

@@ -231,6 +231,24 @@ took_part() {
 	took 1:3 0:30000 --quorum 1
 }
 
+# elastic_alpha ALPHA ARGUMENT...: on 5 ranks with this alpha; figures belong to each other
+elastic_alpha() {
+	alpha=$1
+	shift
+	perf 5 elastic "$@" -d all -b 4000 -e 300000 -f 75 -n 5 -w 1 -c 3 --csv "$tmp/c" \
+		--json "$tmp/j" >"$tmp/out" || die "$(cat "$tmp/out")"
+	grep -q " alpha: $alpha " "$tmp/out" || die "$(cat "$tmp/out")"
+	awk -F, 'NR > 1 { bad = bad || $4 <= 0 || $5 <= 0 || $8 != 0 ||
+			($4 / $5 / $6 - 1) ^ 2 > 1e-6 || ($1 / $4 / 1e3 / $7 - 1) ^ 2 > 1e-6 }
+		END { exit bad || NR != 5 }' "$tmp/c" || die "$(cat "$tmp/c")"
+}
+
+# A center that stays, one that leaves the range of the models, and the default.
+elastic_alphas() {
+	elastic_alpha 0 --alpha 0 && elastic_alpha 0.18 && elastic_alpha 1 --alpha 1 || return 1
+	grep -q '"alpha": 1.0' "$tmp/j" || die "$(cat "$tmp/j")"
+}
+
 run neighbor_allreduce clean 3 neighbor_allreduce -b 8 -e 32K -f 64 -n 2 -w 1
 run neighbor_busbw busbw_is 1
 run neighbor_stat clean 1 neighbor_allreduce -b 64K -e 64K -n 2 --stat --rotate 2 -T ofi
@@ -267,6 +285,12 @@ run partial_zero says "--quorum '0' is not a number from 1 up" perf 2 partial --
 run partial_cutoff says "--cutoff '5' is not a time from 1us" perf 2 partial --cutoff 5
 run partial_late says "--late: 2 is not a rank" perf 2 partial --late 2:1ms
 run partial_no_late says "--late '1' is not RANK:TIME" perf 2 partial --late 1
+run elastic clean 6 elastic -d all -b 8 -e 32K -f 64 -n 3 -w 1
+run elastic_header header "size,count,type,elastic_us,allreduce_us,ratio,algbw_gbs,wrong"
+run elastic_alphas elastic_alphas
+run elastic_ofi clean 1 elastic -T ofi -b 300000 -e 300000 -n 3 -c 2 --malloc
+run elastic_type says "elastic is for float and double, not for int32" perf 2 elastic -d int32
+run elastic_option says "did you mean '--alpha'" perf 2 elastic --alhpa 0.5
 run neighbor_alone says "needs 2 ranks" perf 1 neighbor_alltoall
 run threads clean 9 threads -n 40 -w 3
 run threads_columns header \
@@ -430,8 +454,9 @@ unused() {
 		--rotate 2 | overlap put codec
 		--coll all | allreduce ps power_sgd neighbor_allreduce
 		--graph ring | allreduce barrier forms ps pair
-		--partner random | gossip neighbor_allreduce partial
-		--quorum 1 | pair
+		--partner random | gossip neighbor_allreduce partial elastic
+		--alpha 0.5 | allreduce gossip pair partial
+		--quorum 1 | pair elastic
 		--cutoff 1ms | allreduce
 		--late 0:1ms | gossip
 		--drop | barrier
@@ -443,7 +468,15 @@ unused() {
 	END
 }
 
+bad_alpha() {
+	for alpha in 1.01 -0.5 nan 0.5x . ""; do
+		refused "--alpha '$alpha' is not a number from 0 to 1" elastic --alpha "$alpha" ||
+			return 1
+	done
+}
+
 run unused unused
+run elastic_bad_alpha bad_alpha
 run unused_before refused "bcast does not use --codec" --codec int8 bcast
 run codec_type refused "--codec is for -d float" allreduce -d double --codec int8
 run codec_op refused "--codec is for --op sum and avg" allreduce -o max --codec int8
@@ -474,6 +507,8 @@ plot() {
 	plots 2 'neighbor_alltoall, star' neighbor_alltoall --graph star -b 1K -e 4K -f 2 -n 2 ||
 		return 1
 	plots 2 '>ranks that took part<' partial -b 1K -e 4K -f 2 -n 2 || return 1
+	plots 2 'elastic, alpha 0.25' elastic --alpha 0.25 -b 1K -e 4K -f 2 -n 2 ||
+		return 1
 	plots 2 '>barrier<' barrier -n 10 || return 1
 	plots 2 '>typical<' send_lat -b 8 -e 64 -f 2 -n 10 || return 1
 	plots 2 '>messages/s<' send -b 8 -e 64 -f 2 -n 2 || return 1
