@@ -118,11 +118,15 @@ static void unknown(const char *word, char *message, int size)
 		snprintf(message, (size_t)size, "unknown option '--%s'", name);
 }
 
-static int to_int(const char *text, long least, long most, int *number)
+#define RANGE 64 /* room for "it is from ... to ..." */
+
+/* The next three: 0, or -1 with the values that the option can have in range. */
+static int to_int(const char *text, long least, long most, int *number, char *range)
 {
 	char *end;
 	long value;
 
+	snprintf(range, RANGE, "it is a whole number from %ld to %ld", least, most);
 	errno = 0;
 	value = strtol(text, &end, 10);
 	if (errno || end == text || *end || value < least || value > most)
@@ -131,38 +135,41 @@ static int to_int(const char *text, long least, long most, int *number)
 	return 0;
 }
 
-static int to_double(const char *text, double most, double *number)
+static int to_double(const char *text, double most, double *number, char *range)
 {
 	char *end;
 
+	snprintf(range, RANGE, "it is a number from 0 to %g", most);
 	*number = strtod(text, &end);
 	return end == text || *end || !(*number >= 0 && *number <= most) ? -1 : 0;
 }
 
-static int to_seed(const char *text, uint64_t *seed)
+static int to_seed(const char *text, uint64_t *seed, char *range)
 {
 	char *end;
 
+	snprintf(range, RANGE, "it is a whole number from 0 to %llu",
+		 (unsigned long long)UINT64_MAX);
 	errno = 0;
 	*seed = strtoull(text, &end, 0);
 	return errno || end == text || *end || *text == '-' ? -1 : 0;
 }
 
-static int take(struct train_options *opt, int option)
+static int take(struct train_options *opt, int option, char *range)
 {
 	switch (option) {
 	case 'e':
-		return to_int(optarg, 1, 1000000, &opt->epochs);
+		return to_int(optarg, 1, 1000000, &opt->epochs, range);
 	case 'b':
-		return to_int(optarg, 1, 1000000, &opt->batch);
+		return to_int(optarg, 1, 1000000, &opt->batch, range);
 	case 'H':
-		return to_int(optarg, 1, 4096, &opt->hidden);
+		return to_int(optarg, 1, 4096, &opt->hidden, range);
 	case 'l':
-		return to_double(optarg, 100, &opt->rate);
+		return to_double(optarg, 100, &opt->rate, range);
 	case 'm':
-		return to_double(optarg, 1, &opt->momentum);
+		return to_double(optarg, 1, &opt->momentum, range);
 	case 's':
-		return to_seed(optarg, &opt->seed);
+		return to_seed(optarg, &opt->seed, range);
 	case 'd':
 		opt->data = optarg;
 		return 0;
@@ -170,7 +177,7 @@ static int take(struct train_options *opt, int option)
 		opt->kill = optarg;
 		return 0;
 	case 'w':
-		return to_int(optarg, 1, 3600000, &opt->wait_ms);
+		return to_int(optarg, 1, 3600000, &opt->wait_ms, range);
 	case 'c':
 		opt->csv = optarg;
 		return 0;
@@ -184,7 +191,7 @@ static int take(struct train_options *opt, int option)
 		opt->advise = 1;
 		return 0;
 	case 'P':
-		return to_int(optarg, 1, TUTTI_POWER_SGD_RANK_MAX, &opt->coding.power_sgd);
+		return to_int(optarg, 1, TUTTI_POWER_SGD_RANK_MAX, &opt->coding.power_sgd, range);
 	default:
 		opt->quiet = 1;
 		return 0;
@@ -196,6 +203,7 @@ enum parsed { RUN, HELP, VERSION, WRONG };
 static enum parsed parse(struct train_options *opt, int argc, char **argv, char *message, int size)
 {
 	int option, index = 0;
+	char range[RANGE];
 
 	*opt = (struct train_options){.epochs = 25,
 				      .batch = 64,
@@ -217,9 +225,9 @@ static enum parsed parse(struct train_options *opt, int argc, char **argv, char 
 			unknown(argv[optind - 1], message, size);
 		else if (option == '?')
 			snprintf(message, (size_t)size, "unknown option '-%c'", optopt);
-		else if (take(opt, option))
-			snprintf(message, (size_t)size, "--%s cannot be '%s'", options[index].name,
-				 optarg);
+		else if (take(opt, option, range))
+			snprintf(message, (size_t)size, "--%s cannot be '%s': %s",
+				 options[index].name, optarg, range);
 		else
 			continue;
 		return WRONG;

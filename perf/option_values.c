@@ -13,15 +13,16 @@
 
 /* A side of a matrix, or a number of products: small enough for sizes in bytes to be exact. */
 #define MOST_SIDE (1 << 24)
+#define MOST_FACTOR 1e9
 
-static int take_size(const char *option, const char *text, size_t *size)
+static int take_size(const char *option, const char *text, size_t least, size_t *size)
 {
-	if (perf_parse_size(text, size))
-		return perf_bad("%s '%s' is not a size like 512, 64K, 32M or 1G", option, text);
+	if (perf_parse_size(text, size) || *size < least)
+		return perf_bad("%s '%s' is not a size from %zu to %zuG like 512, 64K, 32M or 1G",
+				option, text, least, PERF_MOST_SIZE >> 30);
 	return 0;
 }
 
-/* From least to most; at most INT_MAX. */
 static int take_range(const char *option, const char *text, int least, int most, int *number)
 {
 	char *end;
@@ -30,10 +31,9 @@ static int take_range(const char *option, const char *text, int least, int most,
 	errno = 0;
 	value = strtol(text, &end, 10);
 	if (errno || isspace((unsigned char)*text) || *text == '+' || end == text || *end ||
-	    value < least || value > INT_MAX)
-		return perf_bad("%s '%s' is not a number from %d up", option, text, least);
-	if (value > most)
-		return perf_bad("%s '%s' is more than %d", option, text, most);
+	    value < least || value > most)
+		return perf_bad("%s '%s' is not a whole number from %d to %d", option, text, least,
+				most);
 	*number = (int)value;
 	return 0;
 }
@@ -70,8 +70,9 @@ static int take_late(const char *text, int *rank, int *usec)
 	*rank = (int)value;
 	if (!isdigit((unsigned char)*text) || value > INT_MAX || *end != ':' ||
 	    !is_time(end + 1, usec))
-		return perf_bad("--late '%s' is not RANK:TIME like 3:100ms, from 1us to 1000s",
-				text);
+		return perf_bad("--late '%s' is not RANK:TIME like 3:100ms, a rank from 0 to %d "
+				"and a time from 1us to 1000s",
+				text, INT_MAX);
 	return 0;
 }
 
@@ -117,8 +118,9 @@ static int take_factor(const char *text, double *factor)
 	char *end;
 
 	*factor = strtod(text, &end);
-	if (end == text || *end || !(*factor > 1 && *factor < 1e9))
-		return perf_bad("--stepfactor '%s' is not a number above 1", text);
+	if (!isdigit((unsigned char)*text) || *end || !(*factor > 1 && *factor <= MOST_FACTOR))
+		return perf_bad("--stepfactor '%s' is not a number above 1, up to %.10g", text,
+				MOST_FACTOR);
 	return 0;
 }
 
@@ -226,11 +228,11 @@ int perf_option_take(struct perf_options *opt, int option)
 {
 	switch (option) {
 	case 'b':
-		return take_size("--minbytes", optarg, &opt->minbytes);
+		return take_size("--minbytes", optarg, 0, &opt->minbytes);
 	case 'e':
-		return take_size("--maxbytes", optarg, &opt->maxbytes);
+		return take_size("--maxbytes", optarg, 0, &opt->maxbytes);
 	case 'i':
-		return take_size("--stepbytes", optarg, &opt->stepbytes);
+		return take_size("--stepbytes", optarg, 1, &opt->stepbytes);
 	case 'f':
 		return take_factor(optarg, &opt->stepfactor);
 	case 'n':

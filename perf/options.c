@@ -279,8 +279,6 @@ static int complete(struct perf_options *opt)
 				opt->minbytes);
 	if (opt->stepbytes == unset)
 		opt->stepbytes = 1 << 20;
-	if (!opt->stepbytes)
-		return perf_bad("--stepbytes must be more than 0");
 	if (opt->iters < 0)
 		opt->iters = cmd->iters;
 	if (opt->warmup < 0)

@@ -127,6 +127,7 @@ int perf_command_find(const char *word, const struct perf_command **cmd);
 const char *perf_nearest(const char *word, const char *const *names);
 
 /* perf/sizes.c */
+#define PERF_MOST_SIZE (SIZE_MAX / 4)
 int perf_parse_size(const char *text, size_t *size); /* "64K"; 0 or -EINVAL */
 /*
  * The size after `size`, or 0 when that was the last; at least `least`, the first that is not

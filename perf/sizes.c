@@ -33,7 +33,7 @@ int perf_parse_size(const char *text, size_t *size)
 	}
 	if (toupper((unsigned char)*end) == 'B')
 		end++;
-	if (*end || value > SIZE_MAX / 4)
+	if (*end || value > PERF_MOST_SIZE)
 		return -EINVAL;
 	*size = value;
 	return 0;

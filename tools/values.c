@@ -77,7 +77,9 @@ int cli_numbers(const char *what, char *text, const char *sep, double lo, double
 	*given = 0;
 	while ((word = strsep(&text, sep))) {
 		if (!*word)
-			return cli_fail("%s: a value is missing", what);
+			return cli_fail("%s: a value is missing; each is a number from %.10g to "
+					"%.10g",
+					what, lo, hi);
 		if (*given == n)
 			return cli_fail("%s: at most %d values", what, n);
 		if (cli_number(what, word, lo, hi, &value[(*given)++]))

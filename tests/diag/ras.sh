@@ -390,6 +390,12 @@ test_options()
 	says "from 0 to 86400" "$TT_BUILD/tutti_ras" -i -1
 	says "a whole number" "$TT_BUILD/tutti_ras" -p x
 	says "give one job" "$TT_BUILD/tutti_ras" a b
+	names_range "$TT_BUILD/tutti_ras" <<-END
+		--watch= | from 0.05 to 86400 | 0 86401 1e308 x
+		-i | from 0 to 86400 | -1 86401 1e308 x
+		-p | from 1 to 4194304 | 0 4194305 99999999999 x
+		--wait | from 1 to 3600000 | 0 3600001 99999999999 x
+	END
 }
 
 for t in late rates stopped ending without_0 strangers watch_late watch_stopped watch_asked \

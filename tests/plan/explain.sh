@@ -380,6 +380,44 @@ run codec_json says "tutti_explain: --json: cannot write '/nowhere/t.json'" \
 	./tutti_explain codec --coding 1 --json /nowhere/t.json
 run codec_table says "'table' or rates such as" ./tutti_explain codec --coding tabel
 run sizes_kb ./tutti_explain codec -b 64KB --coding 1
+# Every option with numbers: too small, too large, not one.
+test_numbers()
+{
+	names_range ./tutti_explain <<-END
+		-n | from 1 to 1048576 | 0 1048577 99999999999 x
+		-H | from 1 to 1048576 | 0 1048577 99999999999 x 2, 2,x
+		-N | from 1 to 1024 | 0 1025 99999999999 x
+		-b | from 0 to 70368744177664 | -1 65T x
+		-e | from 0 to 70368744177664 | -1 65T x
+		-f | from 1.001 to 1000000 | 1 1e308 nan x
+		-c | from 1 to 65536 | 0 65537 99999999999 x
+		-r | from 0 to 1048575 | -1 1048576 99999999999 x
+	END
+	names_range ./tutti_explain ps <<-END
+		-n | from 1 to 65536 | 0 65537 99999999999 x
+		-k | from 0 to 65536 | -1 65537 99999999999 x
+		-c | from 0 to 65536 | -1 65537 99999999999 x
+		-b | from 1 to 70368744177664 | 0 65T x
+		-e | from 1 to 70368744177664 | 0 65T x
+		-f | from 1.001 to 1000000 | 1 1e308 nan x
+		--bw | from 1e-06 to 1000000 | 0 1e7 x
+	END
+	names_range ./tutti_explain codec <<-END
+		-n | from 1 to 1048576 | 0 1048577 99999999999 x
+		-H | from 1 to 1048576 | 0 1048577 99999999999 x
+		-b | from 1 to 70368744177664 | 0 65T x
+		-e | from 1 to 70368744177664 | 0 65T x
+		-f | from 1.001 to 1000000 | 1 1e308 nan x
+		-c | from 1 to 65536 | 0 65537 99999999999 x
+		--bw | from 1e-06 to 1000000 | 0 1e7 x
+		--latency | from 0 to 1e+12 | -1 1e13 x
+		--compute | from 0 to 1e+12 | -1 1e13 x
+		--coding | from 1e-06 to 1000000 | 0 1e7 x 1,
+		--processes | from 1 to 1024 | 0 1025 99999999999 x
+	END
+}
+
+run numbers test_numbers
 run hosts_comma says "-H: a value is missing" ./tutti_explain -n 2 -H 2,
 run hosts_none says "a number from 1 to" ./tutti_explain -H 1,0
 run hosts_text says "a number from 1 to 1048576, not 'x'" ./tutti_explain -H 3,x

@@ -203,7 +203,22 @@ run link_of_none says "--alpha: of messages that take no time; give their bytes 
 	$pipeline --alpha 3
 run bad_straggler says "--straggler 4: not a stage of 4 (0 to 3)" $pipeline --straggler 4:1
 run bad_time says "-F: a number" $pipeline -F 0
-run bad_width says "0, or from 40 on" $pipeline --width 39
+run bad_width says "0, or from 40 to 10000" $pipeline --width 39
+# Every option with a number of its own: too small, too large, not one.
+test_numbers()
+{
+	names_range $pipeline <<-END
+		-n | from 1 to 4096 | 0 -1 4097 99999999999 x
+		-m | from 1 to 65536 | 0 65537 99999999999 x
+		-c | from 1 to 65536 | 0 65537 99999999999 x
+		-F | from 1e-06 to 1000000000 | 0 1e10 x
+		-B | from 1e-06 to 1000000000 | 0 1e10 x
+		-b | from 1 to 70368744177664 | 0 65T x
+		--width | from 0 to 10000 | -1 10001 99999999999 x
+	END
+}
+
+run numbers test_numbers
 run too_many says "more than 10000000 steps" $pipeline -n 4096 -m 4096
 run plot_too_long says "1002000 steps are too many to draw" $pipeline -n 500 -m 1002 --width 0 \
 	--plot "$tmp/long.svg"

@@ -275,6 +275,41 @@ run files test_files
 run plot test_plot
 run no_gnuplot test_no_gnuplot
 run check test_check
+# Every option with numbers: too small, too large, not one.
+test_numbers()
+{
+	names_range ./tutti_sim <<-END
+		-n | from 1 to 1048576 | 0 -1 1048577 1e308 x 4: :8
+		-b | from 0 to 70368744177664 | -1 64T 65T 99999999999999999999 x
+		-e | from 1 to 70368744177664 | 0 -1 65T 99999999999999999999 x
+		-f | from 1.001 to 1000000 | 1 0 1e308 nan x
+		-r | from 0 to 1048575 | -1 1048576 99999999999 x
+		--chunk | from 4 to 70368744177664 | 3 65T x
+		--lanes | from 1 to 32 | 0 33 99999999999 x
+		--skew | from 1 to 1000000 | 0 1e308 x
+		--density | from 1e-06 to 100 | 0 101 x
+		--servers | from 1 to 1048576 | 0 1048577 x 2, 2,x
+		--steps | from 0 to 1000000000 | -1:1 0.5:1e10 x 0.5:
+		--without | from 0 to 1048576 | -1 1048577 99999999999 x
+		--alpha | from 0 to 1000000000 | -1 1e10 x 1, 1,x
+		--bw | from 1e-06 to 1000000 | 0 1e7 x 1,
+		--gamma | from 1e-06 to 1000000 | 0 1e7 x
+		--coding | from 1e-06 to 1000000 | 0 1e7 x 1,
+		--overhead | from 0 to 1000000000 | -1 1e10 x
+		--eager | from 0 to 70368744177664 | -1 65T x
+		--buffer | from 0 to 70368744177664 | -1 65T x
+		--ranks-per-host | from 1 to 1048576 | 0 1048577 99999999999 x
+		--hosts-per-leaf | from 1 to 1048576 | 0 1048577 99999999999 x
+		--rails | from 1 to 64 | 0 65 99999999999 x
+		--cores | from 1 to 4096 | 0 4097 99999999999 x
+		--oversub | from 1 to 1000 | 0 1001 x
+		--straggler | from 0 to 1000000000 | -1:1 1:1e10 x 1:
+		--jitter | from 0 to 1000000000 | -1 1e10 x
+		--seed | from 0 to 9e+15 | -1 1e16 x
+	END
+}
+
+run numbers test_numbers
 run unknown_option says "did you mean --table?" ./tutti_sim --tabel
 run unknown_collective says "did you mean allreduce?" ./tutti_sim alreduce
 run unknown_algorithm says "did you mean ring?" ./tutti_sim -a rng

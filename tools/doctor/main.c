@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti_doctor checks a node, or the hosts of a job, before the job; see doctor.h. */
+#include <ctype.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -94,8 +95,9 @@ static int take(void *into, int option, char *value)
 	case 't':
 		errno = 0;
 		w->timeout = strtol(value, &end, 10);
-		if (errno || *end || end == value || w->timeout < 1 || w->timeout > 3600)
-			return fail("--timeout=%s: must be a number of seconds from 1 to 3600",
+		if (errno || *end || !isdigit((unsigned char)*value) || w->timeout < 1 ||
+		    w->timeout > 3600)
+			return fail("--timeout: a number of seconds from 1 to 3600, not '%s'",
 				    value);
 		return 0;
 	}

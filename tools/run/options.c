@@ -11,6 +11,7 @@
 #include "tools/run/run.h"
 
 #define MAX_RANKS (1 << 20)
+#define MOST_HOURS 100000
 
 enum {
 	OPT_HOSTFILE = 256,
@@ -90,8 +91,10 @@ static int parse_time(const char *text, int64_t *ms)
 						   : 0;
 
 	if (end == text || strspn(text, "0123456789.") != (size_t)(end - text) || !unit ||
-	    !(v * unit >= 1) || v * unit > 1e12)
-		return fail("--timeout: a time such as 30, 30s, 500ms or 5m, not '%s'", text);
+	    !(v * unit >= 1) || v * unit > MOST_HOURS * 3600000.0)
+		return fail("--timeout: a time from 1ms to %dh such as 30, 30s, 500ms or 5m, not "
+			    "'%s'",
+			    MOST_HOURS, text);
 	*ms = (int64_t)(v * unit);
 	return 0;
 }

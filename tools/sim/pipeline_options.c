@@ -111,9 +111,9 @@ static int parse_width(const char *text, int *width)
 {
 	if (cli_integer("--width", text, 0, WIDTH_MAX, width))
 		return -1;
-	return !*width || *width >= WIDTH_MIN
-		       ? 0
-		       : cli_fail("--width: 0, or from %d on, not %d", WIDTH_MIN, *width);
+	return !*width || *width >= WIDTH_MIN ? 0
+					      : cli_fail("--width: 0, or from %d to %d, not %d",
+							 WIDTH_MIN, WIDTH_MAX, *width);
 }
 
 static int parse_model(struct asked *a, int c, char *arg)

@@ -56,6 +56,21 @@ done
 run train_power_sgd_again train 4 - "$tmp/again.csv" --power-sgd 4
 run same_power_sgd_again cmp "$tmp/power4.csv" "$tmp/again.csv"
 run power_sgd_approximates sh -c '! cmp -s "$1" "$2"' sh "$tmp/-.1.csv" "$tmp/power4.csv"
+# Every option with a number: too small, too large, not one.
+test_numbers()
+{
+	names_range ./train_digits <<-END
+		--epochs | from 1 to 1000000 | 0 1000001 99999999999999999999 x
+		--batch | from 1 to 1000000 | 0 1000001 x
+		--hidden | from 1 to 4096 | 0 4097 x
+		--lr | from 0 to 100 | -1 101 1e308 nan x
+		--momentum | from 0 to 1 | -1 2 x
+		--seed | from 0 to 18446744073709551615 | -1 99999999999999999999 x
+		--power-sgd | from 1 to 256 | 0 257 x
+	END
+}
+
+run numbers test_numbers
 run power_sgd_rank says "cannot be '257'" ./tutti_run -n 2 ./train_digits --power-sgd 257
 run power_sgd_or_codec says "does not go with" ./tutti_run -n 2 ./train_digits --power-sgd 2 \
 	--codec int8

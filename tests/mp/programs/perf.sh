@@ -281,7 +281,7 @@ run partial_type says "partial is for int32, int64, float and double, not for in
 	perf 2 partial -d int8
 run partial_quorum says "more than the 2 ranks" perf 2 partial --quorum 3
 run partial_no_quorum says "did you mean 'majority'" perf 2 partial --quorum majorty
-run partial_zero says "--quorum '0' is not a number from 1 up" perf 2 partial --quorum 0
+run partial_zero says "--quorum '0' is not a whole number from 1 to" perf 2 partial --quorum 0
 run partial_cutoff says "--cutoff '5' is not a time from 1us" perf 2 partial --cutoff 5
 run partial_late says "--late: 2 is not a rank" perf 2 partial --late 2:1ms
 run partial_no_late says "--late '1' is not RANK:TIME" perf 2 partial --late 1
@@ -360,7 +360,8 @@ run power_sgd_columns header rows,cols,rank,way,sent_bytes,fewer_bytes,time_us,m
 run power_sgd_sent fewer 2
 run power_sgd_plain clean 3 power_sgd --rows 8 --cols 5 --rank 4 -n 2 -w 0 # gains nothing
 run power_sgd_rank says "1 to 256" perf 2 power_sgd --rank 257
-run factors_rows says "more than 16777216" perf 1 allreduce_factors --rows 16777217
+run factors_rows says "'16777217' is not a whole number from 1 to 16777216" \
+	perf 1 allreduce_factors --rows 16777217
 run factors_none says "from 1" perf 1 allreduce_factors --cols 0
 run rules_float says "are for floats" perf 1 rules -d int32
 run kernel clean 8 kernel -b 100 -e 64K -f 655 -n 2 -w 0 --malloc
@@ -481,10 +482,41 @@ run unused_before refused "bcast does not use --codec" --codec int8 bcast
 run codec_type refused "--codec is for -d float" allreduce -d double --codec int8
 run codec_op refused "--codec is for --op sum and avg" allreduce -o max --codec int8
 run unknown_level says "did you mean 'avx512'" perf 1 kernel --level avx51
-run many_sources says "more than 16" perf 1 kernel --sources 17
+run many_sources says "'17' is not a whole number from 1 to 16" perf 1 kernel --sources 17
 run near_command says "did you mean 'alltoall'" perf 2 altoall
 run bad_size says "is not a size" perf 2 allreduce -b 12Q
-run bad_number says "'+5' is not a number from 1 up" perf 2 allreduce -n +5
+run bad_number says "'+5' is not a whole number from 1 to" perf 2 allreduce -n +5
+# Every option with a number: too small, too large, not one.
+numbers() {
+	names_range $tutti_perf <<-END
+		-b | from 0 to 4294967295G | -1 4294967296G 99999999999999999999 12Q x
+		-e | from 0 to 4294967295G | -1 4294967296G 99999999999999999999 x
+		-i | from 1 to 4294967295G | 0 -1 4294967296G x
+		-f | above 1, up to 1000000000 | 1 0 -2 1e308 inf nan +2 x 2x
+		-n | from 1 to 2147483647 | 0 -1 2147483648 99999999999 99999999999999999999 1.5 x
+		-w | from 0 to 2147483647 | -1 99999999999 x
+		-c | from 0 to 2147483647 | -1 99999999999 x
+		-r | from 0 to 2147483647 | -1 99999999999 x
+		-a | from 0 to 3 | -1 4 99999999999 x
+		-q | from 1 to 2147483647 | 0 99999999999 x
+		-S | from 0 to 2147483647 | -1 99999999999 x
+		--colocated | from 0 to 2147483647 | -1 99999999999 x
+		--weights | from 1 to 65535 | 0:1 1:65536 3 x
+		--tables | from 1 to 64 | 0 65 99999999999 x
+		--sources | from 1 to 16 | 0 17 99999999999 x
+		--rotate | from 1 to 64 | 0 65 99999999999 x
+		--rows | from 1 to 16777216 | 0 16777217 99999999999 x
+		--cols | from 1 to 16777216 | 0 16777217 99999999999 x
+		--products | from 1 to 16777216 | 0 16777217 99999999999 x
+		--rank | from 1 to 16777216 | 0 16777217 99999999999 x
+		--quorum | from 1 to 2147483647 | 0 -1 99999999999
+		--cutoff | from 1us to 1000s | 0us 1001s 5 x
+		--late | from 0 to 2147483647 and | -1:5ms 99999999999:5ms 3 x
+		--late | from 1us to 1000s | 3:0us 3:1001s 3:5 3:x
+	END
+}
+
+run numbers numbers
 run bad_order says "less than" perf 2 allreduce -b 64 -e 8
 run bad_root says "not a rank" perf 2 bcast -r 2 -b 8 -e 8
 run one_rank says "needs 2 ranks" perf 1 put

@@ -419,6 +419,14 @@ test_options()
 		expect 1 $?
 		expect 1 "$(wc -l <"$tmp/err")"
 	done
+	names_range "$tutti_run" <<-END
+		-n | from 1 to 1048576 | 0 -1 1048577 99999999999999999999 +2 x
+		--replace | from 0 to 1048576 | -1 1048577 99999999999 x
+		--timeout | from 1ms to 100000h | 0 0.5ms 100001h 1e3 soon
+	END
+	for slots in 0 65537 99999999999999999999 x ''; do
+		says "from 1 to 65536" "$tutti_run" -H "a:$slots" true
+	done
 	launch -n 2 tutti_no_such_program 2>"$tmp/err"
 	expect 1 $?
 	expect_text 'cannot find program tutti_no_such_program' "$tmp/err"

@@ -215,6 +215,17 @@ run explain_part says "not a valid tuning table" ./tutti_explain -T "$tmp/part.j
 run explain_coll says "did you mean allreduce?" ./tutti_explain alreduce
 run explain_root says "not a rank of 4 (0 to 3)" ./tutti_explain bcast -n 4 -r 4
 run tune_option says "did you mean --links?" ./tutti_tune --lnks
+# Every option with a number: too small, too large, not one.
+test_numbers()
+{
+	names_range ./tutti_tune <<-END
+		-e | from 64 to 17179869184 | 63 17G 99999999999999999999 x
+		-f | from 1.1 to 1000 | 1 1001 1e308 nan x
+		-t | from 0.001 to 60 | 0 61 1e308 x
+	END
+}
+
+run tune_numbers test_numbers
 run tune_two_places says "give one of them" ./tutti_tune --install -o "$tmp/x.json"
 run tune_list says "names of collectives" ./tutti_tune -c alreduce
 finish
