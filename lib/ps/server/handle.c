@@ -151,6 +151,8 @@ static int set_clock(struct tt_ps_server *srv, struct tt_ps_client *c, const str
 	tt_ps_counts(srv, c, m);
 	c->clock = m->first;
 	advance(srv);
+	if (srv->slowest == c->index + 1)
+		srv->slowest = 0;
 	if (c->clock > srv->min_clock)
 		tt_ps_slow_soon(srv);
 	return 0;

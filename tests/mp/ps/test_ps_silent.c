@@ -259,6 +259,49 @@ static void clocks(void)
 			 "TUTTI_TRANSPORT=shm" WAITS));
 }
 
+/*
+ * Worker 0 is the slowest at first, and the server has told so. Then it ends its clock, and only
+ * worker 1 has not: it is stopped.
+ */
+static int overtaken_body(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	struct tutti_request *request;
+	struct tutti_ps *ps;
+
+	MP_OK(mp_ps_open(job, 1, 0, &ps));
+	mp_meet(job);
+	while (job->rank == 2) /* until it is killed */
+		pause();
+	if (job->rank == 3) {
+		TT_EXPECT(!mp_stop(atomic_load(&job->shared->pid[2])));
+		MP_OK(tutti_ps_iclock(ps, &request));
+		atomic_store(&job->shared->word[0], 1);
+		MP_ERR(tutti_wait(&request), -ETIMEDOUT);
+		MP_OK(tutti_last_error(&info));
+		TT_EXPECT(info.rank == 2 &&
+			  mp_said("the slowest is at 0: worker 1, rank 2 on host"));
+		atomic_store(&job->shared->word[0], 2);
+	} else if (job->rank == 1) {
+		TT_EXPECT(mp_await(&job->shared->word[0], 1, MP_HANG_MS));
+		mp_sleep_ms(500);
+		MP_ERR(tutti_ps_clock(ps), -ETIMEDOUT);
+	}
+	TT_EXPECT(mp_await(&job->shared->word[0], 2, MP_HANG_MS));
+	TT_EXPECT(tutti_ps_close(ps));
+	if (atomic_fetch_add(&job->shared->word[1], 1) == 2)
+		kill(atomic_load(&job->shared->pid[2]), SIGKILL);
+	TT_EXPECT(mp_await(&job->shared->word[1], 3, MP_HANG_MS));
+	mp_leave_failed(job);
+	return 0;
+}
+
+static void overtaken(void)
+{
+	TT_CHECK(!MP_RUN(.n = 4, .fn = overtaken_body, .killed = 1u << 2,
+			 .env = "TUTTI_TRANSPORT=shm" WAITS));
+}
+
 /* Server 1 answers when rank 2, with its replica, has what it was sent. */
 static void replica(void)
 {
@@ -286,10 +329,10 @@ static void meeting(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {
-		{"stopped", stopped}, {"dead", dead},	    {"unconnected", unconnected},
-		{"clocks", clocks},   {"replica", replica}, {"meeting", meeting},
-		{NULL, NULL}};
+	static const struct tt_test tests[] = {{"stopped", stopped},	     {"dead", dead},
+					       {"unconnected", unconnected}, {"clocks", clocks},
+					       {"overtaken", overtaken},     {"replica", replica},
+					       {"meeting", meeting},	     {NULL, NULL}};
 
 	return tt_test_main("ps_silent", tests, argc, argv);
 }
