@@ -101,6 +101,7 @@ waiting_tests="tests/mp/coll/test_args tests/mp/comm/test_disagree tests/mp/p2p/
 	tests/unit/test_boot_refuse tests/unit/test_boot_find tests/unit/test_ofi_ends
 	tests/mp/comm/test_core tests/mp/comm/test_kill tests/mp/comm/test_start
 	tests/mp/comm/test_errors tests/mp/comm/test_lateness tests/mp/ps/test_ps_silent
+	tests/mp/ps/test_ps_close
 	tests/fault/test_guarded tests/fault/test_late_news tests/fault/test_strangers
 	tests/diag/blame.sh tests/diag/ras.sh tests/diag/doctor.sh"
 

@@ -153,6 +153,7 @@ struct tt_ps_link {
 	bool lost, ready; /* the rank has failed and operations to it are under way; a replica has
 			     said that it serves */
 	uint64_t sent;
+	uint64_t ticks; /* clocks and good-byes, of ps->ticks, that it has been told */
 	struct tt_ps_out out[TT_PS_SLOTS];
 	struct tt_ps_back_bell note[TT_PS_REPLICAS];
 	uint64_t min_clock;
@@ -240,6 +241,7 @@ struct tutti_ps {
 
 	struct tt_ps_link *link; /* by server; NULL: no worker */
 	uint64_t clock;
+	uint64_t ticks;		   /* clocks and good-byes of this worker so far */
 	struct tt_list queue;	   /* tasks that have not finished sending */
 	size_t window;		   /* bytes under way to a server, and from it, that stop the next
 				      block, as some table has a priority; 0: none has */

@@ -74,6 +74,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/ps/test_ps_trace \
 	tests/mp/ps/test_ps_errors \
 	tests/mp/ps/test_ps_silent \
+	tests/mp/ps/test_ps_close \
 	tests/mp/ps/test_ps_hammer \
 	tests/mp/ps/test_ps_modes \
 	tests/mp/ps/test_ps_backup \
@@ -322,6 +323,8 @@ tests_mp_ps_test_ps_clock_SOURCES = tests/mp/ps/test_ps_clock.c
 tests_mp_ps_test_ps_clock_LDADD = libttmp.la
 tests_mp_ps_test_ps_errors_SOURCES = tests/mp/ps/test_ps_errors.c
 tests_mp_ps_test_ps_errors_LDADD = libttmp.la
+tests_mp_ps_test_ps_close_SOURCES = tests/mp/ps/test_ps_close.c
+tests_mp_ps_test_ps_close_LDADD = libttmp.la
 tests_mp_ps_test_ps_silent_SOURCES = tests/mp/ps/test_ps_silent.c
 tests_mp_ps_test_ps_silent_LDADD = libttmp.la
 tests_mp_coll_test_node_SOURCES = tests/mp/coll/test_node.c

@@ -10,8 +10,8 @@
 struct tick {
 	struct tt_ps_task task;
 	enum tt_ps_kind kind;
-	uint64_t clock; /* the new one */
-	int told;	/* servers so far */
+	uint64_t clock;	 /* the new one */
+	uint64_t number; /* among this worker's */
 };
 
 static struct tick *tick_of(struct tt_ps_task *task)
@@ -19,11 +19,16 @@ static struct tick *tick_of(struct tt_ps_task *task)
 	return tt_container(task, struct tick, task);
 }
 
-/* false: not all servers could be told yet. */
+/*
+ * A server without a free slot holds up no other: they wait for what they are told.
+ * false: not all servers could be told yet.
+ */
 static bool tell_all(struct tt_ps_task *task, struct tick *tick)
 {
 	struct tt_ps_msg msg = {.kind = tick->kind, .first = tick->clock};
 	struct tt_ps_out *out;
+	bool all = true;
+	int k;
 
 	if (tick->kind ==
 	    TT_PS_BYE) /* it is answered after the clocks of other workers, which may take long */
@@ -34,13 +39,17 @@ static bool tell_all(struct tt_ps_task *task, struct tick *tick)
 	 */
 	if (!task->ps->staleness && tt_ps_pulling(task->ps))
 		return false;
-	for (; tick->told < task->ps->nservers; tick->told++) {
-		out = tt_ps_out_get(&task->ps->link[tick->told]);
-		if (!out)
-			return false;
-		tt_ps_send(task, out, msg, NULL, tick->kind == TT_PS_BYE);
+	for (k = 0; k < task->ps->nservers; k++) {
+		struct tt_ps_link *link = &task->ps->link[k];
+
+		out = link->ticks < tick->number ? tt_ps_out_get(link) : NULL;
+		if (out) {
+			link->ticks = tick->number;
+			tt_ps_send(task, out, msg, NULL, tick->kind == TT_PS_BYE);
+		}
+		all = all && link->ticks == tick->number;
 	}
-	return true;
+	return all;
 }
 
 /* Whether the slowest worker is within the staleness of this clock. */
@@ -111,6 +120,7 @@ static int tick_start(struct tutti_ps *ps, enum tt_ps_kind kind, uint64_t clock,
 		return err;
 	tick_of(task)->kind = kind;
 	tick_of(task)->clock = clock;
+	tick_of(task)->number = ++ps->ticks;
 	tt_ps_trace_held(ps, clock);
 	if (kind == TT_PS_CLOCK)
 		tt_ps_trace(ps, "tick %llu %llu\n", (unsigned long long)clock,
