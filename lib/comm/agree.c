@@ -374,6 +374,26 @@ void tt_vote_drop(struct tutti_comm *comm)
 	comm->ctx->voting--;
 }
 
+/* To the coordinator: rank i has not answered. */
+static bool is_missing(const struct tutti_comm *comm, int i)
+{
+	const struct tt_vote *v = comm->vote;
+
+	return !bit(v->by == comm->rank ? v->acked : v->state, i) && lives(comm, i);
+}
+
+int tt_vote_awaited(const struct tutti_comm *comm, int *ranks, int max)
+{
+	int i, n = 0, to = coordinator(comm);
+
+	if (to != comm->rank && max > 0)
+		ranks[n++] = comm->world[to];
+	for (i = 0; to == comm->rank && i < comm->size && n < max; i++)
+		if (is_missing(comm, i))
+			ranks[n++] = comm->world[i];
+	return n;
+}
+
 int tt_vote_missing(const struct tutti_comm *comm, char *text, size_t size)
 {
 	const struct tt_vote *v = comm->vote;
@@ -392,7 +412,7 @@ int tt_vote_missing(const struct tutti_comm *comm, char *text, size_t size)
 	if (to != comm->rank)
 		return first;
 	for (i = 0; i < comm->size && len + 32 < size; i++)
-		if (!bit(v->by == comm->rank ? v->acked : v->state, i) && lives(comm, i)) {
+		if (is_missing(comm, i)) {
 			len += (size_t)snprintf(text + len, size - len, "%s %d",
 						more ? "," : "; it waits for rank", comm->world[i]);
 			more = true;

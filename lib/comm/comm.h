@@ -618,6 +618,11 @@ bool tt_vote_fits(const struct tutti_comm *comm);
 void tt_vote_end(struct tutti_comm *comm, struct tt_ballot *decision, unsigned char *left_out);
 void tt_vote_drop(struct tutti_comm *comm);
 void tt_vote_forget(struct tutti_comm *comm); /* what is reserved, too */
+/*
+ * Up to max ranks of the world that this rank waits for: to others the one that collects. Returns
+ * how many.
+ */
+int tt_vote_awaited(const struct tutti_comm *comm, int *ranks, int max);
 /* The ranks that have not come yet, as a text, and one of them: a rank of comm; -1: not known. */
 int tt_vote_missing(const struct tutti_comm *comm, char *text, size_t size);
 void tt_vote_msg(void *ctx, int from, const void *data, size_t len);

@@ -4,7 +4,8 @@
  * asks shortly before, over the control tree. The control thread of that rank answers, also while
  * its callers compute or hang. A collective asks late ranks, those that it needs, and those on the
  * way there: the first that does not answer is stopped or cut off. Answers name the ranks that the
- * answering one needs itself, which are asked next.
+ * answering one needs itself, which are asked next. So do waits that are no requests, as at the end
+ * of a parameter server.
  */
 #include <stdio.h>
 #include <string.h>
@@ -122,22 +123,73 @@ int tt_doing_add_rank(int *ranks, int n, int max, int rank)
 }
 
 /*
- * A rank that has had time to answer and has not: one of these n, of those that they need, or of
- * those on the way there; -1: none.
+ * The ranks that this rank's oldest collectives, calls of parameter servers, and agreements wait
+ * for.
  */
-static int find_silent(const struct tutti_context *ctx, const int *ranks, int n)
+static void find_awaited(struct tutti_context *ctx, int32_t *awaits)
 {
-	int need[TT_DOING_MAX], i, k, have = 0, silent = -1;
-	const struct tt_doing *d;
+	const struct tutti_request *r;
+	struct tt_list *l, *tmp;
+	int list, n = 0, i;
+
+	for (i = 0; i < TT_AWAITED; i++)
+		awaits[i] = -1;
+	for (list = 0; list < TT_ACTIVE_LISTS; list++)
+		tt_list_each(l, tmp, &ctx->comms)
+		{
+			struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
+
+			if (tt_list_empty(&comm->active[list]) || n == TT_AWAITED)
+				continue;
+			r = tt_container(comm->active[list].next, struct tutti_request, link);
+			if (r->ops->awaits)
+				n += r->ops->awaits(r, awaits + n, TT_AWAITED - n);
+		}
+	tt_list_each(l, tmp, &ctx->comms)
+	{
+		const struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
+
+		if (comm->vote && !tt_vote_over(comm))
+			n += tt_vote_awaited(comm, awaits + n, TT_AWAITED - n);
+	}
+}
+
+/* Writes the ranks that a rank waits for, as far as it has said; false: not known. */
+static bool awaited_by(struct tutti_context *ctx, int rank, int32_t *awaits)
+{
+	const struct tt_doing *d = find(ctx, rank);
+
+	if (rank == ctx->boot_params.rank)
+		find_awaited(ctx, awaits);
+	else if (known(d))
+		memcpy(awaits, d->awaits, sizeof(d->awaits));
+	return rank == ctx->boot_params.rank || known(d);
+}
+
+/* These n ranks, then those that they need, as far as is known. Returns how many there are. */
+static int list_needed(struct tutti_context *ctx, const int *ranks, int n, int *need)
+{
+	int32_t awaits[TT_AWAITED];
+	int i, k, have = 0;
 
 	for (i = 0; i < n; i++)
 		have = tt_doing_add_rank(need, have, TT_DOING_MAX, ranks[i]);
-	for (i = 0; i < have && silent < 0; i++) {
+	for (i = 0; i < have; i++)
+		for (k = 0; k < TT_AWAITED && awaited_by(ctx, need[i], awaits); k++)
+			have = tt_doing_add_rank(need, have, TT_DOING_MAX, awaits[k]);
+	return have;
+}
+
+/*
+ * A rank that has had time to answer and has not: one of these n, of those that they need, or of
+ * those on the way there; -1: none.
+ */
+static int find_silent(struct tutti_context *ctx, const int *ranks, int n)
+{
+	int need[TT_DOING_MAX], have = list_needed(ctx, ranks, n, need), i, silent = -1;
+
+	for (i = 0; i < have && silent < 0; i++)
 		silent = silent_on_way(ctx, need[i]);
-		d = find(ctx, need[i]);
-		for (k = 0; k < TT_AWAITED && known(d); k++)
-			have = tt_doing_add_rank(need, have, TT_DOING_MAX, d->awaits[k]);
-	}
 	return silent;
 }
 
@@ -212,28 +264,6 @@ static void say(struct tutti_context *ctx, char *buf, size_t size)
 		say_idle(ctx, buf, size);
 }
 
-/* The ranks that this rank's oldest collectives, and calls of parameter servers, wait for. */
-static void find_awaited(struct tutti_context *ctx, int32_t *awaits)
-{
-	const struct tutti_request *r;
-	struct tt_list *l, *tmp;
-	int list, n = 0, i;
-
-	for (i = 0; i < TT_AWAITED; i++)
-		awaits[i] = -1;
-	for (list = 0; list < TT_ACTIVE_LISTS; list++)
-		tt_list_each(l, tmp, &ctx->comms)
-		{
-			struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
-
-			if (tt_list_empty(&comm->active[list]) || n == TT_AWAITED)
-				continue;
-			r = tt_container(comm->active[list].next, struct tutti_request, link);
-			if (r->ops->awaits)
-				n += r->ops->awaits(r, awaits + n, TT_AWAITED - n);
-		}
-}
-
 static void take_answer(struct tutti_context *ctx, struct tt_doing *d, const struct doing_msg *msg)
 {
 	uint64_t needed = d->needed; /* ask_way can give d to another rank */
@@ -272,11 +302,75 @@ void tt_doing_msg(void *arg, int from, const void *data, size_t len)
 	tt_ctx_unlock(ctx);
 }
 
-/* ---- the asking collective ---- */
-
-/* Before its deadline. */
+/* Before a deadline: when questions begin, and when no answer would come in time. */
 #define ASK_NS (5 * TT_SEC / 2)
 #define ANSWER_NS (500 * TT_MS)
+
+/* Whether the rank has said that it waits for others, and not only for the server on it. */
+static bool waits_itself(struct tutti_context *ctx, int rank)
+{
+	int32_t awaits[TT_AWAITED];
+	int k;
+
+	for (k = 0; k < TT_AWAITED && awaited_by(ctx, rank, awaits); k++)
+		if (awaits[k] >= 0 && awaits[k] != rank)
+			return true;
+	return false;
+}
+
+static void write_silent(const struct tutti_context *ctx, int rank, char *buf, size_t size)
+{
+	snprintf(buf, size, "; rank %d on host %s does not answer: it may be stopped", rank,
+		 tt_boot_host(ctx->boot, rank));
+}
+
+/* ---- a wait that is no request ---- */
+
+uint64_t tt_await_ask(struct tutti_context *ctx, const int *ranks, int n, uint64_t deadline)
+{
+	int need[TT_DOING_MAX], have, i;
+	uint64_t now = tt_now_ns();
+
+	if (now + ANSWER_NS >= deadline)
+		return deadline;
+	if (now + ASK_NS < deadline)
+		return deadline - ASK_NS;
+	have = list_needed(ctx, ranks, n, need);
+	for (i = 0; i < have; i++)
+		ask_way(ctx, need[i], deadline);
+	return now + AGAIN < deadline ? now + AGAIN : deadline;
+}
+
+int tt_await_silent(struct tutti_context *ctx, const int *ranks, int n, char *buf, size_t size)
+{
+	int silent = find_silent(ctx, ranks, n);
+
+	buf[0] = 0;
+	if (silent >= 0)
+		write_silent(ctx, silent, buf, size);
+	return silent;
+}
+
+int tt_await_cause(struct tutti_context *ctx, const int *ranks, int n, char *buf, size_t size)
+{
+	int need[TT_DOING_MAX], have = list_needed(ctx, ranks, n, need), i;
+	int silent = tt_await_silent(ctx, ranks, n, buf, size);
+	int me = ctx->boot_params.rank;
+
+	if (silent >= 0)
+		return silent;
+	for (i = 0; i < have; i++)
+		if ((i < n || need[i] != me) && !waits_itself(ctx, need[i]))
+			break;
+	if (i == have)
+		return n ? ranks[0] : -1;
+	if (i >= n)
+		snprintf(buf, size, "; it waits for rank %d on host %s", need[i],
+			 tt_boot_host(ctx->boot, need[i]));
+	return need[i];
+}
+
+/* ---- the asking collective ---- */
 
 #define NEEDED (TT_LATE_MAX + TT_AWAITED)
 
@@ -313,22 +407,13 @@ void tt_late_ask(const struct tutti_request *r, uint32_t init, uint64_t deadline
 /* Ranks that are stopped or cut off say nothing, and no rank says that they are late. */
 static int say_silent(const struct tutti_request *r, uint32_t init, char *buf, size_t size)
 {
-	const struct tutti_context *ctx = r->comm->ctx;
+	struct tutti_context *ctx = r->comm->ctx;
 	int rank[NEEDED], n = needed(r, init, rank);
 	int silent = find_silent(ctx, rank, n);
 
 	if (silent >= 0)
-		snprintf(buf, size, "; rank %d on host %s does not answer: it may be stopped",
-			 silent, tt_boot_host(ctx->boot, silent));
+		write_silent(ctx, silent, buf, size);
 	return silent;
-}
-
-/* Whether a late rank waits for others itself, in an earlier call. */
-static bool waits_itself(const struct tutti_context *ctx, int rank)
-{
-	const struct tt_doing *d = find(ctx, rank);
-
-	return known(d) && d->awaits[0] >= 0;
 }
 
 /* A rank that waits for others itself is named last. It may be late only because of them. */

@@ -442,6 +442,8 @@ void tt_ps_relay_lost(struct tutti_ps *ps, int worker);
  */
 void tt_ps_relay_leave(struct tutti_ps *ps);
 bool tt_ps_relay_left(void *ps);
+/* Up to max ranks of the world for which it is not true; returns how many. */
+int tt_ps_relay_awaited(const struct tutti_ps *ps, int *ranks, int max);
 
 /* rule.c: apply an update; see there. state: NULL where the rule has none. step counts from 1. */
 size_t tt_ps_state_size(enum tutti_datatype datatype);
@@ -539,6 +541,8 @@ _Atomic uint64_t *tt_ps_hint(const struct tutti_ps_table *t, int server, uint64_
  * server that stays silent towards a worker fails ps->comm.
  */
 void tt_ps_await_servers(struct tutti_ps *ps, bool (*done)(void *), void *arg);
+/* No worker relays to this one any more, or gets anything relayed by it; else ps->comm fails. */
+int tt_ps_await_relays(struct tutti_ps *ps);
 /* All live ranks have finished, so no rank needs anything here. */
 int tt_ps_last_meeting(struct tutti_ps *ps);
 

@@ -422,15 +422,7 @@ int tt_ps_settle(struct tutti_ps *ps)
 	if (!atomic_load(&ps->comm->failed))
 		tt_ps_relay_leave(ps);
 	tt_wire_unlock(ctx->wire);
-	err = tt_engine_wait(ctx, tt_ps_relay_left, ps, tt_deadline_ms(ctx->env.timeout.number));
-	if (err) {
-		tt_wire_lock(ctx->wire);
-		tt_comm_fail(ps->comm, err, -1, "ps_close", 0, "",
-			     "workers did not stop relaying within %lld ms "
-			     "(TUTTI_TIMEOUT)",
-			     (long long)ctx->env.timeout.number);
-		tt_wire_unlock(ctx->wire);
-	}
+	err = tt_ps_await_relays(ps);
 	tt_wire_lock(ctx->wire);
 	ps->parted = true; /* a batch that is heard of later: its sender may have gone */
 	tt_wire_unlock(ctx->wire);
@@ -446,6 +438,11 @@ static int leave_together(struct tutti_ps *ps)
 {
 	int err;
 
+	tt_wire_lock(ps->comm->ctx->wire);
+	err = tt_comm_check(ps->comm);
+	tt_wire_unlock(ps->comm->ctx->wire);
+	if (err)
+		return err;
 	if (!tt_vote_fits(ps->comm)) {
 		err = atomic_load(&ps->coll->failed) ? 0 : tutti_barrier(ps->coll);
 		return ps->dead ? 0 : err;
@@ -470,7 +467,7 @@ int tt_ps_close(struct tutti_ps *ps)
 	err = err ? err : end;
 	end = tt_ps_settle(ps);
 	err = err ? err : end;
-	if (!atomic_load(&ps->comm->failed)) {
+	if (!err || !atomic_load(&ps->comm->failed)) { /* it can have failed since */
 		end = leave_together(ps);
 		err = err ? err : end;
 	}

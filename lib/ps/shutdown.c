@@ -12,6 +12,7 @@
 #include "lib/ps/ps.h"
 
 #define LOOKS 16 /* within a deadline */
+#define ASKED 16 /* ranks that are asked what they do */
 
 static uint64_t limit(const struct tutti_ps *ps)
 {
@@ -20,25 +21,55 @@ static uint64_t limit(const struct tutti_ps *ps)
 
 /* ---- silent servers ---- */
 
-/* Under the lock. */
-static void fail_for(struct tutti_ps *ps, const struct tt_ps_link *link)
+/* A call that waits for a server knows more, and reports first. */
+static uint64_t silence(const struct tutti_ps *ps)
 {
-	struct tutti_comm *comm = ps->comm;
-	int rank = comm->world[link->rank];
-
-	tt_comm_fail(comm, -ETIMEDOUT, rank, "ps_close", 0, "",
-		     "server %d (rank %d on host %s) has not answered tutti_ps_close, nor said "
-		     "that it is at work, for "
-		     "%lld ms (TUTTI_TIMEOUT)",
-		     link->index, rank, tt_boot_host(comm->ctx->boot, rank),
-		     (long long)comm->ctx->env.timeout.number);
+	return limit(ps) + limit(ps) / 4;
 }
 
-/* Under the lock. begin: all servers are waited for from now on. */
-static void look(struct tutti_ps *ps, bool begin)
+/* Adds the server, and the ranks of its replicas, which acknowledge what it answers. */
+static int add_server(const struct tt_ps_link *link, int *ranks, int n)
 {
-	uint64_t now = tt_now_ns();
-	int k;
+	const struct tutti_ps *ps = link->ps;
+	int copy, host;
+
+	n = tt_doing_add_rank(ranks, n, ASKED, ps->comm->world[link->rank]);
+	for (copy = link->copy + 1; copy < ps->copies; copy++) {
+		host = tt_ps_host(ps, link->index, copy);
+		if (!ps->lost[host])
+			n = tt_doing_add_rank(ranks, n, ASKED, ps->comm->world[ps->server[host]]);
+	}
+	return n;
+}
+
+/* Under the lock. A server can be silent because of a rank with a replica. */
+static void fail_for(struct tutti_ps *ps, const struct tt_ps_link *link, const int *ranks, int n)
+{
+	struct tutti_comm *comm = ps->comm;
+	char why[160];
+	int cause = tt_await_silent(comm->ctx, ranks, n, why, sizeof(why)), rank, k;
+
+	for (k = 0; k < ps->nservers; k++)
+		if (comm->world[ps->link[k].rank] == cause)
+			link = &ps->link[k];
+	rank = comm->world[link->rank];
+	tt_comm_fail(comm, -ETIMEDOUT, cause < 0 ? rank : cause, "ps_close", 0, "",
+		     "server %d (rank %d on host %s) has not answered tutti_ps_close, nor said "
+		     "that it is at work, for "
+		     "%lld ms (TUTTI_TIMEOUT)%s",
+		     link->index, rank, tt_boot_host(comm->ctx->boot, rank),
+		     (long long)comm->ctx->env.timeout.number, why);
+}
+
+/*
+ * Under the lock. begin: all servers are waited for from now on. Asks those that have been silent
+ * for a while. Returns when to look again.
+ */
+static uint64_t look(struct tutti_ps *ps, bool begin)
+{
+	uint64_t now = tt_now_ns(), again = now + limit(ps) / LOOKS, ask_at;
+	const struct tt_ps_link *oldest = NULL;
+	int ranks[ASKED], k, n = 0;
 
 	for (k = 0; ps->link && k < ps->nservers; k++) {
 		struct tt_ps_link *link = &ps->link[k];
@@ -46,24 +77,69 @@ static void look(struct tutti_ps *ps, bool begin)
 		if (begin || link->ended || link->lost || link->seen != link->said)
 			link->heard = now;
 		link->seen = link->said;
-		if (now - link->heard >=
-		    limit(ps) + limit(ps) / 4) /* a call that waits for this server knows more, and
-						  reports first */
-			fail_for(ps, link);
+		if (now - link->heard < limit(ps) / 4)
+			continue;
+		n = add_server(link, ranks, n);
+		oldest = oldest && oldest->heard <= link->heard ? oldest : link;
 	}
+	if (!oldest)
+		return again;
+	if (now - oldest->heard >= silence(ps)) {
+		fail_for(ps, oldest, ranks, n);
+		return again;
+	}
+	ask_at = tt_await_ask(ps->comm->ctx, ranks, n, oldest->heard + silence(ps));
+	return ask_at < again ? ask_at : again;
 }
 
 void tt_ps_await_servers(struct tutti_ps *ps, bool (*done)(void *), void *arg)
 {
 	struct tutti_context *ctx = ps->comm->ctx;
 	bool begin = true;
+	uint64_t again;
 
 	do {
 		tt_wire_lock(ctx->wire);
-		look(ps, begin);
+		again = look(ps, begin);
 		tt_wire_unlock(ctx->wire);
 		begin = false;
-	} while (tt_engine_wait(ctx, done, arg, tt_now_ns() + limit(ps) / LOOKS));
+	} while (tt_engine_wait(ctx, done, arg, again));
+}
+
+/* ---- relays ---- */
+
+/* Under the lock. Returns when to look again. */
+static uint64_t look_at_relays(struct tutti_ps *ps, uint64_t end)
+{
+	struct tutti_comm *comm = ps->comm;
+	char why[160];
+	int ranks[ASKED], n = tt_ps_relay_awaited(ps, ranks, ASKED), cause;
+
+	if (!n || tt_now_ns() < end)
+		return tt_await_ask(comm->ctx, ranks, n, end);
+	cause = tt_await_silent(comm->ctx, ranks, n, why, sizeof(why));
+	cause = cause < 0 ? ranks[0] : cause;
+	tt_comm_fail(comm, -ETIMEDOUT, cause, "ps_close", 0, "",
+		     "rank %d on host %s did not stop relaying within %lld ms "
+		     "(TUTTI_TIMEOUT)%s",
+		     cause, tt_boot_host(comm->ctx->boot, cause),
+		     (long long)comm->ctx->env.timeout.number, why);
+	return end;
+}
+
+int tt_ps_await_relays(struct tutti_ps *ps)
+{
+	struct tutti_context *ctx = ps->comm->ctx;
+	uint64_t end = tt_deadline_ms(ctx->env.timeout.number), again;
+	int err;
+
+	do {
+		tt_wire_lock(ctx->wire);
+		again = look_at_relays(ps, end);
+		err = tt_comm_check(ps->comm);
+		tt_wire_unlock(ctx->wire);
+	} while (!err && tt_engine_wait(ctx, tt_ps_relay_left, ps, again));
+	return err;
 }
 
 /* ---- the last meeting ---- */
@@ -95,37 +171,53 @@ static bool expected(const struct tutti_ps *ps)
 	return !any;
 }
 
-/*
- * Under the lock: the deadline has passed. The collector knows which ranks are missing, so it
- * reports first.
- */
-static void give_up(struct tutti_ps *ps)
+/* Under the lock: the deadline has passed. */
+static void give_up(struct tutti_ps *ps, const int *ranks, int n)
 {
-	char missing[200];
-	int rank = tt_vote_missing(ps->comm, missing, sizeof(missing));
+	struct tutti_comm *comm = ps->comm;
+	char missing[200], why[160];
+	int first = tt_vote_missing(comm, missing, sizeof(missing));
+	int cause = tt_await_silent(comm->ctx, ranks, n, why, sizeof(why));
 
-	tt_comm_fail(ps->comm, -ETIMEDOUT, rank < 0 ? rank : ps->comm->world[rank], "ps_close", 0,
-		     "",
+	if (cause < 0)
+		cause = first >= 0 ? comm->world[first]
+				   : tt_await_cause(comm->ctx, ranks, n, why, sizeof(why));
+	tt_comm_fail(comm, -ETIMEDOUT, cause, "ps_close", 0, "",
 		     "the end of tutti_ps_close did not finish within %lld ms "
-		     "(TUTTI_TIMEOUT)%s",
-		     (long long)ps->comm->ctx->env.timeout.number, missing);
+		     "(TUTTI_TIMEOUT)%s%s",
+		     (long long)comm->ctx->env.timeout.number, missing, why);
+}
+
+/*
+ * Under the lock. Returns when to look again. The collector knows which ranks are missing, so it
+ * reports first: to others, it is missing itself.
+ */
+static uint64_t look_at_meeting(struct tutti_ps *ps, uint64_t *end)
+{
+	uint64_t now = tt_now_ns(), again = now + limit(ps) / LOOKS, ask_at;
+	int ranks[ASKED], n;
+
+	if (*end == TT_NEVER && expected(ps))
+		*end = now + (tt_vote_collects(ps->comm) ? limit(ps) : silence(ps));
+	if (*end == TT_NEVER || met(ps))
+		return again;
+	n = tt_vote_awaited(ps->comm, ranks, ASKED);
+	if (now >= *end)
+		give_up(ps, ranks, n);
+	ask_at = tt_await_ask(ps->comm->ctx, ranks, n, *end);
+	return ask_at < again ? ask_at : again;
 }
 
 static void await_all(struct tutti_ps *ps)
 {
 	struct tutti_context *ctx = ps->comm->ctx;
-	uint64_t end = TT_NEVER, now = tt_now_ns();
+	uint64_t end = TT_NEVER, again;
 
-	while (tt_engine_wait(ctx, met, ps, now + limit(ps) / LOOKS)) {
-		now = tt_now_ns();
+	do {
 		tt_wire_lock(ctx->wire);
-		if (end == TT_NEVER && expected(ps))
-			end = now + limit(ps);
-		if (end != TT_NEVER &&
-		    now >= end + (tt_vote_collects(ps->comm) ? 0 : limit(ps) / 4) && !met(ps))
-			give_up(ps);
+		again = look_at_meeting(ps, &end);
 		tt_wire_unlock(ctx->wire);
-	}
+	} while (tt_engine_wait(ctx, met, ps, again));
 }
 
 int tt_ps_last_meeting(struct tutti_ps *ps)

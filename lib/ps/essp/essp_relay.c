@@ -399,31 +399,40 @@ void tt_ps_relay_leave(struct tutti_ps *ps)
 			leave(&ps->table[i]->cache[k]);
 }
 
-static bool has_left(const struct tt_ps_cache *c)
+/* Adds the workers that have not ended what they relay to this one, or get from it. */
+static int list_awaited(const struct tt_ps_cache *c, int *ranks, int n, int max)
 {
 	const struct tutti_ps *ps = c->table->ps;
 	int i;
 
 	for (i = ps->copies; i < ps->copies + ps->parents; i++)
 		if (c->feed[i].parent >= 0 && !c->feed[i].lost && !c->feed[i].left)
-			return false;
+			n = tt_doing_add_rank(ranks, n, max,
+					      ps->comm->world[ps->worker[c->feed[i].parent]]);
 	for (i = 0; i < ps->children; i++)
 		if (c->child[i].open && !c->child[i].told && !ps->worker_lost[c->child[i].worker])
-			return false;
-	return true;
+			n = tt_doing_add_rank(ranks, n, max,
+					      ps->comm->world[ps->worker[c->child[i].worker]]);
+	return n;
+}
+
+int tt_ps_relay_awaited(const struct tutti_ps *ps, int *ranks, int max)
+{
+	int k, n = 0;
+	uint32_t i;
+
+	for (i = 0; i < ps->ntables; i++)
+		for (k = 0; ps->table[i]->cache && k < ps->nservers; k++)
+			n = list_awaited(&ps->table[i]->cache[k], ranks, n, max);
+	return n;
 }
 
 bool tt_ps_relay_left(void *arg)
 {
-	struct tutti_ps *ps = arg;
-	uint32_t i;
-	int k;
+	const struct tutti_ps *ps = arg;
+	int rank;
 
-	for (i = 0; i < ps->ntables; i++)
-		for (k = 0; ps->table[i]->cache && k < ps->nservers; k++)
-			if (!has_left(&ps->table[i]->cache[k]))
-				return atomic_load(&ps->comm->failed);
-	return true;
+	return !tt_ps_relay_awaited(ps, &rank, 1) || atomic_load(&ps->comm->failed);
 }
 
 /* ---- memory ---- */

@@ -3,7 +3,7 @@
  * Workers that leave. Before the first good-bye a server waits for no worker: it serves. From then
  * on other workers wait in tutti_ps_close. As long as a missing worker sends anything, it is at
  * work; when no missing worker has sent anything for TUTTI_TIMEOUT, all ranks are told which
- * workers are missing.
+ * workers are missing, or which rank these wait for in vain.
  *
  * Workers also wait for servers, which may be at work for long: a server reports between two
  * messages that it is alive, as long as it makes progress. A stuck server, for example in a
@@ -13,6 +13,8 @@
 #include <errno.h>
 
 #include "lib/ps/server/server.h"
+
+#define ASKED 8 /* missing workers that are asked what they wait for */
 
 static uint64_t limit(const struct tt_ps_server *srv)
 {
@@ -29,47 +31,67 @@ void tt_ps_leaves(struct tt_ps_client *c)
 	tt_ps_waited_for(srv);
 	srv->heard = tt_now_ns();
 	if (srv->end_at == TT_NEVER)
-		srv->end_at = srv->heard + limit(srv);
+		srv->end_at = srv->heard;
 }
 
-/* Under the lock. */
-static void give_up(struct tt_ps_server *srv, const struct tt_ps_client *first, int missing)
+/* The missing workers, as ranks of the world, at most max; *n: how many there are. */
+static int list_missing(const struct tt_ps_server *srv, int *ranks, int max, int *n)
 {
-	struct tutti_comm *comm = srv->ps->comm;
-	int rank = comm->world[first->rank];
-	char more[32] = "has";
+	const struct tutti_ps *ps = srv->ps;
+	int w, listed = 0;
 
-	if (missing > 1)
-		snprintf(more, sizeof(more), "and %d more have", missing - 1);
-	tt_comm_fail(comm, -ETIMEDOUT, rank, "ps_close", 0, "",
-		     "worker %d (rank %d on host %s) %s not called tutti_ps_close, in which others "
-		     "wait, nor sent anything "
-		     "for %lld ms (TUTTI_TIMEOUT)",
-		     first->index, rank, tt_boot_host(comm->ctx->boot, rank), more,
-		     (long long)comm->ctx->env.timeout.number);
-}
-
-void tt_ps_find_missing(struct tt_ps_server *srv)
-{
-	const struct tt_ps_client *first = NULL;
-	uint64_t now = srv->end_at == TT_NEVER ? 0 : tt_now_ns();
-	int w, n = 0;
-
-	if (now < srv->end_at)
-		return;
-	tt_wire_lock(srv->ps->comm->ctx->wire);
-	for (w = srv->ps->nworkers - 1; w >= 0; w--) {
+	for (w = *n = 0; w < ps->nworkers; w++) {
 		const struct tt_ps_client *c = &srv->client[w];
 
 		if (c->gone || c->leaves || c->dead)
 			continue;
-		first = c;
-		n++;
+		++*n;
+		if (listed < max)
+			ranks[listed++] = ps->comm->world[c->rank];
 	}
-	srv->end_at = n ? srv->heard + limit(srv) : TT_NEVER;
-	if (n && now >= srv->end_at)
-		give_up(srv, first, n);
-	tt_wire_unlock(srv->ps->comm->ctx->wire);
+	return listed;
+}
+
+/*
+ * Under the lock. A missing worker can be held up itself: by a server that is stopped, or by
+ * another worker.
+ */
+static void give_up(struct tt_ps_server *srv, const int *ranks, int listed, int missing)
+{
+	struct tutti_comm *comm = srv->ps->comm;
+	char more[32] = "has", why[160];
+	int cause = tt_await_cause(comm->ctx, ranks, listed, why, sizeof(why));
+	int first = ranks[0], i;
+
+	for (i = 1; i < listed; i++)
+		first = ranks[i] == cause ? cause : first;
+	for (i = 0; comm->world[srv->client[i].rank] != first; i++)
+		;
+	if (missing > 1)
+		snprintf(more, sizeof(more), "and %d more have", missing - 1);
+	tt_comm_fail(comm, -ETIMEDOUT, cause, "ps_close", 0, "",
+		     "worker %d (rank %d on host %s) %s not called tutti_ps_close, in which others "
+		     "wait, nor sent anything "
+		     "for %lld ms (TUTTI_TIMEOUT)%s",
+		     i, first, tt_boot_host(comm->ctx->boot, first), more,
+		     (long long)comm->ctx->env.timeout.number, why);
+}
+
+void tt_ps_find_missing(struct tt_ps_server *srv)
+{
+	struct tutti_context *ctx = srv->ps->comm->ctx;
+	uint64_t now = srv->end_at == TT_NEVER ? 0 : tt_now_ns(), end;
+	int ranks[ASKED], listed, n;
+
+	if (now < srv->end_at)
+		return;
+	tt_wire_lock(ctx->wire);
+	listed = list_missing(srv, ranks, ASKED, &n);
+	end = srv->heard + limit(srv);
+	srv->end_at = n ? tt_await_ask(ctx, ranks, listed, end) : TT_NEVER;
+	if (n && now >= end)
+		give_up(srv, ranks, listed, n);
+	tt_wire_unlock(ctx->wire);
 }
 
 void tt_ps_waited_for(struct tt_ps_server *srv)

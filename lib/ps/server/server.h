@@ -112,8 +112,8 @@ struct tt_ps_server {
 	uint64_t slow_at;	/* workers that wait for another are told for whom */
 	int slowest;		/* index + 1 of the slowest worker, as told */
 	int missing;		/* index + 1 of a worker that others wait for at a meeting */
-	uint64_t heard, end_at; /* from the first good-bye on: time of the last message; when
-				   missing workers are reported */
+	uint64_t heard, end_at; /* from the first good-bye on: time of the last message; when the
+				   server next asks missing workers, or reports them */
 	uint64_t alive_at;	/* when the server next reports that it is alive */
 	bool waited;		/* workers wait for this server, also while no message comes */
 	bool alive; /* the server is reporting that it is alive, also to workers that have said

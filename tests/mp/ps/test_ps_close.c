@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * tutti_ps_close while a rank is stopped, or does not call it: the error names that rank, whichever
- * ranks wait for it and report it. After a server that was stopped goes on, the call succeeds if no
- * push was lost.
+ * tutti_ps_close while a rank is stopped: the error names that rank, whichever ranks wait for it
+ * and report it (one that does not call: test_ps_errors). After a server that was stopped goes on,
+ * the call succeeds if no push was lost.
  */
 #include "config.h"
 
@@ -125,6 +125,45 @@ static int halted(mp_fn *fn, struct cell c, const char *env)
 	return failed;
 }
 
+/* ---- a rank that stops before the others call ---- */
+
+static int stopped_body(struct mp_job *job)
+{
+	const struct cell *c = job->arg;
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+
+	TT_EXPECT(!open_ps(job, c, &ps, &t));
+	TT_EXPECT(!warm_up(job, c, ps, t));
+	while (job->rank == c->victim) /* until it is killed */
+		pause();
+	if (!job->rank) {
+		TT_EXPECT(!mp_stop(atomic_load(&job->shared->pid[c->victim])));
+		atomic_store(&job->shared->word[READY], 1);
+	}
+	TT_EXPECT(mp_await(&job->shared->word[READY], 1, MP_HANG_MS));
+	return leave(job, c->victim, close_for(job, ps, c->victim));
+}
+
+static void stopped(void)
+{
+	static const struct cell cell[] = {
+		{.n = 4, .first = 2, .servers = 2, .staleness = 1, .victim = 2},
+		{.n = 4, .servers = 2, .staleness = 0, .victim = 3},
+		{.n = 4, .first = 2, .servers = 2, .staleness = 0, .copies = 2, .victim = 3},
+		{.n = 3, .servers = BOTH, .staleness = ASYNC, .copies = 2, .victim = 1},
+		{.n = 4, .first = 2, .servers = 2, .staleness = 0, .victim = 3},
+		{.n = 4, .first = 2, .servers = 2, .staleness = 1, .essp = 1, .victim = 2},
+		{.n = 4, .first = 2, .servers = 2, .staleness = 1, .copies = 2, .victim = 2},
+		{.n = 4, .servers = 2, .staleness = ASYNC, .copies = 2, .victim = 3},
+		{.n = 3, .servers = BOTH, .staleness = 0, .victim = 2},
+	};
+	size_t i;
+
+	for (i = 0; i < (mp_brief() ? 4 : sizeof(cell) / sizeof(*cell)); i++)
+		TT_CHECK(!halted(stopped_body, cell[i], SHM));
+}
+
 /* ---- a server that is stopped, and a worker that waits for it ---- */
 
 static bool has_room(struct tutti_ps *ps)
@@ -179,6 +218,84 @@ static const struct cell worker_waits = {
 static void full(void)
 {
 	TT_CHECK(!halted(full_body, worker_waits, SHM));
+}
+
+/*
+ * Rank 1 cannot call, as its push waits for server 0. Its deadline passes after that of server 1,
+ * which waits for rank 1.
+ */
+static int in_call_body(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	const struct cell *c = job->arg;
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+
+	TT_EXPECT(!open_ps(job, c, &ps, &t));
+	TT_EXPECT(!warm_up(job, c, ps, t));
+	while (job->rank == c->victim)
+		pause();
+	if (job->rank == 1) {
+		TT_EXPECT(!mp_stop(atomic_load(&job->shared->pid[c->victim])));
+		TT_EXPECT(!fill(job, ps, t));
+		atomic_store(&job->shared->word[READY], 1);
+		mp_sleep_ms(500);
+		MP_ERR(tutti_ps_push(t, v, 0, 1, TUTTI_FLOAT32), -ETIMEDOUT);
+		MP_OK(tutti_last_error(&info));
+		TT_EXPECT(info.rank == c->victim && mp_said("rank 2 on host"));
+	}
+	TT_EXPECT(mp_await(&job->shared->word[READY], 1, MP_HANG_MS));
+	return leave(job, c->victim, close_for(job, ps, c->victim));
+}
+
+static void in_call(void)
+{
+	TT_CHECK(!halted(in_call_body, worker_waits, SHM));
+}
+
+/* ---- a rank that stops in the call ---- */
+
+/* The victim has said good-bye. Then it stops, and the others call. */
+static int in_close_body(struct mp_job *job)
+{
+	const struct cell *c = job->arg;
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+
+	TT_EXPECT(!open_ps(job, c, &ps, &t));
+	TT_EXPECT(!warm_up(job, c, ps, t));
+	if (job->rank == c->victim) {
+		(void)tutti_ps_close(ps);
+		while (true)
+			pause();
+	}
+	if (job->rank < c->servers) {
+		TT_EXPECT(!await_leave(ps, c->victim - c->servers));
+		atomic_fetch_add(&job->shared->word[READY + 1], 1);
+	}
+	if (!job->rank) {
+		TT_EXPECT(mp_await(&job->shared->word[READY + 1], c->servers, MP_HANG_MS));
+		mp_sleep_ms(50); /* the answers */
+		TT_EXPECT(!mp_stop(atomic_load(&job->shared->pid[c->victim])));
+		atomic_store(&job->shared->word[READY], 1);
+	}
+	TT_EXPECT(mp_await(&job->shared->word[READY], 1, MP_HANG_MS));
+	return leave(job, c->victim, close_for(job, ps, c->victim));
+}
+
+/* At the last meeting. */
+static void in_close(void)
+{
+	TT_CHECK(!halted(in_close_body,
+			 (struct cell){.n = 4, .servers = 2, .staleness = 1, .victim = 3}, SHM));
+}
+
+/* Other workers wait until it relays no more to them, or they to it. */
+static void relay(void)
+{
+	TT_CHECK(!halted(
+		in_close_body,
+		(struct cell){.n = 6, .servers = 2, .staleness = 1, .essp = 1, .victim = 3}, SHM));
 }
 
 /* ---- a server that is stopped for longer than a call waits ---- */
@@ -241,7 +358,9 @@ static void late(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"full", full}, {"late", late}, {NULL, NULL}};
+	static const struct tt_test tests[] = {
+		{"stopped", stopped}, {"full", full}, {"in_call", in_call}, {"in_close", in_close},
+		{"relay", relay},     {"late", late}, {NULL, NULL}};
 
 	return tt_test_main("ps_close", tests, argc, argv);
 }
