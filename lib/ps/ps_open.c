@@ -453,6 +453,17 @@ static int leave_together(struct tutti_ps *ps)
 	return err;
 }
 
+/* Keeps the last error, which tells why: a rank that is stopped can hold up the free as well. */
+static int free_after(struct tutti_ps *ps, int err)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+
+	if (!err || tutti_last_error(&info) || info.code != err)
+		info.code = 0;
+	tt_ps_free(ps);
+	return info.code ? tt_fail_info(&info) : err;
+}
+
 int tt_ps_close(struct tutti_ps *ps)
 {
 	int err = 0, end;
@@ -473,6 +484,5 @@ int tt_ps_close(struct tutti_ps *ps)
 	}
 	if (!err)
 		err = tt_ps_refusal(ps);
-	tt_ps_free(ps);
-	return err;
+	return free_after(ps, err);
 }
