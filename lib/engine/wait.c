@@ -362,6 +362,10 @@ static bool has_stalled(const struct tutti_context *ctx)
 	return !tt_list_empty(&ctx->stalled) || !tt_list_empty(&ctx->node_gated);
 }
 
+/*
+ * Before it sleeps, operations that have stalled since its last look count. Once it sleeps, those
+ * do that another thread has left to it.
+ */
 static bool ready_to_go(void *arg)
 {
 	struct waiter *w = arg;
@@ -369,7 +373,7 @@ static bool ready_to_go(void *arg)
 	bool again = w->looked;
 
 	w->looked = true;
-	if (!again && !w->stalled && has_stalled(ctx)) /* since the last look */
+	if (has_stalled(ctx) && (again ? !tt_wire_is_minded(ctx->wire) : !w->stalled))
 		return true;
 	return w->done(w->arg) || !tt_list_empty(&ctx->ready) || tt_node_ready(ctx) ||
 	       (!ctx->unfenced && atomic_load(&ctx->failures) != ctx->failures_seen);

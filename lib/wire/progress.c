@@ -159,6 +159,11 @@ bool tt_wire_asleep(const struct tt_wire *wire)
 	return atomic_load(&wire->sleepers) > 0;
 }
 
+bool tt_wire_is_minded(const struct tt_wire *wire)
+{
+	return wire->pollers || wire->brief;
+}
+
 bool tt_wire_slow_poll(const struct tt_wire *wire)
 {
 	int i;
@@ -225,12 +230,14 @@ void tt_wire_nap(struct tt_wire *wire, uint64_t ns, bool (*ready)(void *), void 
 		tt_wire_unlock(wire);
 		return;
 	}
+	wire->brief++;
 	tt_wire_quit(wire);
 	atomic_store(&wire->napping, 1);
 	tt_wire_unlock(wire);
 	tt_word_wait(&wire->napping, 1, ns);
 	atomic_store(&wire->napping, 0);
 	tt_wire_lock(wire);
+	wire->brief--;
 	tt_wire_enter(wire);
 	tt_wire_unlock(wire);
 }
@@ -335,7 +342,7 @@ enum tt_slept tt_wire_sleep(struct tt_wire *wire, uint64_t for_ns, bool (*ready)
 	struct timespec limit;
 	enum tt_slept how;
 	uint64_t count;
-	bool armed, first;
+	bool armed, first, brief;
 
 	tt_list_init(&me.link);
 	tt_wire_lock(wire);
@@ -360,12 +367,15 @@ enum tt_slept tt_wire_sleep(struct tt_wire *wire, uint64_t for_ns, bool (*ready)
 	}
 	if (!tt_list_empty(&wire->busy) && for_ns > BUSY_NS)
 		for_ns = BUSY_NS;
+	brief = for_ns <= BUSY_NS;
+	wire->brief += brief;
 	tt_wire_unlock(wire);
 	limit = (struct timespec){(time_t)(for_ns / TT_SEC), (long)(for_ns % TT_SEC)};
 	if (armed)
 		found = ppoll(fds, (nfds_t)nfds, &limit, NULL);
 	tt_wire_lock(wire);
 	tt_list_del(&me.link);
+	wire->brief -= brief;
 	if (atomic_fetch_sub(&wire->sleepers, 1) == 1 && other->get_up)
 		other->get_up(other->arg);
 	/* what woke it may have come after its time was out */

@@ -311,6 +311,11 @@ uint64_t tt_wire_ticks(struct tt_wire *wire);
 uint64_t tt_wire_looks(const struct tt_wire *wire);
 /* The same, calls of tt_wire_started (see there), and looks of tt_wire_brief_peek at one peer. */
 uint64_t tt_wire_uses(const struct tt_wire *wire);
+/*
+ * Under the lock: whether a thread that has entered is awake, or will be within a millisecond. It
+ * does what the threads that sleep for longer would have to do.
+ */
+bool tt_wire_is_minded(const struct tt_wire *wire);
 /* Whether a thread is in tt_wire_sleep. */
 bool tt_wire_asleep(const struct tt_wire *wire);
 /* Whether polling makes system calls, so that a thread should not spin. */
@@ -517,8 +522,8 @@ void tt_wire_quit(struct tt_wire *wire);
 
 /*
  * Sleeps until something may have happened, at most for_ns. Called without the lock, by a
- * thread that has entered. Calls ready under the lock before sleeping and from tt_wire_wake_ready.
- * Other threads make ready true, then call tt_wire_wake.
+ * thread that has entered. Calls ready under the lock before sleeping, from tt_wire_wake_ready and
+ * tt_wire_leave. Other threads make ready true, then call tt_wire_wake.
  */
 enum tt_slept {
 	TT_SLEPT_OUT, /* the time ran out */

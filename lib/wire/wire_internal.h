@@ -242,6 +242,7 @@ struct tt_wire {
 	atomic_bool signalled;	 /* wake_fd has been written since it was last emptied */
 	struct tt_list sleeping; /* struct sleeper, those that are armed */
 	int pollers;		 /* threads between tt_wire_enter and tt_wire_quit that are awake */
+	int brief;		 /* threads that nap, or sleep for a millisecond at most */
 	atomic_uint napping;	 /* 1: the thread of tt_wire_nap sleeps */
 	uint64_t looks;		 /* at the transports */
 	uint64_t uses;		 /* the same, and other calls: tt_wire_uses */

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <sys/mman.h>
 
-#include "lib/comm/comm.h"
+#include "lib/engine/engine.h"
 
 #define ROWS 40000
 #define WIDTH 4
@@ -344,11 +344,65 @@ static void naps(void)
 			 .env = "TUTTI_TRANSPORT=shm TUTTI_PROGRESS=thread"));
 }
 
+/* ---- a pull is left to the progress thread while it sleeps ---- */
+
+#define AWAY_S 0.02 /* less than is left of a sleep */
+
+/*
+ * After a pause, in which the thread has gone to sleep; makes no call until the pull has ended.
+ * *least: of all so far.
+ */
+static int pull_away(struct mp_job *job, struct tutti_ps_table *dense, float *v, double *least)
+{
+	struct tutti_request *req;
+	double took, begin;
+	int waited = 0;
+
+	mp_sleep_ms(60);
+	begin = mp_now();
+	MP_OK(tutti_ps_ipull(dense, v, 0, ELEMS, TUTTI_FLOAT32, &req));
+	while (!tt_request_finished(req) && waited++ < MP_HANG_MS)
+		mp_sleep_ms(1);
+	took = mp_now() - begin;
+	*least = took < *least ? took : *least;
+	MP_OK(tutti_wait(&req));
+	TT_EXPECT(waited < MP_HANG_MS);
+	return 0;
+}
+
+static int away_body(struct mp_job *job)
+{
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	bool is_worker = job->rank == job->n - 1;
+	struct tutti_ps_table *dense;
+	struct tutti_ps *ps;
+	float *v = calloc(ELEMS, sizeof(*v));
+	double least = AWAY_S * is_worker;
+	int i, err = 0;
+
+	MP_OK(mp_ps_open(job, job->n - 1, 1, &ps));
+	MP_OK(tutti_ps_dense(ps, "dense", ELEMS, TUTTI_FLOAT32, &opt, &dense));
+	if (is_worker)
+		MP_OK(tutti_ps_pull(dense, v, 0, ELEMS, TUTTI_FLOAT32));
+	for (i = 0; i < 8 && least == AWAY_S && !err; i++)
+		err = pull_away(job, dense, v, &least);
+	MP_OK(tutti_ps_close(ps));
+	free(v);
+	TT_EXPECT(least < AWAY_S);
+	return err || none_was_late(job);
+}
+
+static void away(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = away_body,
+			 .env = "TUTTI_TRANSPORT=shm TUTTI_PROGRESS=thread"));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"ps", ps_pulls}, {"windows", windows}, {"ofi", over_ofi}, {"left", left},
-		{"naps", naps},	  {"crowded", crowded}, {NULL, NULL}};
+		{"ps", ps_pulls}, {"windows", windows}, {"ofi", over_ofi},    {"left", left},
+		{"naps", naps},	  {"away", away},	{"crowded", crowded}, {NULL, NULL}};
 
 	return tt_test_main("waits", tests, argc, argv);
 }
