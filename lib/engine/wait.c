@@ -345,6 +345,7 @@ struct waiter {
 	bool keep;     /* no awaited rank needs this core */
 	bool looked;   /* once more, since it decided to sleep */
 	bool slept;    /* the last sleep lasted until its timeout */
+	bool late;     /* and something was to be done by then */
 	bool kin;      /* other contexts have operations under way */
 	bool beside;   /* a thread of the library, beside those of the program */
 	bool relief;   /* and polls in place of those, only while they do not */
@@ -417,7 +418,8 @@ static void sleep_step(struct waiter *w, uint64_t deadline)
 
 	w->looked = false;
 	how = tt_wire_sleep(ctx->wire, tt_left_ns(deadline, most), ready_to_go, w);
-	w->slept = how == TT_SLEPT_OUT;
+	w->late = how == TT_SLEPT_LATE;
+	w->slept = w->late || how == TT_SLEPT_OUT;
 	w->stirred = how == TT_SLEPT_STIRRED;
 	if (how == TT_SLEPT_NOT && w->crowded)
 		nanosleep(&leaving, NULL);
@@ -470,9 +472,9 @@ static bool pause_step(struct waiter *w, uint64_t idle, unsigned quiet, uint64_t
 }
 
 /*
- * As tt_engine_progress. Progress right after a full sleep could have happened during the sleep,
- * unless an operation was refused since the look before it, perhaps in another thread: it waits for
- * a connection, or for room at another rank.
+ * As tt_engine_progress. Progress right after a sleep that was late could have happened during the
+ * sleep, unless an operation was refused since the look before it, perhaps in another thread: it
+ * waits for a connection, or for room at another rank.
  */
 static int look(struct waiter *w)
 {
@@ -482,9 +484,9 @@ static int look(struct waiter *w)
 	w->relieved |= w->relief && tt_wire_uses(ctx->wire) != w->uses;
 	w->events = advance(ctx);
 	w->uses = tt_wire_uses(ctx->wire);
-	if (w->slept && w->refusals == refusals && !w->events && ctx->moves != moves)
+	if (w->late && w->refusals == refusals && !w->events && ctx->moves != moves)
 		tt_wire_stats(ctx->wire)->late_sleeps++;
-	w->slept = false;
+	w->late = w->slept = false;
 	w->refusals = refusals;
 	if (w->events + (ctx->moves != moves) == 0)
 		return 0;

@@ -242,8 +242,10 @@ static void step(struct tt_stalled *stalled)
 	if (s->gather)
 		err = take_parts(s);
 	if (!err && s->made) {
-		if (!tt_comm_ready(s->made, s->call))
+		if (!tt_comm_ready(s->made, s->call)) {
+			s->r.comm->ctx->refusals++; /* no event tells that it is */
 			return;
+		}
 		if (!later_call_failed(s->made))
 			err = tt_comm_check(s->made);
 	}

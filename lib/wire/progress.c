@@ -379,7 +379,10 @@ enum tt_slept tt_wire_sleep(struct tt_wire *wire, uint64_t for_ns, bool (*ready)
 	if (atomic_fetch_sub(&wire->sleepers, 1) == 1 && other->get_up)
 		other->get_up(other->arg);
 	/* what woke it may have come after its time was out */
-	how = found || atomic_load(&wire->signalled) ? TT_SLEPT_WOKEN : TT_SLEPT_OUT;
+	if (found || atomic_load(&wire->signalled))
+		how = TT_SLEPT_WOKEN;
+	else
+		how = !tt_wire_is_minded(wire) && ready(arg) ? TT_SLEPT_LATE : TT_SLEPT_OUT;
 	if (found > 0 && !wire->pollers && stirred(wire, fds + own, me.on))
 		how = TT_SLEPT_STIRRED;
 	wire->pollers++;

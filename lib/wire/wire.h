@@ -523,10 +523,12 @@ void tt_wire_quit(struct tt_wire *wire);
 /*
  * Sleeps until something may have happened, at most for_ns. Called without the lock, by a
  * thread that has entered. Calls ready under the lock before sleeping, from tt_wire_wake_ready and
- * tt_wire_leave. Other threads make ready true, then call tt_wire_wake.
+ * tt_wire_leave, and after a sleep that nothing ended. Other threads make ready true, then call
+ * tt_wire_wake.
  */
 enum tt_slept {
-	TT_SLEPT_OUT, /* the time ran out */
+	TT_SLEPT_OUT,  /* the time ran out */
+	TT_SLEPT_LATE, /* the same, while it was ready and no thread minded the wire */
 	TT_SLEPT_WOKEN,
 	TT_SLEPT_NOT,	 /* a thread that has been woken has to leave its sleep first */
 	TT_SLEPT_STIRRED /* by a transport that may have to work for a peer without any event */
