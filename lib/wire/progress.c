@@ -198,14 +198,16 @@ int tt_wire_in_flight(const struct tt_wire *wire)
 	return wire->inflight;
 }
 
-/* Wakes those that sleep, not one that naps. */
+/*
+ * Wakes those that sleep, not one that naps. One write is enough until the first sleeper empties
+ * wake_fd, which clears signalled before it looks whether it is ready.
+ */
 static void rouse(struct tt_wire *wire)
 {
 	uint64_t one = 1;
 
-	if (!atomic_load(&wire->sleepers))
+	if (!atomic_load(&wire->sleepers) || atomic_exchange(&wire->signalled, true))
 		return;
-	atomic_store(&wire->signalled, true);
 	(void)!write(wire->wake_fd, &one, sizeof(one));
 }
 

@@ -297,6 +297,29 @@ static void one_polls(void)
 	tt_env_free(&env);
 }
 
+/* Waking a sleeper once more, before it has run, takes no system call. */
+static void one_write(void)
+{
+	struct sleep s = {0};
+	uint64_t writes = 0;
+	int came = 0;
+
+	s.wire = new_wire(&came);
+	TT_REQUIRE(s.wire != NULL);
+	TT_REQUIRE(!pthread_create(&s.thread, NULL, sleeps, &s));
+	AWAIT(slept(s.wire) == 1);
+	tt_wire_lock(s.wire);
+	atomic_store(&s.ready, true);
+	tt_wire_wake(s.wire);
+	tt_wire_started(s.wire);
+	tt_wire_unlock(s.wire);
+	pthread_join(s.thread, NULL);
+	TT_CHECK(read(s.wire->wake_fd, &writes, sizeof(writes)) == sizeof(writes));
+	TT_CHECK(writes == 1);
+	tt_wire_close(s.wire);
+	tt_env_free(&env);
+}
+
 static atomic_bool held, let_go;
 
 static void hold(int sig)
@@ -343,13 +366,10 @@ static void one_signal(void)
 	tt_env_free(&env);
 }
 
-static const struct tt_test tests[] = {{"tokens", tokens},
-				       {"stale_note", stale_note},
-				       {"refusals", refusals},
-				       {"sleepers", sleepers},
-				       {"one_polls", one_polls},
-				       {"one_signal", one_signal},
-				       {NULL, NULL}};
+static const struct tt_test tests[] = {{"tokens", tokens},	   {"stale_note", stale_note},
+				       {"refusals", refusals},	   {"sleepers", sleepers},
+				       {"one_polls", one_polls},   {"one_write", one_write},
+				       {"one_signal", one_signal}, {NULL, NULL}};
 
 int main(int argc, char **argv)
 {
