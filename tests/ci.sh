@@ -188,24 +188,41 @@ weight()
 		END { print sum }' tests/seconds -
 }
 
-# under_way NOW [NAME=START ...]: the seconds, as weight has them, that these tests have had
+# weights TEST...: " TEST=SECONDS ... ", as weight has them
+weights()
+{
+	echo "$@" | tr ' ' '\n' | awk 'FILENAME != "-" { if (!/^#/) of[$2] = $1; next }
+		$1 { printf " %s=%d", $1, $1 in of ? of[$1] : 2 }
+		END { print " " }' tests/seconds -
+}
+
+# weight_in WEIGHTS TEST: of: its seconds
+weight_in()
+{
+	of="$1 $2=2 "
+	of=${of#* "$2"=}
+	of=${of%% *}
+}
+
+# under_way WEIGHTS NOW [TEST=START ...]: had: the seconds, as weights has them, that these tests
+# have had. Without a process: it runs for each result, with all tests under way.
 under_way()
 {
-	now=$1 sum=0
-	shift
+	known=$1 until=$2 had=0
+	shift 2
 	for one; do
-		of=$(weight "${one%=*}") had=$((now - ${one##*=}))
-		sum=$((sum + (had < of ? had : of)))
+		weight_in "$known" "${one%=*}"
+		one=$((until - ${one##*=}))
+		had=$((had + (one < of ? one : of)))
 	done
-	echo $sum
 }
 
 # The results of make check as they come, each with its seconds, and how much is left: progress
 # TEST...; run_some tells of starts.
 progress()
 {
-	of=$# ended=0 start=$(date +%s) began=" "
-	all=$(weight "$@") over=0
+	count=$# ended=0 start=$(date +%s) began=" "
+	all=$(weight "$@") over=0 each=$(weights "$@")
 	while read -r result name; do
 		now=$(date +%s)
 		case $result in
@@ -220,12 +237,14 @@ progress()
 		since=${since%% *}
 		began=${began%% "$name"=*}\ ${began#* "$name=$since "}
 		ended=$((ended + 1))
-		over=$((over + $(weight "$name")))
+		weight_in "$each" "$name"
+		over=$((over + of))
 		# shellcheck disable=SC2086 # a list
-		had=$((over + $(under_way "$now" $began)))
+		under_way "$each" "$now" $began
+		had=$((over + had))
 		left=$(((now - start) * (all - had) / had))
 		echo \
-			"$result $name ($((now - since)) s; $ended of $of, about $((left / 60)) min $((left % 60)) s left)"
+			"$result $name ($((now - since)) s; $ended of $count, about $((left / 60)) min $((left % 60)) s left)"
 	done
 }
 
