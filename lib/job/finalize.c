@@ -145,7 +145,7 @@ static void take_back(struct tutti_comm *comm, enum tt_active which)
 	}
 }
 
-/* Freed sends are left, and have waited for room at a peer since the last look. */
+/* Freed sends are left, and have waited for room at a peer since *moves was noted. */
 static bool is_stuck(struct tutti_context *ctx, uint64_t *moves)
 {
 	bool stuck;
@@ -159,28 +159,34 @@ static bool is_stuck(struct tutti_context *ctx, uint64_t *moves)
 
 /*
  * All ranks have called tutti_finalize and receive nothing more but what they wait for already. So
- * sends that were freed, and that find no room for a while, are for no receive.
+ * sends that were freed, and that find no room for a while, are for no receive. Returns whether
+ * there are such.
  */
-static void await_sent(struct tutti_context *ctx, uint64_t deadline)
+static bool await_sent(struct tutti_context *ctx, uint64_t deadline)
 {
 	uint64_t moves = UINT64_MAX, until;
+	bool stuck;
 
+	(void)is_stuck(ctx, &moves);
 	do {
 		until = tt_deadline_ms(ORPHANS_MS);
 		until = until < deadline ? until : deadline;
-	} while (tt_engine_wait(ctx, all_sent, ctx, until) && !tt_passed(deadline) &&
-		 !is_stuck(ctx, &moves));
+		if (!tt_engine_wait(ctx, all_sent, ctx, until))
+			return false;
+		stuck = is_stuck(ctx, &moves);
+	} while (!stuck && !tt_passed(deadline));
+	return stuck;
 }
 
 /*
  * Requests that were freed while they ran: sends end soon, as all ranks have made their receives;
- * the rest is taken back.
+ * the rest is taken back. stuck: they have been waited for.
  */
-static void end_orphans(struct tutti_context *ctx)
+static void end_orphans(struct tutti_context *ctx, bool stuck)
 {
 	struct tt_list *l, *tmp;
 
-	if (ctx->orphans)
+	if (ctx->orphans && !stuck)
 		tt_engine_wait(ctx, no_orphans, ctx, tt_deadline_ms(ORPHANS_MS));
 	tt_wire_lock(ctx->wire);
 	tt_list_each(l, tmp, &ctx->comms)
@@ -214,9 +220,9 @@ static void check_last(struct tutti_context *ctx)
 
 /*
  * Leaves when no rank needs this one any more: everything sent has left, then all ranks meet in a
- * barrier, then in tt_boot_stop. Connections are closed only afterwards.
+ * barrier, then in tt_boot_stop. Connections are closed only afterwards. *stuck: as await_sent.
  */
-static int say_goodbye(struct tutti_context *ctx)
+static int say_goodbye(struct tutti_context *ctx, bool *stuck)
 {
 	uint64_t deadline = tt_deadline_ms(ctx->env.timeout.number);
 	int err = 0;
@@ -227,7 +233,7 @@ static int say_goodbye(struct tutti_context *ctx)
 	if (ctx->world->size > 1 && !atomic_load(&ctx->world->coll_failed)) {
 		err = tutti_barrier(ctx->world);
 		if (!err)
-			await_sent(ctx, deadline);
+			*stuck = await_sent(ctx, deadline);
 		else
 			tt_comm_tell_refused(ctx);
 		check_last(ctx);
@@ -240,14 +246,14 @@ static int say_goodbye(struct tutti_context *ctx)
 int tt_finalize(struct tutti_context *ctx)
 {
 	struct tutti_error_info late;
+	bool failed, stuck = false;
 	int err, stop;
-	bool failed;
 
 	err = check_idle(ctx);
 	if (err)
 		return err;
-	err = say_goodbye(ctx);
-	end_orphans(ctx);
+	err = say_goodbye(ctx, &stuck);
+	end_orphans(ctx, stuck);
 	tt_kin_leave(ctx);
 	failed = err || atomic_load(&ctx->world->coll_failed);
 	/* Failed ranks never come; after a shrink, survivors may come as late as the timeout. */
