@@ -23,10 +23,9 @@ void tt_accs_place(struct tt_accs *accs)
 {
 	struct tutti_win *win = accs->win;
 	struct tt_acc_peer *own = &accs->peer[win->comm->rank];
-	static _Atomic uint32_t unseen;
 
 	accs->name = tt_part_name(win->comm->rank, getpid());
-	own->mark = own->held_mark = &unseen; /* no other process reads them */
+	own->mark = own->held_mark = &tt_win_unseen;
 	own->lock = (struct tt_part_lock *)(win->base + tt_part_lock_at(win->size));
 	own->read_only = win->flags & TUTTI_WIN_READ_ONLY;
 	own->base = win->base;

@@ -403,6 +403,7 @@ int tt_win_allocate(struct tutti_comm *comm, size_t size, unsigned flags, bool s
 void tt_win_drop(struct tutti_win *win);
 
 /* window_maps.c */
+extern _Atomic uint32_t tt_win_unseen; /* the mark where no other process reads one */
 void tt_win_place(struct tutti_win *win, struct tt_win_part *mine);
 /* Collective; maps the other ranks' parts. */
 int tt_win_share(struct tutti_win *win);

@@ -15,6 +15,8 @@
 #include "lib/rma/win_accumulate.h"
 #include "lib/shm/segment.h"
 
+_Atomic uint32_t tt_win_unseen;
+
 /*
  * Tells the other ranks where the pool memory of this rank's part is; nowhere if it has none. The
  * lock of accumulates follows the part.
@@ -135,12 +137,11 @@ int tt_win_share(struct tutti_win *win)
  */
 static _Atomic uint32_t *own_mark(struct tutti_win *win, _Atomic uint32_t *marks)
 {
-	static _Atomic uint32_t unseen;
 	uint64_t *used = win->comm->ctx->win_marks;
 	int i = 0;
 
 	if (!marks)
-		return &unseen;
+		return &tt_win_unseen;
 	if (win->mark)
 		return &marks[win->mark - 1];
 	while (i < TT_TP_COPYING / 64 && !~used[i])
