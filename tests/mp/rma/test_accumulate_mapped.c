@@ -233,22 +233,31 @@ static int long_body(struct mp_job *job)
 	return 0;
 }
 
+/* The kernel refuses this rank to map rank 0's memory: it sends requests from now on. */
+static int add_unmapped(struct tutti_win *win)
+{
+	struct rlimit old, none;
+	int err;
+
+	TT_EXPECT(!getrlimit(RLIMIT_NOFILE, &old));
+	none = (struct rlimit){.rlim_cur = 3, .rlim_max = old.rlim_max};
+	TT_EXPECT(!setrlimit(RLIMIT_NOFILE, &none));
+	err = add(win, 0, 0);
+	TT_EXPECT(!setrlimit(RLIMIT_NOFILE, &old));
+	return err;
+}
+
 /* The kernel refuses rank 1 to map rank 0's memory: it sends requests, also later. */
 static int refused_body(struct mp_job *job)
 {
 	struct tutti_win *win;
-	struct rlimit old, none;
 	uint64_t *mine;
 	int word = 0;
 
 	MP_OK(tutti_win_allocate(job->world, SIZE, TUTTI_WIN_ACCUMULATE, (void **)&mine, &win));
 	MP_OK(job->rank ? tutti_send(&word, 1, TUTTI_INT32, 0, 0, job->world)
 			: tutti_recv(&word, 1, TUTTI_INT32, 1, 0, job->world, NULL));
-	TT_EXPECT(!getrlimit(RLIMIT_NOFILE, &old));
-	none = (struct rlimit){.rlim_cur = 3, .rlim_max = old.rlim_max};
-	TT_EXPECT(!job->rank || !setrlimit(RLIMIT_NOFILE, &none));
-	MP_OK(add(win, 0, 0));
-	TT_EXPECT(!setrlimit(RLIMIT_NOFILE, &old));
+	MP_OK(job->rank ? add_unmapped(win) : add(win, 0, 0));
 	MP_OK(add(win, 0, 0));
 	MP_OK(tutti_barrier(job->world));
 	TT_EXPECT(job->rank || mine[0] == 4);
@@ -426,6 +435,70 @@ static int late_request_body(struct mp_job *job)
 	return 0;
 }
 
+#define MANY (3 * TT_ACC_DEPTH) /* more than are under way at a time */
+
+static int kept(const struct tutti_win *win)
+{
+	const struct tt_list *head = &win->accs->locked, *l;
+	int n = 0;
+
+	for (l = head->next; l != head; l = l->next)
+		n++;
+	return n;
+}
+
+/*
+ * A call of rank 0 takes the requests of rank 2 while the progress thread sleeps, and leaves them
+ * to it, as rank 1 has the lock: none is served. Then it makes no call until all are.
+ */
+static int take_requests(struct mp_job *job, struct tutti_win *win, const volatile uint64_t *sum)
+{
+	struct tt_wire *wire = job->ctx->wire;
+	struct tutti_stats stats = {.size = sizeof(stats)};
+	int waited = 0;
+
+	mp_sleep_ms(60);
+	tt_wire_lock(wire);
+	tt_engine_progress(job->ctx);
+	atomic_store(&job->shared->word[BEGUN], 1);
+	while (kept(win) < TT_ACC_DEPTH && waited++ < MP_HANG_MS) {
+		tt_engine_progress(job->ctx);
+		usleep(100);
+	}
+	tt_wire_leave(wire);
+	tt_wire_unlock(wire);
+	TT_EXPECT(waited < MP_HANG_MS && *sum == 3);
+	atomic_store(&job->shared->word[GO_ON], 1);
+	for (waited = 0; *sum < 3 + MANY && waited < MP_HANG_MS; waited++)
+		mp_sleep_ms(1);
+	MP_OK(tutti_stats_get(job->ctx, &stats));
+	TT_EXPECT(*sum == 3 + MANY && !stats.late_sleeps);
+	return 0;
+}
+
+static int left_body(struct mp_job *job)
+{
+	struct tutti_request *req[MANY];
+	uint64_t *mine, one = 1;
+	struct tutti_win *win;
+	int i;
+
+	MP_OK(tutti_win_allocate(job->world, SIZE, TUTTI_WIN_ACCUMULATE, (void **)&mine, &win));
+	MP_OK(job->rank == 2 ? add_unmapped(win) : add(win, 0, 0));
+	mp_meet(job);
+	TT_EXPECT(!hold(job, win));
+	if (!job->rank)
+		TT_EXPECT(!take_requests(job, win, &mine[0]));
+	TT_EXPECT(job->rank != 2 || !await(job, BEGUN, 1));
+	for (i = 0; i < MANY && job->rank == 2; i++)
+		MP_OK(tutti_iaccumulate(win, 0, &one, 1, TUTTI_UINT64, TUTTI_SUM, 0, &req[i]));
+	if (job->rank == 2)
+		MP_OK(tutti_waitall(MANY, req));
+	TT_EXPECT(requests(win, 0) == (job->rank == 2 ? MANY + 1 : 0));
+	MP_OK(tutti_win_free(win));
+	return 0;
+}
+
 /* Requests that come as messages, and the target's own, wait for the lock, too. */
 static int waiting_body(struct mp_job *job)
 {
@@ -569,6 +642,8 @@ static void late(void)
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = late_body));
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = late_request_body));
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = waiting_body));
+	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm TUTTI_PROGRESS=thread",
+			 .fn = left_body));
 	TT_CHECK(!MP_RUN(.n = 3, .env = "TUTTI_TRANSPORT=shm", .fn = revoked_body));
 }
 
