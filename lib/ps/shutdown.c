@@ -195,13 +195,15 @@ static void give_up(struct tutti_ps *ps, const int *ranks, int n)
 static uint64_t look_at_meeting(struct tutti_ps *ps, uint64_t *end)
 {
 	uint64_t now = tt_now_ns(), again = now + limit(ps) / LOOKS, ask_at;
-	int ranks[ASKED], n;
+	int ranks[ASKED], n, r;
 
 	if (*end == TT_NEVER && expected(ps))
 		*end = now + (tt_vote_collects(ps->comm) ? limit(ps) : silence(ps));
 	if (*end == TT_NEVER || met(ps))
 		return again;
 	n = tt_vote_awaited(ps->comm, ranks, ASKED);
+	for (r = 0; r < ps->comm->size && !tt_vote_collects(ps->comm); r++)
+		n = tt_doing_add_rank(ranks, n, ASKED, ps->comm->world[r]); /* may hold it up */
 	if (now >= *end)
 		give_up(ps, ranks, n);
 	ask_at = tt_await_ask(ps->comm->ctx, ranks, n, *end);
