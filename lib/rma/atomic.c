@@ -164,16 +164,21 @@ int tt_win_amo_failure(struct tutti_win *win, int rank, int status)
 	return err ? err : tt_win_failure(win, rank, "an atomic", status);
 }
 
-static int too_late(struct tutti_win *win, int rank)
+/* One that was started is taken back, so the communicator fails: for this reason. */
+static int too_late(struct tutti_win *win, int rank, bool started)
 {
 	int err = tt_comm_check(win->comm);
 
-	return err ? err
-		   : tt_comm_blame_rank(
-			     win->comm, -ETIMEDOUT, rank,
-			     "an atomic on rank %d's window did not complete within %lld ms "
-			     "(TUTTI_TIMEOUT)",
-			     rank, (long long)win->comm->ctx->env.timeout.number);
+	if (err)
+		return err;
+	err = tt_comm_blame_rank(win->comm, -ETIMEDOUT, rank,
+				 "an atomic on rank %d's window did not complete within %lld ms "
+				 "(TUTTI_TIMEOUT)",
+				 rank, (long long)win->comm->ctx->env.timeout.number);
+	if (started)
+		tt_comm_fail(win->comm, err, win->comm->world[rank], "atomic", 0, "", "%s",
+			     tt_fail_text(err));
+	return err;
 }
 
 /*
@@ -195,6 +200,16 @@ static inline bool execute_mapped(const struct tutti_win *win, const struct tt_w
 		*old = apply(map->part.ptr + offset, op, operand, compare);
 	tt_copy_end(map->mark);
 	return open;
+}
+
+static int result(const struct tt_win_amo *a, uint64_t *old)
+{
+	if (a->over && !a->started)
+		return a->status; /* reported already */
+	if (!a->over || a->status)
+		return tt_win_amo_failure(a->win, a->rank, a->status);
+	*old = a->at.old;
+	return 0;
 }
 
 /* The first one on rank's part maps it, if CPUs execute atomics there. */
@@ -222,16 +237,12 @@ static int by_wire(struct tutti_win *win, int rank, enum tt_amo_op op, uint64_t 
 	tt_wire_lock(ctx->wire);
 	tt_list_del(&a.stalled.link);
 	late = late && !a.over;
+	if (late) /* the reason, before taking back closes connections */
+		err = too_late(win, rank, a.started);
+	else
+		err = result(&a, old);
 	if (a.started && !a.over)
 		tt_win_take_back(win, rank); /* a goes out of scope */
-	if (late)
-		err = too_late(win, rank);
-	else if (a.over && !a.started)
-		err = a.status; /* reported already */
-	else if (!a.over || a.status)
-		err = tt_win_amo_failure(win, rank, a.status);
-	else
-		*old = a.at.old;
 	tt_wire_unlock(ctx->wire);
 	return err ? tt_win_lost(win, rank, err) : 0;
 }

@@ -482,7 +482,7 @@ static int too_late(const struct tutti_win *win, int rank, int holder)
 				  world, tt_boot_host(win->comm->ctx->boot, world), limit);
 }
 
-/* The communicator fails, unless it has. */
+/* The communicator, which is intact, fails. */
 static int fail_late(const struct tutti_win *win, int rank, int holder)
 {
 	int err = too_late(win, rank, holder), blamed = holder >= 0 ? holder : rank;
@@ -515,6 +515,8 @@ int tt_win_wait(struct tutti_win *win, int rank)
 	f = (struct flush){.win = win, .wait.rank = rank}; /* not earlier: the fence would wait */
 	err = tt_engine_wait(ctx, flushed, &f, tt_deadline_ms(ctx->env.timeout.number));
 	tt_wire_lock(ctx->wire);
+	if (err && flushed(&f)) /* since then */
+		err = 0;
 	late = f.wait.left ? tt_win_first_left(win, &f.wait) : -1;
 	holder = tt_accs_holder(win, late);
 	if (err) /* the reason, before taking back closes connections */

@@ -355,11 +355,41 @@ static void ofi_more(void)
 	TT_CHECK(!MP_RUN(.n = 1, .fn = edges_body));
 }
 
+/* Rank 0 is stopped under an atomic: that is the reason for which the communicator fails. */
+static int late_body(struct mp_job *job)
+{
+	struct tutti_comm_state state = {.size = sizeof(state)};
+	uint64_t word = 5, old = 0;
+	struct tutti_win *win;
+	int err;
+
+	MP_OK(tutti_comm_set_timeout(job->world, 30000)); /* of the collectives */
+	MP_OK(tutti_win_create(job->world, &word, sizeof(word), 0, &win));
+	MP_OK(tutti_fetch_add(win, 0, 0, 0, &old));
+	TT_EXPECT(old == 5);
+	atomic_store(&job->shared->pid[job->rank], (int)getpid());
+	mp_meet(job);
+	if (job->rank == 0) {
+		TT_EXPECT(mp_await(&job->shared->word[5], 1, 30000));
+	} else {
+		TT_EXPECT(!mp_stop(atomic_load(&job->shared->pid[0])));
+		err = tutti_fetch_add(win, 0, 1, 0, &old);
+		MP_OK(tutti_comm_state(job->world, &state));
+		atomic_store(&job->shared->word[5], 1);
+		kill(atomic_load(&job->shared->pid[0]), SIGCONT);
+		TT_EXPECT(err == -ETIMEDOUT && state.code == -ETIMEDOUT);
+	}
+	tutti_win_free(win);
+	mp_leave(job);
+	return 0;
+}
+
 static void ofi(void)
 {
 	if (mp_no_ofi())
 		TT_SKIP("%s", mp_no_ofi());
 	run("TUTTI_TRANSPORT=ofi");
+	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi TUTTI_TIMEOUT=2s", .fn = late_body));
 }
 
 static void hosts(void)
