@@ -21,12 +21,12 @@ bool tt_mem_ask(struct tt_memory *memory, const void *addr, size_t len, struct t
 	known = r.region || tt_table_gap(&memory->table, addr, len, &r.start, &r.len);
 	if (!known)
 		whole = !tt_table_partial(&memory->table, addr, len);
-	pthread_mutex_unlock(&memory->mutex);
-	*region = r.region;
-	if (r.region) {
+	if (r.region) { /* which another thread may deregister, if the buffer is in a second one */
 		r.start = (uintptr_t)r.region->mem.addr;
 		r.len = r.region->mem.len;
 	}
+	pthread_mutex_unlock(&memory->mutex);
+	*region = r.region;
 	if (known)
 		tt_mem_ranges.range[tt_mem_ranges.next++ % TT_MEM_RANGES] = r;
 	return whole;

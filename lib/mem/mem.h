@@ -4,7 +4,8 @@
  *
  * A region has one registration per open transport, made with the region. So no hot path registers
  * memory, and the number of registrations does not grow with the number of peers. A lookup by
- * address is a binary search in a sorted array. Thread-safe: one mutex per struct tt_memory.
+ * address that the thread does not remember is a binary search in a sorted array. Thread-safe: one
+ * mutex per struct tt_memory.
  */
 #ifndef TT_MEM_H
 #define TT_MEM_H
@@ -103,7 +104,10 @@ extern _Thread_local __attribute__((tls_model("initial-exec"))) struct tt_mem_ra
 	struct tt_mem_range range[TT_MEM_RANGES];
 	unsigned next;
 } tt_mem_ranges;
-/* Rises with each change of a table. A memory ends with none, as another in its place begins. */
+/*
+ * Rises with each change of a table. A memory whose table is empty is freed, so another one in its
+ * place begins with the same answers.
+ */
 extern _Atomic uint64_t tt_mem_version;
 
 bool tt_mem_ask(struct tt_memory *memory, const void *addr, size_t len, struct tt_region **region);
