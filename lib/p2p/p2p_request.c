@@ -345,6 +345,8 @@ struct tutti_request *tt_p2p_ended(struct tt_p2p *p2p, enum tt_p2p_kind kind)
 	tt_request_init(&req->r, kind == TT_P2P_SEND ? &send_ops : &recv_ops, p2p->comm, false);
 	req->r.phase[0] = 0;
 	req->region = NULL;
+	req->call.kind = kind; /* for texts */
+	req->call.sync = false;
 	atomic_store_explicit(&req->r.state, TT_REQ_DONE, memory_order_release);
 	return &req->r;
 }
