@@ -55,6 +55,7 @@ int tt_job_leave(struct tutti_context *ctx, uint64_t deadline, struct tutti_erro
 	tt_record_due(ctx);
 	err = tt_boot_stop(ctx->boot, deadline);
 	ctx->boot = NULL; /* freed: what follows can tell no other rank anything */
+	tt_wire_attach(ctx->wire, NULL);
 	atomic_store(&ctx->beats, NULL);
 	*late = untold(ctx);
 	free_comms(ctx); /* read by its handlers until then */
