@@ -447,11 +447,22 @@ static int kept(const struct tutti_win *win)
 	return n;
 }
 
+/* An element of this rank, which the progress thread adds to under the lock. */
+static uint64_t element(struct mp_job *job, const uint64_t *at)
+{
+	uint64_t value;
+
+	tt_wire_lock(job->ctx->wire);
+	value = *at;
+	tt_wire_unlock(job->ctx->wire);
+	return value;
+}
+
 /*
  * A call of rank 0 takes the requests of rank 2 while the progress thread sleeps, and leaves them
  * to it, as rank 1 has the lock: none is served. Then it makes no call until all are.
  */
-static int take_requests(struct mp_job *job, struct tutti_win *win, const volatile uint64_t *sum)
+static int take_requests(struct mp_job *job, struct tutti_win *win, const uint64_t *sum)
 {
 	struct tt_wire *wire = job->ctx->wire;
 	struct tutti_stats stats = {.size = sizeof(stats)};
@@ -467,12 +478,12 @@ static int take_requests(struct mp_job *job, struct tutti_win *win, const volati
 	}
 	tt_wire_leave(wire);
 	tt_wire_unlock(wire);
-	TT_EXPECT(waited < MP_HANG_MS && *sum == 3);
+	TT_EXPECT(waited < MP_HANG_MS && element(job, sum) == 3);
 	atomic_store(&job->shared->word[GO_ON], 1);
-	for (waited = 0; *sum < 3 + MANY && waited < MP_HANG_MS; waited++)
+	for (waited = 0; element(job, sum) < 3 + MANY && waited < MP_HANG_MS; waited++)
 		mp_sleep_ms(1);
 	MP_OK(tutti_stats_get(job->ctx, &stats));
-	TT_EXPECT(*sum == 3 + MANY && !stats.late_sleeps);
+	TT_EXPECT(element(job, sum) == 3 + MANY && !stats.late_sleeps);
 	return 0;
 }
 
