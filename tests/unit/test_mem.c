@@ -294,11 +294,12 @@ static void test_regions(void)
 /* A thread remembers a range until a table changes, and of one memory. */
 static void test_remembered(void)
 {
-	struct tt_memory *m = new_memory(0), *other = new_memory(0);
+	struct tt_memory *m = new_memory(0), *other;
 	struct tt_region *a, *found;
 	static char buf[3000];
 	int i;
 
+	TT_REQUIRE(!tt_memory_new(&env, NULL, 0, NULL, NULL, NULL, &other));
 	TT_CHECK(!tt_mem_find(m, buf, 1000) && !tt_mem_find(m, buf + 1500, 10));
 	TT_REQUIRE(!tt_mem_register(m, buf + 1000, 1000, 0, &a));
 	TT_CHECK(tt_mem_find(m, buf + 1500, 10) == a && !tt_mem_find(other, buf + 1500, 10));
@@ -309,12 +310,13 @@ static void test_remembered(void)
 		TT_CHECK(!tt_mem_find(m, buf + 1000, SIZE_MAX));
 	}
 	TT_CHECK(!tt_mem_deregister(a) && !tt_mem_find(m, buf + 1500, 10));
-	end_memory(other);
-	other = new_memory(0); /* perhaps where the last one was */
+	tt_memory_free(other);
+	/* perhaps where the last one was */
+	TT_REQUIRE(!tt_memory_new(&env, NULL, 0, NULL, NULL, NULL, &other));
 	TT_REQUIRE(!tt_mem_register(other, buf + 1000, 1000, 0, &a));
 	TT_CHECK(tt_mem_find(other, buf + 1500, 10) == a && !tt_mem_find(m, buf + 1500, 10));
 	TT_CHECK(tt_mem_find_buffer(other, buf, 3000, &found) && !found);
-	end_memory(other);
+	tt_memory_free(other);
 	end_memory(m);
 }
 
