@@ -367,6 +367,24 @@ static int with_server(struct run *r)
 	return end ? perf_call_failed(perf, "ps_close", end) : 0;
 }
 
+static int refuse_roles(const struct run *r)
+{
+	int n = r->perf->nranks;
+
+	if (r->perf->rank)
+		return -EINVAL;
+	if (r->servers + r->colocated < 1)
+		fprintf(stderr, "tutti_perf: no rank serves: pass --servers or --colocated\n");
+	else if (r->colocated)
+		fprintf(stderr,
+			"tutti_perf: %d ranks are too few for --servers %d --colocated %d\n", n,
+			r->servers, r->colocated);
+	else
+		fprintf(stderr, "tutti_perf: %d ranks are too few for --servers %d and a worker\n",
+			n, r->servers);
+	return -EINVAL;
+}
+
 int perf_run_ps(struct perf *perf)
 {
 	struct run r = {
@@ -375,14 +393,8 @@ int perf_run_ps(struct perf *perf)
 
 	r.workers = perf->nranks - r.servers;
 	r.worker = perf->rank < r.workers;
-	if (r.workers < 1 || r.workers < r.colocated || r.servers + r.colocated < 1) {
-		if (!perf->rank)
-			fprintf(stderr,
-				"tutti_perf: %d ranks are too few for %d servers and %d workers, "
-				"or no rank serves\n",
-				perf->nranks, r.servers, r.colocated ? r.colocated : 1);
-		return -EINVAL;
-	}
+	if (r.workers < 1 || r.workers < r.colocated || r.servers + r.colocated < 1)
+		return refuse_roles(&r);
 	if (perf->opt.codec) {
 		err = tutti_codec_create(perf->opt.codec, &r.codec);
 		if (err)

@@ -314,6 +314,9 @@ run send_columns header bytes,iterations,pairs,bandwidth_mb_s,msg_rate,wrong
 run send_pairs perf 5 send_pairs -b 8 -e 512K -f 256 -n 4 -w 1 -q 8
 run send_ofi clean 1 send_pairs -T ofi -n 4 -w 1 -q 8
 run ps clean 2 ps -b 4K -e 1M -f 256 -n 10 -w 2
+run ps_nobody says "no rank serves: pass --servers" perf 2 ps --servers 0
+run ps_servers says "2 ranks are too few for --servers 2 and a worker" perf 2 ps --servers 2
+run ps_colocated says "2 ranks are too few for --servers 1 --colocated 5" perf 2 ps --colocated 5
 run ps_codec clean 2 ps -b 4K -e 1M -f 256 -n 10 -w 2 --codec int8
 run ps_topk clean 2 ps -b 4K -e 1M -f 256 -n 10 -w 2 --codec topk:1%
 run put_lat_ofi clean 1 put_lat -T ofi -n 20 -w 2
