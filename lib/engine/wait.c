@@ -208,6 +208,22 @@ void tt_request_time_out(struct tutti_request *req)
 		     tt_request_timeout_text(req, limit, sizeof(limit)), waits);
 }
 
+#define GAP_NS TT_SEC
+#define GRACE_NS TT_SEC
+
+/* The deadline, or later for a moment after this process was stopped: see timers(). */
+static uint64_t with_grace(const struct tutti_context *ctx, uint64_t deadline)
+{
+	uint64_t grace = atomic_load_explicit(&ctx->grace_until, memory_order_relaxed);
+
+	return deadline > grace ? deadline : grace;
+}
+
+static bool is_due(const struct tutti_context *ctx, uint64_t now, uint64_t deadline)
+{
+	return now >= deadline && now >= with_grace(ctx, deadline);
+}
+
 /* A request that has progressed reports only close to its deadline. */
 static bool reports(const struct tutti_request *req, uint64_t now)
 {
@@ -218,11 +234,11 @@ static void request_timers(struct tutti_request *req, uint64_t now)
 {
 	uint64_t wait = (uint64_t)req->comm->ctx->env.late_after.number * TT_MS;
 
-	if (now >= req->deadline) {
+	if (is_due(req->comm->ctx, now, req->deadline)) {
 		tt_request_time_out(req);
 		return;
 	}
-	if (now < req->late_at)
+	if (now < req->late_at || now >= req->deadline)
 		return;
 	if (reports(req, now) && req->comm->size > 1) {
 		if (req->ops->late)
@@ -270,7 +286,7 @@ static void other_deadlines(struct tutti_comm *comm, uint64_t now)
 			if (atomic_load(&comm->failed))
 				return;
 			comm->due = req->deadline < comm->due ? req->deadline : comm->due;
-			if (now >= req->deadline)
+			if (is_due(comm->ctx, now, req->deadline))
 				tt_request_time_out(req);
 		}
 }
@@ -353,6 +369,7 @@ struct waiter {
 	bool crowded; /* one of these computes on its core: it sleeps when it finds nothing to do */
 	bool stirred; /* it ended as a transport has work, perhaps for a peer, without any event */
 	bool entered;
+	uint64_t timed;	   /* when it ran timers last; 0: not yet */
 	int events;	   /* in the last look */
 	uint64_t uses;	   /* of the wire, after it */
 	uint64_t refusals; /* of the context, before the last look */
@@ -506,9 +523,18 @@ static inline void wait_over(struct tutti_context *ctx, bool offered)
 /*
  * A caller can wait without a request, as in a window's flush: links are watched for it as well.
  * The progress thread, which has no deadline, waits for nothing.
+ *
+ * If timers have not run for long, although they do every 50 ms in a wait, as the progress thread's
+ * is, this process was stopped. It may have much to catch up with before it can blame others.
  */
-static void timers(struct tutti_context *ctx, uint64_t deadline)
+static void timers(struct waiter *w, uint64_t deadline)
 {
+	struct tutti_context *ctx = w->ctx;
+	uint64_t now = tt_now_ns(), last = ctx->thread_runs ? ctx->timed_at : w->timed;
+
+	if (last && now - last > GAP_NS)
+		atomic_store_explicit(&ctx->grace_until, now + GRACE_NS, memory_order_relaxed);
+	w->timed = ctx->timed_at = now;
 	if (deadline != TT_NEVER)
 		tt_wire_watch(ctx->wire);
 	tt_engine_timers(ctx);
@@ -523,7 +549,7 @@ static inline void stay(struct waiter *w, unsigned step, uint64_t deadline)
 		tt_wire_enter(ctx->wire);
 	w->entered = true;
 	if (step % TIMER_STEPS == TIMER_STEPS - 1)
-		timers(ctx, deadline);
+		timers(w, deadline);
 	/* the end of a turn wakes no thread */
 	w->stalled = has_stalled(ctx);
 	if (step % CLOCK_STEPS == 0)
@@ -573,7 +599,7 @@ static int wait_for(struct waiter w, uint64_t deadline, uint64_t timeout)
 			now = tt_now_ns();
 			if (!deadline)
 				deadline = now + timeout;
-			if (now >= deadline)
+			if (is_due(ctx, now, deadline))
 				return too_late(&w);
 		}
 		if (n) {
@@ -591,11 +617,11 @@ static int wait_for(struct waiter w, uint64_t deadline, uint64_t timeout)
 				idle_since = now;
 			if (!deadline)
 				deadline = now + timeout;
-			if (now >= deadline)
+			if (is_due(ctx, now, deadline))
 				return too_late(&w);
 		}
 		offered = pause_step(&w, idle_since ? now - idle_since : 0, quiet,
-				     deadline ? deadline : TT_NEVER);
+				     deadline ? with_grace(ctx, deadline) : TT_NEVER);
 		if (w.slept || (idle_since && now - idle_since > SPIN_NS))
 			step |= TIMER_STEPS - 2; /* slept between steps: run timers every time */
 	}

@@ -653,6 +653,45 @@ static void computing(void)
 	TT_CHECK(!MP_RUN(.n = 2, .env = "TUTTI_TRANSPORT=ofi" HALF, .fn = computing_body));
 }
 
+/* ---- stopped beyond the deadline of its own call, which needs more than one look ---- */
+
+static int own_body(struct mp_job *job)
+{
+	enum { LONG = 64 << 20 };
+	char *mine = calloc(1, LONG), *got = calloc(1, LONG);
+	struct tutti_request *req;
+	struct tutti_win *win;
+
+	TT_EXPECT(mine && got);
+	memset(mine, 1 + job->rank, LONG);
+	MP_OK(tutti_win_create(job->world, mine, LONG, 0, &win));
+	atomic_store(&job->shared->pid[job->rank], (int)getpid());
+	mp_meet(job);
+	if (job->rank == 1) {
+		mp_sleep_ms(200); /* the progress thread has begun to wait */
+		MP_OK(tutti_iget(win, 0, got, LONG, 0, &req));
+		raise(SIGSTOP);
+		MP_OK(tutti_wait(&req));
+		TT_EXPECT(got[0] == 1 && got[LONG - 1] == 1);
+	} else {
+		mp_sleep_ms(1900);
+		kill(atomic_load(&job->shared->pid[1]), SIGCONT);
+	}
+	MP_OK(tutti_win_free(win));
+	free(mine);
+	free(got);
+	return 0;
+}
+
+/* It has a moment to catch up before it blames rank 0. */
+static void own(void)
+{
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	TT_CHECK(
+		!MP_RUN(.n = 2, .fn = own_body, .env = "TUTTI_TRANSPORT=ofi TUTTI_TIMEOUT=1200ms"));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
@@ -666,6 +705,7 @@ int main(int argc, char **argv)
 		{"paused", paused},
 		{"busy", busy},
 		{"computing", computing},
+		{"own", own},
 		{NULL, NULL},
 	};
 
