@@ -354,9 +354,9 @@ enum tt_slept tt_wire_sleep(struct tt_wire *wire, uint64_t for_ns, bool (*ready)
 	}
 	wire->pollers--;
 	first = atomic_fetch_add(&wire->sleepers, 1) == 0;
-	if (first) {
-		atomic_store(&wire->signalled, false);
+	if (first) { /* in this order: a write that is read here leaves `signalled` clear */
 		(void)!read(wire->wake_fd, &count, sizeof(count));
+		atomic_store(&wire->signalled, false);
 	}
 	if (other->lie_down)
 		fds[nfds++] =
