@@ -174,7 +174,7 @@ static bool await_sent(struct tutti_context *ctx, uint64_t deadline)
 		until = until < deadline ? until : deadline;
 		if (!tt_engine_wait(ctx, all_sent, ctx, until))
 			return false;
-		stuck = is_stuck(ctx, &moves);
+		stuck = is_stuck(ctx, &moves) && until < deadline; /* for the whole of it */
 	} while (!stuck && !tt_passed(deadline));
 	return stuck;
 }
