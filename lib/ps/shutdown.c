@@ -50,7 +50,7 @@ static void fail_for(struct tutti_ps *ps, const struct tt_ps_link *link, const i
 	int cause = tt_await_silent(comm->ctx, ranks, n, why, sizeof(why)), rank, k;
 
 	for (k = 0; k < ps->nservers; k++)
-		if (comm->world[ps->link[k].rank] == cause)
+		if (comm->world[ps->link[k].rank] == cause && !ps->link[k].ended)
 			link = &ps->link[k];
 	rank = comm->world[link->rank];
 	tt_comm_fail(comm, -ETIMEDOUT, cause < 0 ? rank : cause, "ps_close", 0, "",
@@ -171,8 +171,8 @@ static bool expected(const struct tutti_ps *ps)
 	return !any;
 }
 
-/* Under the lock: the deadline has passed. */
-static void give_up(struct tutti_ps *ps, const int *ranks, int n)
+/* Under the lock: the deadline has passed. The first `awaited` of the n ranks are missing here. */
+static void give_up(struct tutti_ps *ps, const int *ranks, int awaited, int n)
 {
 	struct tutti_comm *comm = ps->comm;
 	char missing[200], why[160];
@@ -181,7 +181,7 @@ static void give_up(struct tutti_ps *ps, const int *ranks, int n)
 
 	if (cause < 0)
 		cause = first >= 0 ? comm->world[first]
-				   : tt_await_cause(comm->ctx, ranks, n, why, sizeof(why));
+				   : tt_await_cause(comm->ctx, ranks, awaited, why, sizeof(why));
 	tt_comm_fail(comm, -ETIMEDOUT, cause, "ps_close", 0, "",
 		     "the end of tutti_ps_close did not finish within %lld ms "
 		     "(TUTTI_TIMEOUT)%s%s",
@@ -195,17 +195,17 @@ static void give_up(struct tutti_ps *ps, const int *ranks, int n)
 static uint64_t look_at_meeting(struct tutti_ps *ps, uint64_t *end)
 {
 	uint64_t now = tt_now_ns(), again = now + limit(ps) / LOOKS, ask_at;
-	int ranks[ASKED], n, r;
+	int ranks[ASKED], awaited, n, r;
 
 	if (*end == TT_NEVER && expected(ps))
 		*end = now + (tt_vote_collects(ps->comm) ? limit(ps) : silence(ps));
 	if (*end == TT_NEVER || met(ps))
 		return again;
-	n = tt_vote_awaited(ps->comm, ranks, ASKED);
+	n = awaited = tt_vote_awaited(ps->comm, ranks, ASKED);
 	for (r = 0; r < ps->comm->size && !tt_vote_collects(ps->comm); r++)
 		n = tt_doing_add_rank(ranks, n, ASKED, ps->comm->world[r]); /* may hold it up */
 	if (now >= *end)
-		give_up(ps, ranks, n);
+		give_up(ps, ranks, awaited, n);
 	ask_at = tt_await_ask(ps->comm->ctx, ranks, n, *end);
 	return ask_at < again ? ask_at : again;
 }

@@ -153,8 +153,7 @@ static int set_clock(struct tt_ps_server *srv, struct tt_ps_client *c, const str
 	advance(srv);
 	if (srv->slowest == c->index + 1)
 		srv->slowest = 0;
-	if (c->clock > srv->min_clock)
-		tt_ps_slow_soon(srv);
+	tt_ps_slow_soon(srv);
 	return 0;
 }
 
@@ -165,6 +164,9 @@ static int bye(struct tt_ps_server *srv, struct tt_ps_client *c)
 	tt_ps_leaves(c);
 	tt_wire_unlock(srv->ps->comm->ctx->wire);
 	advance(srv);
+	if (srv->slowest == c->index + 1)
+		srv->slowest = 0;
+	tt_ps_slow_soon(srv);
 	return 0;
 }
 

@@ -20,7 +20,7 @@ static struct tick *tick_of(struct tt_ps_task *task)
 }
 
 /*
- * A server without a free slot holds up no other: they wait for what they are told.
+ * A server without a free slot holds up no other: the others wait for what they are told.
  * false: not all servers could be told yet.
  */
 static bool tell_all(struct tt_ps_task *task, struct tick *tick)

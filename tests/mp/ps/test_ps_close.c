@@ -239,7 +239,7 @@ static int in_call_body(struct mp_job *job)
 		TT_EXPECT(!mp_stop(atomic_load(&job->shared->pid[c->victim])));
 		TT_EXPECT(!fill(job, ps, t));
 		atomic_store(&job->shared->word[READY], 1);
-		mp_sleep_ms(500);
+		mp_sleep_ms(200);
 		MP_ERR(tutti_ps_push(t, v, 0, 1, TUTTI_FLOAT32), -ETIMEDOUT);
 		MP_OK(tutti_last_error(&info));
 		TT_EXPECT(info.rank == c->victim && mp_said("rank 2 on host"));
