@@ -66,7 +66,7 @@ static const char options[] =
 	"      --graph NAME         neighbor_..., gossip: ring (default), torus, star, complete,\n"
 	"                           exponential or one_peer (not gossip)\n"
 	"      --partner HOW        pair: random (default) or one_peer\n"
-	"      --alpha A            elastic: how far ranks and centre move, 0 to 1 (default\n"
+	"      --alpha A            elastic: how far ranks and center move, 0 to 1 (default\n"
 	"                           0.9 / ranks)\n"
 	"      --quorum N           partial: ranks that decide a round: all (default), majority\n"
 	"                           or a number\n"

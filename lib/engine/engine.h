@@ -582,12 +582,11 @@ void tt_late_ask(const struct tutti_request *req, uint32_t init, uint64_t deadli
 /* For struct tt_request_ops.waits of it: the ranks that are late, and one that did not answer. */
 int tt_late_text(const struct tutti_request *req, uint32_t init, char *buf, size_t size);
 /*
- * Of a wait for n ranks of the world that is no request: asks them, and those that they wait for,
- * shortly before the deadline. Returns when to call it again: at the latest then.
+ * Asks the n ranks of the world for which a caller waits without a request, and the ranks that
+ * these wait for, shortly before the deadline. Returns when to call it again: at the latest then.
  */
 uint64_t tt_await_ask(struct tutti_context *ctx, const int *ranks, int n, uint64_t deadline);
-/* Of them, and those that they wait for, the first that does not answer, as tt_late_text; -1: none.
- */
+/* The first of these ranks that does not answer, or of those they wait for; -1: none. */
 int tt_await_silent(struct tutti_context *ctx, const int *ranks, int n, char *buf, size_t size);
 /*
  * The same; if all answer, the first that waits for none. buf: "; ..." if it does not answer, or is

@@ -381,8 +381,8 @@ static bool has_stalled(const struct tutti_context *ctx)
 }
 
 /*
- * Before it sleeps, operations that have stalled since its last look count. Once it sleeps, those
- * do that another thread has left to it.
+ * Operations that have stalled since the last look count before the sleep. During the sleep,
+ * operations count that another thread has left.
  */
 static bool ready_to_go(void *arg)
 {
