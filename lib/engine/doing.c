@@ -174,9 +174,12 @@ static int list_needed(struct tutti_context *ctx, const int *ranks, int n, int *
 
 	for (i = 0; i < n; i++)
 		have = tt_doing_add_rank(need, have, TT_DOING_MAX, ranks[i]);
-	for (i = 0; i < have; i++)
-		for (k = 0; k < TT_AWAITED && awaited_by(ctx, need[i], awaits); k++)
+	for (i = 0; i < have; i++) {
+		if (!awaited_by(ctx, need[i], awaits))
+			continue;
+		for (k = 0; k < TT_AWAITED; k++)
 			have = tt_doing_add_rank(need, have, TT_DOING_MAX, awaits[k]);
+	}
 	return have;
 }
 
@@ -312,7 +315,9 @@ static bool waits_itself(struct tutti_context *ctx, int rank)
 	int32_t awaits[TT_AWAITED];
 	int k;
 
-	for (k = 0; k < TT_AWAITED && awaited_by(ctx, rank, awaits); k++)
+	if (!awaited_by(ctx, rank, awaits))
+		return false;
+	for (k = 0; k < TT_AWAITED; k++)
 		if (awaits[k] >= 0 && awaits[k] != rank)
 			return true;
 	return false;
