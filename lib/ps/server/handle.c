@@ -144,16 +144,22 @@ void tt_ps_find_slow(struct tt_ps_server *srv)
 	tt_ps_tell_clock(srv);
 }
 
+/* The clock of c has moved, or c has left: another worker may be the slowest. */
+static void moved(struct tt_ps_server *srv, const struct tt_ps_client *c)
+{
+	advance(srv);
+	if (srv->slowest == c->index + 1)
+		srv->slowest = 0;
+	tt_ps_slow_soon(srv);
+}
+
 static int set_clock(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m)
 {
 	if (m->first < c->clock)
 		return -EPROTO;
 	tt_ps_counts(srv, c, m);
 	c->clock = m->first;
-	advance(srv);
-	if (srv->slowest == c->index + 1)
-		srv->slowest = 0;
-	tt_ps_slow_soon(srv);
+	moved(srv, c);
 	return 0;
 }
 
@@ -163,10 +169,7 @@ static int bye(struct tt_ps_server *srv, struct tt_ps_client *c)
 	c->gone = true;
 	tt_ps_leaves(c);
 	tt_wire_unlock(srv->ps->comm->ctx->wire);
-	advance(srv);
-	if (srv->slowest == c->index + 1)
-		srv->slowest = 0;
-	tt_ps_slow_soon(srv);
+	moved(srv, c);
 	return 0;
 }
 
