@@ -78,6 +78,8 @@ struct tt_node_params {
 int tt_node_group_new(struct tt_node *node, const struct tt_node_params *params,
 		      struct tt_node_group **group);
 void tt_node_group_free(struct tt_node_group *group);
+/* As that, after calls that all succeeded: the next group of the same ranks may get its area. */
+void tt_node_group_leave(struct tt_node_group *group);
 /*
  * The ranks of a batch in one of its areas, which has slots of TT_NODE_SMALL bytes; to be freed
  * before the batch. Memory is used only where turns have touched it: two pages of each rank.

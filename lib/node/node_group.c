@@ -51,6 +51,7 @@ void tt_node_hand_out(struct tt_node *node)
 {
 	pthread_mutex_lock(&node->homes);
 	hand_out(node);
+	tt_node_drop_stale(node);
 	pthread_mutex_unlock(&node->homes);
 }
 
@@ -61,6 +62,16 @@ void tt_node_take_back(struct tt_node *node)
 	for (i = 0; i < SEG_AREAS; i++)
 		if (node->home[i].area)
 			take_back(node, i);
+}
+
+bool tt_node_is_handed(const struct tt_node *node, const struct node_area *area)
+{
+	int i;
+
+	for (i = 0; i < SEG_AREAS; i++)
+		if (node->home[i].area == area)
+			return true;
+	return false;
 }
 
 static int free_home(struct tt_node *node)
@@ -88,14 +99,28 @@ static void place_parts(struct tt_node_group *g, const int *numa)
 		tt_topo_bind(&g->area->rank[i], sizeof(g->area->rank[i]), numa[i]); /* a hint */
 }
 
+/* A new area, or one that these ranks have kept: its descriptor, -1 for the latter, in *fd. */
+static int get_area(struct tt_node_group *g, const struct tt_node_params *p, int *fd)
+{
+	void *area;
+
+	*fd = -1;
+	if (!p->areas && tt_node_reuse(g))
+		return 0;
+	*fd = tt_shm_create(AREA_NAME, g->area_len, &area, &g->ino);
+	if (*fd < 0)
+		return *fd;
+	g->area = area;
+	place_parts(g, p->numa);
+	return 0;
+}
+
 /* Under the lock of homes. */
 static int make_home(struct tt_node_group *g, const struct tt_node_params *p)
 {
 	struct tt_node *node = g->node;
 	struct node_home *h;
-	uint64_t ino;
-	void *area;
-	int i, fd;
+	int i, fd, err;
 
 	hand_out(node);
 	i = free_home(node);
@@ -103,17 +128,15 @@ static int make_home(struct tt_node_group *g, const struct tt_node_params *p)
 		return -EAGAIN;
 	if (i < 0)
 		return tt_fail(-EMFILE, "%d communicators are being made at once", SEG_AREAS);
-	fd = tt_shm_create(AREA_NAME, g->area_len, &area, &ino);
-	if (fd < 0)
-		return fd;
-	g->area = area;
-	place_parts(g, p->numa);
+	err = get_area(g, p, &fd);
+	if (err)
+		return err;
 	g->area->uid = p->uid;
 	g->area->size = g->size;
 	node->home[i] = (struct node_handing){.area = g->area, .len = g->area_len, .size = g->size};
 	h = &node->seg->home[i];
 	h->fd = fd;
-	h->ino = ino;
+	h->ino = g->ino;
 	atomic_store(&h->uid, p->uid);
 	return 0;
 }
@@ -140,20 +163,22 @@ static int make_area(struct tt_node_group *g, const struct tt_node_params *p)
 	return err;
 }
 
-/* At other ranks: 0, or -EAGAIN: not there yet. */
-static int find_area(struct tt_node_group *g, uint64_t uid)
+static int find_kept(struct tt_node_group *g, uint64_t ino, uint64_t uid)
+{
+	bool found;
+
+	pthread_mutex_lock(&g->node->homes);
+	found = tt_node_find_kept(g, ino, uid);
+	pthread_mutex_unlock(&g->node->homes);
+	return found ? 0 : -EAGAIN;
+}
+
+static int map_area(struct tt_node_group *g, const struct node_home *h, uint64_t uid)
 {
 	const struct node_peer *peer = g->peer[0];
-	const struct node_home *h;
-	int i, fd, err;
+	int fd, err;
 	void *p;
 
-	for (i = 0; i < SEG_AREAS; i++)
-		if (atomic_load(&peer->seg->home[i].uid) == uid)
-			break;
-	if (i == SEG_AREAS)
-		return -EAGAIN;
-	h = &peer->seg->home[i];
 	fd = tt_proc_open_fd(peer->pid, h->fd, "/memfd:" AREA_NAME, h->ino);
 	if (fd < 0)
 		fd = tt_shm_refusal(peer->pid, fd, "the area of a communicator");
@@ -177,7 +202,20 @@ static int find_area(struct tt_node_group *g, uint64_t uid)
 		g->area = NULL;
 		return tt_fail(-EPROTO, "the area belongs to another communicator");
 	}
+	g->ino = h->ino;
 	return 0;
+}
+
+/* At other ranks: 0, or -EAGAIN: not there yet. */
+static int find_area(struct tt_node_group *g, uint64_t uid)
+{
+	const struct node_home *h = g->peer[0]->seg->home;
+	int i;
+
+	for (i = 0; i < SEG_AREAS; i++, h++)
+		if (atomic_load(&h->uid) == uid)
+			return h->fd < 0 ? find_kept(g, h->ino, uid) : map_area(g, h, uid);
+	return -EAGAIN;
 }
 
 static int wait_for_area(struct tt_node_group *g, const struct tt_node_params *p)
@@ -256,28 +294,44 @@ size_t tt_node_slot_bytes(const struct tt_node_group *g)
 	return g->slot;
 }
 
-/* Whether the area stays mapped: some ranks have yet to map it, even after its home has left. */
-static bool leave_home(struct tt_node_group *g)
+/* Under the lock of homes. At the home, ranks that have yet to map it can do so. */
+static void unmap_area(struct tt_node_group *g)
 {
 	struct tt_node *node = g->node;
-	bool orphan = false;
 	int i;
 
-	pthread_mutex_lock(&node->homes);
-	hand_out(node);
+	if (!g->rank)
+		atomic_store(&g->area->dropped, 1);
 	for (i = 0; i < SEG_AREAS; i++)
-		if (node->home[i].area == g->area)
-			orphan = node->home[i].orphan = true;
-	pthread_mutex_unlock(&node->homes);
-	return orphan;
+		if (node->home[i].area == g->area) {
+			node->home[i].orphan = true;
+			return;
+		}
+	munmap(g->area, g->area_len);
+}
+
+static void give_up(struct tt_node_group *g, bool keep)
+{
+	if (!g)
+		return;
+	if (g->area_len) {
+		pthread_mutex_lock(&g->node->homes);
+		hand_out(g->node);
+		tt_node_drop_stale(g->node);
+		if (!keep || !tt_node_keep(g))
+			unmap_area(g);
+		pthread_mutex_unlock(&g->node->homes);
+	}
+	free(g->tmp);
+	free(g);
 }
 
 void tt_node_group_free(struct tt_node_group *g)
 {
-	if (!g)
-		return;
-	if (g->area_len && (g->rank || !leave_home(g)))
-		munmap(g->area, g->area_len);
-	free(g->tmp);
-	free(g);
+	give_up(g, false);
+}
+
+void tt_node_group_leave(struct tt_node_group *g)
+{
+	give_up(g, true);
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <sys/types.h>
 
+#include "lib/base/list.h"
 #include "lib/mem/mem.h"
 #include "lib/node/node.h"
 #include "lib/node/trials.h"
@@ -25,7 +26,7 @@
 struct node_home {
 	_Atomic uint64_t uid; /* 0: free */
 	uint64_t ino;
-	int32_t fd, pad;
+	int32_t fd, pad; /* fd < 0: its ranks have kept it */
 };
 
 struct node_seg {
@@ -103,8 +104,9 @@ _Static_assert(offsetof(struct node_rank, slot[1]) % 4096 + SMALL_END <= 4096, "
 
 struct node_area {
 	uint64_t uid;
-	int32_t size, pad;
-	_Atomic uint32_t attached;
+	int32_t size;
+	_Atomic uint32_t attached, left; /* ranks that have mapped it; that have freed it */
+	_Atomic uint32_t dropped;	 /* kept_areas.c: its home does not keep it */
 	struct node_rank rank[];
 };
 
@@ -135,12 +137,14 @@ struct tt_node {
 	/* several threads may create and free communicators at once */
 	pthread_mutex_t homes; /* guards home, and seg->home of this process */
 	struct node_handing home[SEG_AREAS];
+	struct tt_list kept; /* kept_areas.c; guarded by homes, too */
 };
 
 struct tt_node_group {
 	struct tt_node *node;
 	struct node_area *area;
 	size_t area_len; /* 0: the area belongs to a batch */
+	uint64_t ino;	 /* of the area's memfd */
 	size_t slot;	 /* bytes of a slot */
 	int rank, size;
 	bool plain;
@@ -187,6 +191,19 @@ void tt_node_release(struct tt_node_group *g);
 /* stream.c, under a claim: all of a stream, if all pieces are there; else -EAGAIN. */
 int tt_node_stream_whole(struct tt_node_group *g, uint64_t turn, int from, struct tt_node_ref src,
 			 void *dst, size_t len);
+
+/* kept_areas.c, all under the lock of homes. Whether the area stays mapped after this rank left it.
+ */
+bool tt_node_keep(struct tt_node_group *g);
+/* At the home: an area that all of these ranks have left, as new. */
+bool tt_node_reuse(struct tt_node_group *g);
+/* At other ranks: the area with this inode, which has been given this uid. */
+bool tt_node_find_kept(struct tt_node_group *g, uint64_t ino, uint64_t uid);
+/* Unmaps the areas that their homes have dropped; all. */
+void tt_node_drop_stale(struct tt_node *node);
+void tt_node_drop_all(struct tt_node *node);
+/* node_group.c: whether some ranks have yet to map an area of this home. */
+bool tt_node_is_handed(const struct tt_node *node, const struct node_area *area);
 
 /* node_segment.c */
 /* Closes the descriptors of areas that all ranks have mapped. */

@@ -22,6 +22,7 @@ int tt_node_open(struct tt_node **out)
 	if (!node)
 		return tt_fail(-ENOMEM, "no memory for the ranks of this host");
 	pthread_mutex_init(&node->homes, NULL);
+	tt_list_init(&node->kept);
 	node->keeper.ops = &keeper_ops;
 	node->keeper.optional = true;
 	if (getrandom(cookie, sizeof(cookie), 0) < 0)
@@ -57,6 +58,7 @@ void tt_node_close(struct tt_node *node)
 			free_peer(node->peer[i]);
 	if (node->seg)
 		tt_node_take_back(node);
+	tt_node_drop_all(node);
 	tt_shm_seg_free(&node->own);
 	tt_shm_table_free(&node->slabs);
 	pthread_mutex_destroy(&node->homes);

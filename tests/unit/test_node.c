@@ -427,6 +427,125 @@ static int choice_body(int me, int n, void *arg)
 
 /* Reductions from .. to - 1 of 64 KiB, each of which takes so many ticks for a KiB: straight ones.
  */
+static int kept(const struct tt_node *node)
+{
+	struct tt_list *l, *tmp;
+	int n = 0;
+
+	tt_list_each(l, tmp, &node->kept) n++;
+	return n;
+}
+
+static bool is_new(const struct tt_node_group *g)
+{
+	const struct node_rank *r = &g->area->rank[g->rank];
+
+	return !atomic_load(&r->done) && !atomic_load(&r->called[1]) &&
+	       !atomic_load(&r->slot[0].flag) && !atomic_load(&r->slot[1].flag) &&
+	       !r->slot[1].fprint && !g->area->dropped && !g->area->left;
+}
+
+static void use(struct tt_node_group *g)
+{
+	struct node_rank *r = &g->area->rank[g->rank];
+
+	atomic_store(&r->done, 3);
+	atomic_store(&r->called[1], 1);
+	atomic_store(&r->slot[0].flag, 1);
+	atomic_store(&r->slot[1].flag, 2);
+	r->slot[1].fprint = 3;
+}
+
+/* The next communicator of the same ranks gets the area that all of them have left, as new. */
+static int again_body(int me, int n, void *arg)
+{
+	struct tt_node_group *g, *other;
+	struct board *b = arg;
+	struct tt_node *node;
+	struct node_area *at;
+
+	(void)n;
+	TT_EXPECT(!join(b, me, &node));
+	TT_EXPECT(!group(node, me, 1, WAIT_MS, &g));
+	at = g->area;
+	use(g);
+	tt_node_group_leave(g);
+	TT_EXPECT(meet(b, me));
+	TT_EXPECT(!group(node, me, 2, WAIT_MS, &g));
+	TT_EXPECT(g->area == at && is_new(g));
+	TT_EXPECT(meet(b, me));
+	use(g);
+	if (!me) /* the other one has not left it */
+		tt_node_group_leave(g);
+	TT_EXPECT(!group(node, me, 3, WAIT_MS, &other));
+	TT_EXPECT(other->area != at && is_new(other));
+	TT_EXPECT(meet(b, me));
+	if (me)
+		tt_node_group_leave(g);
+	TT_EXPECT(meet(b, me));
+	TT_EXPECT(!group(node, me, 4, WAIT_MS, &g));
+	TT_EXPECT(g->area == at && is_new(g));
+	/* after a failure of one rank it is not used again, and both unmap it */
+	TT_EXPECT(meet(b, me));
+	me ? tt_node_group_leave(g) : tt_node_group_free(g);
+	me ? tt_node_group_free(other) : tt_node_group_leave(other);
+	TT_EXPECT(meet(b, me));
+	tt_node_sweep(node);
+	TT_EXPECT(kept(node) == !me);
+	TT_EXPECT(!group(node, me, 5, WAIT_MS, &g));
+	TT_EXPECT(is_new(g) && kept(node) == !me);
+	TT_EXPECT(meet(b, me));
+	tt_node_group_free(g);
+	TT_EXPECT(meet(b, me));
+	tt_node_close(node);
+	return 0;
+}
+
+static void again(void)
+{
+	two(again_body, 0);
+}
+
+/* A few areas are kept, also of those that the other rank has not mapped yet. */
+static int few_body(int me, int n, void *arg)
+{
+	struct tt_node_group *g[6];
+	struct board *b = arg;
+	struct tt_node *node;
+	uint64_t i;
+
+	(void)n;
+	TT_EXPECT(!join(b, me, &node));
+	for (i = 0; i < 6; i++)
+		TT_EXPECT(!group(node, me, i + 1, WAIT_MS, &g[i]));
+	TT_EXPECT(meet(b, me));
+	for (i = 0; i < 6; i++)
+		tt_node_group_leave(g[i]);
+	TT_EXPECT(meet(b, me));
+	tt_node_sweep(node);
+	TT_EXPECT(kept(node) == 4);
+	TT_EXPECT(meet(b, me));
+	for (i = 6; !me && i < 12; i++) {
+		TT_EXPECT(!group(node, me, i + 1, WAIT_MS, &g[0]));
+		tt_node_group_leave(g[0]); /* does not wait for the other */
+	}
+	TT_EXPECT(meet(b, me));
+	for (i = 6; me && i < 12; i++) {
+		TT_EXPECT(!group(node, me, i + 1, WAIT_MS, &g[0]));
+		tt_node_group_leave(g[0]);
+	}
+	TT_EXPECT(meet(b, me));
+	tt_node_sweep(node);
+	TT_EXPECT(!hands_out(node) && kept(node) == 4);
+	tt_node_close(node);
+	return 0;
+}
+
+static void few(void)
+{
+	two(few_body, 0);
+}
+
 static int went_straight(struct tt_node_group *g, uint32_t ringed, uint32_t direct, int from,
 			 int to)
 {
@@ -510,9 +629,9 @@ static void choice(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"left", left},	      {"full", full},	{"fenced", fenced},
-		{"stopped", stopped}, {"reach", reach}, {"naps", naps},
-		{"choice", choice},   {"ways", ways},	{NULL, NULL},
+		{"left", left},	  {"full", full}, {"fenced", fenced}, {"stopped", stopped},
+		{"reach", reach}, {"naps", naps}, {"choice", choice}, {"ways", ways},
+		{"again", again}, {"few", few},	  {NULL, NULL},
 	};
 
 	return tt_test_main("node_memory", tests, argc, argv);
