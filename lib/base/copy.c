@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 #ifdef __SSE2__
-#include <emmintrin.h>
+#include <immintrin.h>
 #endif
 /* Sanitizers do not see what the processor copies. */
 #if defined(__x86_64__) && !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
@@ -60,6 +60,72 @@ void tt_copy_away(void *to, const void *from, size_t len)
 	before += lines;
 	memcpy((char *)to + before, (const char *)from + before, len - before);
 }
+
+#if defined(__x86_64__)
+static bool is_amd(void)
+{
+	static atomic_int known; /* 0: not yet, 1: no, 2: yes */
+	int is = atomic_load_explicit(&known, memory_order_relaxed);
+
+	if (!is) {
+		is = 1 + (__builtin_cpu_is("amd") && __builtin_cpu_supports("avx2"));
+		atomic_store_explicit(&known, is, memory_order_relaxed);
+	}
+	return is == 2;
+}
+
+static inline void store_own(char *at)
+{
+	*(volatile char *)at = *(volatile char *)at;
+}
+
+void tt_hand_back(void *from, size_t len)
+{
+	char *at = from, *end = at + len;
+
+	for (; is_amd() && at < end; at += LINE - (uintptr_t)at % LINE)
+		store_own(at);
+}
+
+/* Each line is stored while others come: that costs nothing. */
+__attribute__((target("avx2"))) static void copy_and_hand_back(char *to, char *from, size_t len)
+{
+	size_t at, before = (LINE - (uintptr_t)from % LINE) % LINE;
+
+	before = before < len ? before : len;
+	memcpy(to, from, before);
+	tt_hand_back(from, before);
+	for (at = before; len - at >= LINE; at += LINE) {
+		__m256i a = _mm256_loadu_si256((const __m256i *)(const void *)(from + at));
+		__m256i b = _mm256_loadu_si256((const __m256i *)(const void *)(from + at + 32));
+
+		_mm256_storeu_si256((__m256i *)(void *)(to + at), a);
+		_mm256_storeu_si256((__m256i *)(void *)(to + at + 32), b);
+		store_own(from + at);
+	}
+	memcpy(to + at, from + at, len - at);
+	tt_hand_back(from + at, len - at);
+}
+
+void tt_copy_out(void *to, void *from, size_t len)
+{
+	if (is_amd())
+		copy_and_hand_back(to, from, len);
+	else
+		tt_copy_near(to, from, len);
+}
+#else
+void tt_hand_back(void *from, size_t len)
+{
+	(void)from;
+	(void)len;
+}
+
+void tt_copy_out(void *to, void *from, size_t len)
+{
+	tt_copy_near(to, from, len);
+}
+#endif
 
 #if STRING_COPY
 #define FSRM (1u << 4) /* in edx of leaf 7: the processor's own copy is fast */

@@ -25,6 +25,19 @@ void tt_copy_near(void *to, const void *from, size_t len);
 /* memmove of TT_COPY_LONG and more, by the processor's own copy where that is faster. */
 void tt_copy_by_string(void *to, const void *from, size_t len);
 
+/*
+ * memcpy out of memory that another processor has written and will write again, such as a slot.
+ * Hands it back.
+ */
+void tt_copy_out(void *to, void *from, size_t len);
+
+/*
+ * Stores a byte of each line of such memory, its own value, after this processor has read it: on
+ * AMD's processors a store takes five times as long to a line that the other one has read as to one
+ * that it has written (doc/MEASUREMENTS.md). Does nothing on others.
+ */
+void tt_hand_back(void *from, size_t len);
+
 /* memmove; a short one is inline, so that the compiler knows what it is. */
 static inline void tt_copy_long(void *to, const void *from, size_t len)
 {

@@ -25,6 +25,8 @@
 #define TT_NODE_RANKS 256	 /* most ranks of a communicator */
 #define TT_NODE_SLOT (32u << 10) /* bytes of a slot */
 #define TT_NODE_SMALL (3u << 10) /* bytes of the slot of a persistent operation */
+/* bytes of a slot, from which handing lines back (lib/base/copy.h) saves more than it takes */
+#define TT_NODE_LENT_LEAST 2048
 #define TT_NODE_ALL (-1)
 
 struct tt_node;
@@ -101,7 +103,7 @@ bool tt_node_may_begin(struct tt_node_group *g, uint64_t turn);
 int tt_node_behind(const struct tt_node_group *g, int from, uint64_t turn);
 /* This rank's slot of a turn; another rank's. */
 void *tt_node_slot(struct tt_node_group *g, uint64_t turn);
-const void *tt_node_slot_of(const struct tt_node_group *g, int rank, uint64_t turn);
+void *tt_node_slot_of(const struct tt_node_group *g, int rank, uint64_t turn);
 
 /* A rank's memory that peers may access: its input to read, its result to write, its slot. */
 enum tt_node_which { TT_NODE_INPUT, TT_NODE_RESULT, TT_NODE_SLOTS, TT_NODE_WHICH = TT_NODE_SLOTS };

@@ -47,7 +47,7 @@ void *tt_node_slot(struct tt_node_group *g, uint64_t turn)
 	return g->area->rank[g->rank].slot[turn % 2].data;
 }
 
-const void *tt_node_slot_of(const struct tt_node_group *g, int rank, uint64_t turn)
+void *tt_node_slot_of(const struct tt_node_group *g, int rank, uint64_t turn)
 {
 	return g->area->rank[rank].slot[turn % 2].data;
 }

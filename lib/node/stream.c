@@ -262,7 +262,10 @@ static int take(struct tt_node_group *g, const struct lane *lane, int from, char
 
 	if (place + n > len)
 		return tt_fail(-EPROTO, "process %d published no place", (int)g->peer[from]->pid);
-	tt_copy_near(dst + at, lane->places + place, n);
+	if (lane->head->span.reader != TT_NODE_ALL || g->size == 2)
+		tt_copy_out(dst + at, lane->places + place, n);
+	else
+		tt_copy_near(dst + at, lane->places + place, n);
 	atomic_store_explicit(&lane->counter->taken, k + 1, memory_order_release);
 	return 0;
 }

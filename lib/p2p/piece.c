@@ -148,6 +148,8 @@ static void piece_over(struct tt_xfer *x, const void *data, int status)
 	if (req->call.kind == TT_P2P_RECV && data != x->buf) {
 		if (req->layout)
 			tt_p2p_unpack(req, piece->place, data, x->len);
+		else if (tt_wire_has_brief(req->p2p->comm->ctx->wire, x->peer))
+			tt_copy_out(x->buf, (void *)data, x->len); /* of the pool */
 		else
 			tt_copy_long(x->buf, data, x->len);
 		tt_wire_stats(req->p2p->comm->ctx->wire)->copied_bytes += x->len;

@@ -149,12 +149,46 @@ static void test_copies(void)
 		}
 }
 
+#define EDGE 70 /* more than a line */
+
+static bool is_left(const unsigned char *mem, size_t len, unsigned char value)
+{
+	size_t i;
+
+	for (i = 0; i < len; i++)
+		if (mem[i] != value)
+			return false;
+	return true;
+}
+
+/* At any place of a line: the source stays as it is, and so does all beside the copy. */
+static void test_out(void)
+{
+	static const size_t lens[] = {0, 1, 63, 64, 65, 200, 8192, 131073};
+	static unsigned char from[140000], was[140000], to[140000];
+	size_t i, k, at, len;
+
+	for (at = 0; at < sizeof(from); at++)
+		was[at] = from[at] = (unsigned char)(at * 7 % 251);
+	for (i = 0; i < 8; i++)
+		for (k = 0; k <= EDGE; k++) {
+			len = lens[i];
+			memset(to, 255, sizeof(to));
+			tt_copy_out(to + EDGE - k, from + k, len);
+			TT_CHECK(!memcmp(to + EDGE - k, was + k, len));
+			TT_CHECK(is_left(to, EDGE - k, 255));
+			TT_CHECK(is_left(to + EDGE - k + len, EDGE, 255));
+			tt_hand_back(from + k, len);
+			TT_CHECK(!memcmp(from, was, sizeof(from)));
+		}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {{"reuse", test_reuse}, {"first", test_first},
 					       {"share", test_share}, {"measured", test_measured},
 					       {"fit", test_fit},     {"copies", test_copies},
-					       {NULL, NULL}};
+					       {"out", test_out},     {NULL, NULL}};
 
 	return tt_test_main("stores", tests, argc, argv);
 }

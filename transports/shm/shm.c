@@ -25,6 +25,7 @@
 #include <unistd.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/copy.h"
 
 #define RING_QUOTA 16 /* entries of one ring before the next has its turn */
 
@@ -311,7 +312,7 @@ static inline void fetch_soon(const struct shm_ep *ep, uint32_t lines)
 static int drain(struct shm_ep *ep, uint8_t (*msgs)[TT_TP_BRIEF_MAX], struct tt_event *ev, int max,
 		 bool *more)
 {
-	const struct shm_entry *e;
+	struct shm_entry *e;
 	size_t len;
 	int n;
 
@@ -329,6 +330,7 @@ static int drain(struct shm_ep *ep, uint8_t (*msgs)[TT_TP_BRIEF_MAX], struct tt_
 		if (e->kind == SHM_MSG || e->kind == SHM_BRIEF)
 			copy(ep, e, len, msgs[n], &ev[n]);
 		ep->tail = shm_after_entry(ep->tail, e, len);
+		tt_hand_back(e, SHM_ENTRY_HEAD + len);
 	}
 	if (!n)
 		return 0;

@@ -401,10 +401,12 @@ static enum tt_peeked shm_peek(struct tt_ep *base, const void **data, size_t *le
 static void shm_take(struct tt_ep *base)
 {
 	struct shm_ep *ep = (struct shm_ep *)base;
-	const struct shm_entry *e = shm_entry_at(ep->in, &ep->tail);
+	struct shm_entry *e = shm_entry_at(ep->in, &ep->tail);
+	size_t len = shm_entry_len(e);
 
 	ep->came = ((struct shm_tp *)base->tp)->clock;
-	ep->tail = shm_after_entry(ep->tail, e, shm_entry_len(e));
+	ep->tail = shm_after_entry(ep->tail, e, len);
+	tt_hand_back(e, SHM_ENTRY_HEAD + len);
 	atomic_store_explicit(&ep->in->tail, ep->tail.count, memory_order_release);
 }
 

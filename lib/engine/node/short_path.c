@@ -11,6 +11,7 @@
 #include <time.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/copy.h"
 #include "lib/engine/node/short_path.h"
 #include "lib/plan/stored.h"
 
@@ -143,7 +144,7 @@ static bool tell_length(struct short_call *c, const struct tt_op *op)
 static inline __attribute__((always_inline)) bool run_op(struct short_call *c,
 							 const struct tt_op *op)
 {
-	const char *slot;
+	char *slot;
 
 	if (op->kind == TT_OP_SIGNAL) {
 		signal_step(c, op);
@@ -153,7 +154,10 @@ static inline __attribute__((always_inline)) bool run_op(struct short_call *c,
 		return op->kind == TT_OP_TELL_LENGTH ? tell_length(c, op) : pull_op(c, op);
 	} else if (op->kind == TT_OP_PULL_COPY) {
 		slot = tt_node_slot_of(c->group, op->peer, c->turn);
-		memcpy(ptr(c, op->dst), slot + op->a.off, op->len);
+		if (c->comm->size == 2 && op->len >= TT_NODE_LENT_LEAST)
+			tt_copy_out(ptr(c, op->dst), slot + op->a.off, op->len);
+		else
+			memcpy(ptr(c, op->dst), slot + op->a.off, op->len);
 	} else if (op->kind == TT_OP_EXPECT_LENGTH) {
 		return tt_node_tells(c->group, c->turn, op->peer, op);
 	} else {
