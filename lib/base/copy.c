@@ -2,7 +2,6 @@
 #include "lib/base/copy.h"
 
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #ifdef __SSE2__
@@ -62,7 +61,7 @@ void tt_copy_away(void *to, const void *from, size_t len)
 }
 
 #if defined(__x86_64__)
-static bool is_amd(void)
+bool tt_hands_back(void)
 {
 	static atomic_int known; /* 0: not yet, 1: no, 2: yes */
 	int is = atomic_load_explicit(&known, memory_order_relaxed);
@@ -83,7 +82,7 @@ void tt_hand_back(void *from, size_t len)
 {
 	char *at = from, *end = at + len;
 
-	for (; is_amd() && at < end; at += LINE - (uintptr_t)at % LINE)
+	for (; tt_hands_back() && at < end; at += LINE - (uintptr_t)at % LINE)
 		store_own(at);
 }
 
@@ -109,12 +108,17 @@ __attribute__((target("avx2"))) static void copy_and_hand_back(char *to, char *f
 
 void tt_copy_out(void *to, void *from, size_t len)
 {
-	if (is_amd())
+	if (tt_hands_back())
 		copy_and_hand_back(to, from, len);
 	else
 		tt_copy_near(to, from, len);
 }
 #else
+bool tt_hands_back(void)
+{
+	return false;
+}
+
 void tt_hand_back(void *from, size_t len)
 {
 	(void)from;

@@ -3,6 +3,7 @@
 #ifndef TT_COPY_H
 #define TT_COPY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -37,6 +38,7 @@ void tt_copy_out(void *to, void *from, size_t len);
  * that it has written (doc/MEASUREMENTS.md). Does nothing on others.
  */
 void tt_hand_back(void *from, size_t len);
+bool tt_hands_back(void); /* whether it does anything */
 
 /* memmove; a short one is inline, so that the compiler knows what it is. */
 static inline void tt_copy_long(void *to, const void *from, size_t len)

@@ -130,6 +130,8 @@ static void clear(struct node_area *area)
 
 		memset(r, 0, offsetof(struct node_rank, slot[0].data));
 		memset(&r->slot[1], 0, offsetof(struct node_slot, data));
+		memset(r->first, 0, sizeof(r->first));
+		memset(r->second, 0, sizeof(r->second));
 	}
 	atomic_store(&area->attached, 0);
 	atomic_store(&area->left, 0);

@@ -169,7 +169,7 @@ bool tt_node_counted(const struct tt_node_group *g, uint64_t turn, int rank,
 		     enum tt_node_counter which, uint32_t n);
 
 /*
- * rings_or_direct.c. Of two ranks that may read and write each other's ordinary memory, a reduction
+ * reduce_ways.c. Of two ranks that may read and write each other's ordinary memory, a reduction
  * of which each combines a part goes through rings, or straight between their memory: as is faster.
  */
 #define TT_NODE_KINDS 4 /* of reductions: a number below this */
@@ -177,10 +177,16 @@ bool tt_node_counted(const struct tt_node_group *g, uint64_t turn, int rank,
 unsigned tt_node_way(const struct tt_node_group *g, unsigned kind, size_t len);
 /* Whether the next one goes straight. *way 0: not to be measured. */
 bool tt_node_goes_direct(struct tt_node_group *g, unsigned *way);
+/* The same for memory that peers map, and whether this rank then hands its result's lines back. */
+unsigned tt_node_mapped_way(const struct tt_node_group *g, unsigned kind, size_t len);
+bool tt_node_hands_back(struct tt_node_group *g, unsigned *way);
 /* Ticks that this rank has needed to fill its ring, which it began then. */
 uint64_t tt_node_filled(uint64_t began);
-/* One of len bytes has taken so many ticks at this rank, but for the wait until all had come. */
-void tt_node_went(struct tt_node_group *g, unsigned way, bool direct, size_t len, uint64_t ticks);
+/*
+ * One of len bytes, the second: straight or handed back, has taken so many ticks at this rank, but
+ * for the wait until all had come.
+ */
+void tt_node_went(struct tt_node_group *g, unsigned way, bool second, size_t len, uint64_t ticks);
 
 /*
  * A stream replaces an input that peers can neither map nor read: memory that they map, into which

@@ -51,7 +51,7 @@ struct node_buf {
 
 #define NODE_LENGTHS 3 /* of copy_or_read.c: powers of two */
 #define NODE_MEASURES (3 * NODE_LENGTHS)
-#define NODE_WAYS (TT_NODE_KINDS * 7) /* of rings_or_direct.c */
+#define NODE_WAYS (2 * TT_NODE_KINDS * 7) /* of reduce_ways.c */
 
 /* A way for the inputs of a measure. */
 struct node_choice {
@@ -63,7 +63,7 @@ struct node_choice {
 /* The reductions of a way. */
 struct node_way {
 	uint64_t calls; /* so far */
-	bool direct;	/* between trials: not through rings */
+	bool second;	/* between trials: not the first of its two forms */
 };
 
 /* flag is {turn, step}; the vector follows in the same line. */
@@ -84,8 +84,6 @@ struct node_rank {
 	_Atomic uint32_t busy;	    /* it is accessing peers' memory */
 	/* copy_or_read.c: ticks for a KiB, out of a peer's slot and where it is; 0: not known */
 	_Atomic uint32_t out[NODE_MEASURES], read[NODE_MEASURES];
-	/* rings_or_direct.c: ticks for a KiB; 0: not known */
-	_Atomic uint32_t ringed[NODE_WAYS], direct[NODE_WAYS];
 	/* reach.c: an address in its process; it has read that of its peer, of two ranks, lately */
 	_Atomic uint64_t word;
 	_Atomic bool reaches;
@@ -96,6 +94,9 @@ struct node_rank {
 	_Atomic uint32_t withdrawn;
 	_Atomic uint64_t ended; /* a number of its turns, plus 1, once it begins no further one */
 	struct node_slot slot[2];
+	/* reduce_ways.c: ticks for a KiB, through rings, straight; or as it is, handed back; 0: not
+	 * known */
+	_Atomic uint32_t first[NODE_WAYS], second[NODE_WAYS];
 };
 
 #define SMALL_END (offsetof(struct node_slot, data) + SLOT_SKIP + TT_NODE_SMALL)

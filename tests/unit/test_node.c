@@ -12,11 +12,13 @@
 #include <time.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/copy.h"
 #include "lib/base/proc.h"
 #include "lib/node/node_internal.h"
 
 #define TWO 2
 #define WAIT_MS 10000
+#define WAYS (NODE_WAYS / 2) /* of ordinary memory */
 
 /* Further data that the two exchange. */
 struct board {
@@ -554,13 +556,62 @@ static int went_straight(struct tt_node_group *g, uint32_t ringed, uint32_t dire
 	for (; from < to; from++) {
 		unsigned way = tt_node_way(g, TT_NODE_KINDS - 1, 64 << 10);
 
-		for (k = 0; k < NODE_WAYS; k++) {
-			atomic_store(&g->area->rank[g->rank].ringed[k], ringed);
-			atomic_store(&g->area->rank[g->rank].direct[k], direct);
+		for (k = 0; k < WAYS; k++) {
+			atomic_store(&g->area->rank[g->rank].first[k], ringed);
+			atomic_store(&g->area->rank[g->rank].second[k], direct);
 		}
 		n += tt_node_goes_direct(g, &way);
 	}
 	return n;
+}
+
+static int went_back(struct tt_node_group *g, uint32_t kept, uint32_t back, int from, int to)
+{
+	int n = 0;
+
+	for (; from < to; from++) {
+		unsigned way = tt_node_mapped_way(g, 0, 64 << 10);
+
+		atomic_store(&g->area->rank[g->rank].first[way - 1], kept);
+		atomic_store(&g->area->rank[g->rank].second[way - 1], back);
+		n += tt_node_hands_back(g, &way);
+	}
+	return n;
+}
+
+/* Results in memory that peers map are handed back if that is faster; needs no access to it. */
+static int back_body(int me, int n, void *arg)
+{
+	struct board *b = arg;
+	struct tt_node_group *g;
+	struct tt_node *node;
+
+	(void)n;
+	TT_EXPECT(!join(b, me, &node));
+	TT_EXPECT(!group(node, me, 1, WAIT_MS, &g));
+	TT_EXPECT(!g->plain && !tt_node_mapped_way(g, 0, 8191) &&
+		  !tt_node_mapped_way(g, TT_NODE_KINDS - 1, 1 << 20));
+	TT_EXPECT(tt_node_mapped_way(g, 0, 8192) == (tt_hands_back() ? WAYS + 1 : 0));
+	TT_EXPECT(tt_node_mapped_way(g, TT_NODE_KINDS - 1, (1 << 20) - 1) ==
+		  (tt_hands_back() ? NODE_WAYS : 0));
+	if (!me && tt_hands_back()) {
+		TT_EXPECT(went_back(g, 1000, 910, 0, 8) == 0);
+		TT_EXPECT(went_back(g, 1000, 910, 8, 16) == 8);
+		TT_EXPECT(went_back(g, 1000, 910, 16, 256) == 0);
+		TT_EXPECT(went_back(g, 1000, 890, 256, 264) == 8);
+		TT_EXPECT(went_back(g, 1000, 890, 264, 1024) == 760);
+		TT_EXPECT(went_back(g, 1000, 2000, 1024, 1032) == 0);
+		TT_EXPECT(went_back(g, 1000, 2000, 1032, 2048) == 0);
+	}
+	TT_EXPECT(meet(b, me));
+	tt_node_group_free(g);
+	tt_node_close(node);
+	return 0;
+}
+
+static void back(void)
+{
+	two(back_body, 0);
 }
 
 static bool may_read(struct tt_node_group *g, int peer)
@@ -583,7 +634,7 @@ static int ways_body(int me, int n, void *arg)
 	TT_EXPECT(!group(node, me, 1, WAIT_MS, &g));
 	g->plain = true;
 	TT_EXPECT(!tt_node_way(g, 0, 8191) && tt_node_way(g, 0, 8192) == 1);
-	TT_EXPECT(tt_node_way(g, TT_NODE_KINDS - 1, (1 << 20) - 1) == NODE_WAYS);
+	TT_EXPECT(tt_node_way(g, TT_NODE_KINDS - 1, (1 << 20) - 1) == WAYS);
 	TT_EXPECT(!tt_node_way(g, TT_NODE_KINDS - 1, 1 << 20));
 	TT_EXPECT(meet(b, me));
 	/* reductions through rings show whether it could go straight */
@@ -599,10 +650,10 @@ static int ways_body(int me, int n, void *arg)
 		TT_EXPECT(went_straight(g, 1000, 890, 264, 1024) == 760);
 		TT_EXPECT(went_straight(g, 1000, 2000, 1024, 1032) == 0);
 		TT_EXPECT(went_straight(g, 1000, 2000, 1032, 2048) == 0);
-		atomic_store(&g->area->rank[1].direct[NODE_WAYS - 4], 5000);
+		atomic_store(&g->area->rank[1].second[WAYS - 4], 5000);
 		TT_EXPECT(went_straight(g, 1000, 890, 2048, 2056) == 8);
 		TT_EXPECT(went_straight(g, 1000, 890, 2056, 3072) == 1016);
-		atomic_store(&g->area->rank[1].ringed[NODE_WAYS - 4], 1000);
+		atomic_store(&g->area->rank[1].first[WAYS - 4], 1000);
 		TT_EXPECT(went_straight(g, 1000, 890, 3072, 3080) == 0);
 		TT_EXPECT(went_straight(g, 1000, 890, 3080, 4096) == 0);
 		atomic_store(&g->area->rank[1].reaches, false);
@@ -631,7 +682,7 @@ int main(int argc, char **argv)
 	static const struct tt_test tests[] = {
 		{"left", left},	  {"full", full}, {"fenced", fenced}, {"stopped", stopped},
 		{"reach", reach}, {"naps", naps}, {"choice", choice}, {"ways", ways},
-		{"again", again}, {"few", few},	  {NULL, NULL},
+		{"again", again}, {"few", few},	  {"back", back},     {NULL, NULL},
 	};
 
 	return tt_test_main("node_memory", tests, argc, argv);

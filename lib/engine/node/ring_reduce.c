@@ -22,6 +22,7 @@
  */
 #include <string.h>
 
+#include "lib/base/copy.h"
 #include "lib/engine/node/node_ops.h"
 
 #define WHOLE_MOST TT_NODE_POOL_MOST /* a vector up to this size is one piece for each rank */
@@ -257,6 +258,18 @@ size_t tt_ring_move(struct tt_node_group *g, const struct tt_plan_args *a,
 		copied += at.len;
 	}
 	return copied;
+}
+
+void tt_ring_hand_back(const struct tt_plan_args *a, char *result)
+{
+	struct tt_span part;
+	int j;
+
+	for (j = 0; j < a->nranks; j++) {
+		part = part_of(a, j);
+		if (j != a->rank)
+			tt_hand_back(result + part.off, part.len);
+	}
 }
 
 static void move(struct tt_plan_req *req, uint32_t k, bool in)

@@ -35,9 +35,10 @@ struct short_call {
 	bool in_slot; /* what peers read is a copy there, which the next turn leaves alone */
 	struct tt_region *region[TT_NODE_WHICH]; /* of published vectors */
 	struct tt_short_ring ring;
-	/* which times it belongs to: tt_node_way; 0: it is not measured */
+	/* which times it belongs to: tt_node_way, tt_node_mapped_way; 0: it is not measured */
 	unsigned way;
 	bool direct;	       /* without a ring, although peers cannot map a vector */
+	bool back;	       /* hands back lines of the result */
 	uint64_t filled, from; /* ticks to fill the ring; when the first pull began, 0: not yet */
 };
 
@@ -297,8 +298,11 @@ static bool find_vectors(struct short_call *c)
 	len = tt_node_input_len(op, c->shape->extent);
 	in = !maps(c, TT_NODE_INPUT, op->a, len);
 	out = !maps(c, TT_NODE_RESULT, op->dst, c->shape->extent[op->dst.buf] - op->dst.off);
-	if (!in && !out)
+	if (!in && !out) {
+		c->way = c->shape->mapped_way;
+		c->back = c->way && tt_node_hands_back(c->group, &c->way);
 		return true;
+	}
 	if (!c->shape->rings) /* a short input is published in the slot */
 		return tt_node_direct(c->group) ||
 		       (!out && len <= TT_NODE_SLOT && !c->shape->own_counts);
@@ -426,8 +430,10 @@ static void finish(struct short_call *c)
 	if (c->ring.out || c->ring.pool)
 		drain(c);
 	tt_node_finish(c->group, c->turn);
+	if (c->back && c->shape->stored)
+		tt_ring_hand_back(&c->shape->plan->args, c->base[TT_BUF_RECV]);
 	if (c->from)
-		tt_node_went(c->group, c->way, c->direct, c->shape->way_len,
+		tt_node_went(c->group, c->way, c->direct || c->back, c->shape->way_len,
 			     c->filled + tt_ticks() - c->from);
 	wake(c);
 	tt_flight_done(ctx->flight, c->flight, c->shape->extent[TT_BUF_RECV]);
@@ -527,7 +533,7 @@ int tt_short_run(struct tutti_comm *comm, const struct tt_call *call, struct tut
 	c.in_slot = false;
 	c.ring = (struct tt_short_ring){0};
 	c.way = 0;
-	c.direct = false;
+	c.direct = c.back = false;
 	c.filled = c.from = 0;
 	if (!begin_soon(&c))
 		return TT_SHORT_NOT;

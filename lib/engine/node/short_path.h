@@ -20,11 +20,13 @@ struct tt_short_shape {
 	unsigned nops;
 	size_t extent[TT_BUF_NET]; /* bytes of the caller's buffers; 0: not used */
 	bool publishes;		   /* buffers of the caller, beside the slot */
+	bool stored;		   /* peers store parts of the result */
 	bool rings;		   /* those that peers cannot map are replaced by a ring */
 	size_t ring_bytes;
 	enum tt_node_how how;
-	unsigned way;	/* which times such reductions belong to, tt_node_way, */
-	size_t way_len; /* and of what length they are */
+	unsigned way;	     /* which times such reductions belong to, tt_node_way, */
+	unsigned mapped_way; /* or tt_node_mapped_way, */
+	size_t way_len;	     /* and of what length they are */
 	struct tt_node_reduce reduce;
 	struct tt_node_count bytes; /* of copies and of ops on slots */
 	struct tt_flight_op record;

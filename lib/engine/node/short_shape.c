@@ -93,6 +93,7 @@ static void count_ops(struct tt_short_shape *shape)
 		shape->bytes.pulled += count.pulled;
 		shape->bytes.reduced += count.reduced;
 		shape->publishes |= publishes(&lane->ops[i]);
+		shape->stored |= lane->ops[i].kind == TT_OP_SIGNAL && lane->ops[i].dst.buf;
 		if (lane->ops[i].kind == TT_OP_PULL_REDUCE && lane->ops[i].flags & TT_OPF_DIVIDE)
 			shape->reduce.divide_by = shape->plan->args.nranks;
 	}
@@ -129,6 +130,7 @@ static void find_way(const struct tt_node_group *g, const struct tt_plan_args *a
 	shape->how = TT_NODE_STAYS; /* the ring has the slot; or there is none, as that is faster */
 	shape->way_len = tt_ring_vector(args);
 	shape->way = tt_node_way(g, tt_ring_kind(args->coll), shape->way_len);
+	shape->mapped_way = tt_node_mapped_way(g, tt_ring_kind(args->coll), shape->way_len);
 }
 
 static void learn(struct tutti_comm *comm, const struct tt_call *call, struct tt_short_shape *shape)

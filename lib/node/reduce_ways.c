@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: BSD-3-Clause */
+/*
+ * A reduction of which each of two ranks combines a part can go in two ways. Both ranks measure
+ * whole reductions, by kind and length. Each decides for its own memory, by the times of both.
+ *
+ * Ordinary memory. Through rings (staging_ring.c): the input is copied in and the result out, by
+ * stores and loads. Or straight: the kernel reads a peer's input and writes a peer's result. A
+ * straight one takes less time where buffers stay in the cache of the rank that reads or writes
+ * them there, as no program touches them between calls; where programs do, rings do.
+ *
+ * Memory that peers map. Its owner leaves the result as the peer has stored it, or hands its lines
+ * back to the peer (lib/base/copy.h), which takes less time where programs read results.
+ */
+#include "lib/base/clock.h"
+#include "lib/base/copy.h"
+#include "lib/node/node_internal.h"
+
+#define LEAST 13			 /* log2 of the shortest length */
+#define LENGTHS 7			 /* powers of two: below 1 MiB */
+#define MAPPED (TT_NODE_KINDS * LENGTHS) /* ways of memory that peers map come after so many */
+
+_Static_assert(NODE_WAYS == 2 * MAPPED, "node_internal.h");
+
+static unsigned way_of(unsigned kind, size_t len)
+{
+	if (len >> LEAST == 0 || len >> LEAST >> LENGTHS)
+		return 0;
+	return 1 + kind * LENGTHS + 63 - LEAST - (unsigned)__builtin_clzll(len);
+}
+
+unsigned tt_node_way(const struct tt_node_group *g, unsigned kind, size_t len)
+{
+	return tt_node_direct(g) ? way_of(kind, len) : 0;
+}
+
+unsigned tt_node_mapped_way(const struct tt_node_group *g, unsigned kind, size_t len)
+{
+	return g->size == 2 && tt_hands_back() ? way_of(TT_NODE_KINDS + kind, len) : 0;
+}
+
+uint64_t tt_node_filled(uint64_t began)
+{
+	atomic_thread_fence(memory_order_seq_cst); /* lines that the peer still had have come */
+	return tt_ticks() - began;
+}
+
+void tt_node_went(struct tt_node_group *g, unsigned way, bool second, size_t len, uint64_t ticks)
+{
+	struct node_rank *self = &g->area->rank[g->rank];
+	_Atomic uint32_t *mean = second ? &self->second[way - 1] : &self->first[way - 1];
+	uint32_t before = atomic_load_explicit(mean, memory_order_relaxed);
+
+	atomic_store_explicit(mean, tt_trial_mean(before, ticks, len), memory_order_relaxed);
+	if (!second && way <= MAPPED) /* the next one may go straight */
+		tt_node_try_reach(g);
+}
+
+/*
+ * A call takes as long as its slower rank: the root of a reduce has more to do. A rank whose
+ * buffers do not go this way has measured nothing.
+ */
+static void decide(struct tt_node_group *g, unsigned way)
+{
+	struct node_way *w = &g->way[way - 1];
+	uint64_t first = 0, second = 0, f, s;
+	int i;
+
+	for (i = 0; i < g->size; i++) {
+		f = atomic_load_explicit(&g->area->rank[i].first[way - 1], memory_order_relaxed);
+		s = atomic_load_explicit(&g->area->rank[i].second[way - 1], memory_order_relaxed);
+		if (!f || !s)
+			continue;
+		first = f > first ? f : first;
+		second = s > second ? s : second;
+	}
+	if (second)
+		w->second = w->second ? second <= first : second * 10 <= first * 9;
+}
+
+/* The next one. */
+static struct tt_trial trial_of(struct tt_node_group *g, unsigned *way)
+{
+	struct tt_trial trial = tt_trial_of(g->way[*way - 1].calls++);
+
+	if (trial.decides)
+		decide(g, *way);
+	if (!trial.measured)
+		*way = 0;
+	return trial;
+}
+
+bool tt_node_goes_direct(struct tt_node_group *g, unsigned *way)
+{
+	struct node_way *w = &g->way[*way - 1];
+	struct tt_trial trial = trial_of(g, way);
+
+	if (trial.decides)
+		w->second &= tt_node_is_reached(g);
+	return tt_node_by_kernel(g, &trial, w->second);
+}
+
+bool tt_node_hands_back(struct tt_node_group *g, unsigned *way)
+{
+	const struct node_way *w = &g->way[*way - 1];
+	struct tt_trial trial = trial_of(g, way);
+
+	return w->second != trial.tried;
+}
