@@ -371,6 +371,6 @@ void tt_node_reduce_slots(struct tt_node_group *g, uint64_t turn, void *dst, siz
 	for (i = 0; i < n; i++)
 		src[i] = g->area->rank[i].slot[turn % 2].data + off;
 	tt_reduce_multi(&dst, 1, src, n, len / r->elem, r->datatype, r->op, r->divide_by, r->flags);
-	if (g->size == 2 && len >= TT_NODE_LENT_LEAST)
+	if (g->size == 2 && n > !g->rank && len >= TT_NODE_LENT_LEAST) /* the peer's was read */
 		tt_hand_back(g->area->rank[!g->rank].slot[turn % 2].data + off, len);
 }
