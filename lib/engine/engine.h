@@ -179,6 +179,12 @@ struct tt_ring_run {
 	void *pool;   /* to be returned */
 	bool in, out; /* what it replaces: input, result */
 	bool made;    /* short_path.c has published the buffers, and filled the ring, if any */
+	/* without rings: which times it belongs to, tt_node_mapped_way; ticks since the first pull
+	 */
+	unsigned way;
+	uint64_t from;
+	enum tt_mapped mapped;
+	bool stored; /* peers store parts of the result */
 };
 
 /* stream_input.c: this rank's input, copied piece by piece to where peers read it. */

@@ -177,14 +177,16 @@ bool tt_node_counted(const struct tt_node_group *g, uint64_t turn, int rank,
 unsigned tt_node_way(const struct tt_node_group *g, unsigned kind, size_t len);
 /* Whether the next one goes straight. *way 0: not to be measured. */
 bool tt_node_goes_direct(struct tt_node_group *g, unsigned *way);
-/* The same for memory that peers map, and whether this rank then hands its result's lines back. */
+/* The same for memory that peers map: this rank leaves its result as it is, hands its lines back to
+ * the peer at the end, or takes rings. */
+enum tt_mapped { TT_MAPPED_LEFT, TT_MAPPED_BACK, TT_MAPPED_RINGS };
 unsigned tt_node_mapped_way(const struct tt_node_group *g, unsigned kind, size_t len);
-bool tt_node_hands_back(struct tt_node_group *g, unsigned *way);
+enum tt_mapped tt_node_mapped(struct tt_node_group *g, unsigned *way, size_t len);
 /* Ticks that this rank has needed to fill its ring, which it began then. */
 uint64_t tt_node_filled(uint64_t began);
 /*
- * One of len bytes, the second: straight or handed back, has taken so many ticks at this rank, but
- * for the wait until all had come.
+ * One of len bytes, in the second form: straight, handed back, or by rings in spite of the mapping,
+ * has taken so many ticks at this rank, but for the wait until all had come.
  */
 void tt_node_went(struct tt_node_group *g, unsigned way, bool second, size_t len, uint64_t ticks);
 

@@ -51,7 +51,7 @@ struct node_buf {
 
 #define NODE_LENGTHS 3 /* of copy_or_read.c: powers of two */
 #define NODE_MEASURES (3 * NODE_LENGTHS)
-#define NODE_WAYS (2 * TT_NODE_KINDS * 7) /* of reduce_ways.c */
+#define NODE_WAYS (TT_NODE_KINDS * (7 + 10)) /* of reduce_ways.c */
 
 /* A way for the inputs of a measure. */
 struct node_choice {
@@ -94,7 +94,7 @@ struct node_rank {
 	_Atomic uint32_t withdrawn;
 	_Atomic uint64_t ended; /* a number of its turns, plus 1, once it begins no further one */
 	struct node_slot slot[2];
-	/* reduce_ways.c: ticks for a KiB, through rings, straight; or as it is, handed back; 0: not
+	/* reduce_ways.c: ticks for a KiB, of the two forms; 0: not
 	 * known */
 	_Atomic uint32_t first[NODE_WAYS], second[NODE_WAYS];
 };

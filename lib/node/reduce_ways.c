@@ -8,34 +8,43 @@
  * straight one takes less time where buffers stay in the cache of the rank that reads or writes
  * them there, as no program touches them between calls; where programs do, rings do.
  *
- * Memory that peers map. Its owner leaves the result as the peer has stored it, or hands its lines
- * back to the peer (lib/base/copy.h), which takes less time where programs read results.
+ * Memory that peers map. Its owner leaves the result as the peer has stored it; or, as programs may
+ * read it, hands its lines back to the peer (lib/base/copy.h). Lines of longer results leave the
+ * cache before the peer stores again, so these go through rings, which stay there.
  */
 #include "lib/base/clock.h"
 #include "lib/base/copy.h"
 #include "lib/node/node_internal.h"
 
-#define LEAST 13			 /* log2 of the shortest length */
-#define LENGTHS 7			 /* powers of two: below 1 MiB */
-#define MAPPED (TT_NODE_KINDS * LENGTHS) /* ways of memory that peers map come after so many */
+#define LEAST 13 /* log2 of the shortest length */
+/* powers of two: below 1 MiB, and below 8 MiB in memory that peers map */
+#define LENGTHS 7
+#define MAPPED_LENGTHS 10
+#define RINGS_LEAST ((size_t)1 << 20)
+#define MAPPED (TT_NODE_KINDS * LENGTHS) /* ways of that memory come after so many */
 
-_Static_assert(NODE_WAYS == 2 * MAPPED, "node_internal.h");
+_Static_assert(NODE_WAYS == MAPPED + TT_NODE_KINDS * MAPPED_LENGTHS, "node_internal.h");
 
-static unsigned way_of(unsigned kind, size_t len)
+/* Of n lengths; 0: none of them. */
+static unsigned length_of(size_t len, unsigned n)
 {
-	if (len >> LEAST == 0 || len >> LEAST >> LENGTHS)
+	if (len >> LEAST == 0 || len >> LEAST >> n)
 		return 0;
-	return 1 + kind * LENGTHS + 63 - LEAST - (unsigned)__builtin_clzll(len);
+	return 64 - LEAST - (unsigned)__builtin_clzll(len);
 }
 
 unsigned tt_node_way(const struct tt_node_group *g, unsigned kind, size_t len)
 {
-	return tt_node_direct(g) ? way_of(kind, len) : 0;
+	unsigned length = tt_node_direct(g) ? length_of(len, LENGTHS) : 0;
+
+	return length ? kind * LENGTHS + length : 0;
 }
 
 unsigned tt_node_mapped_way(const struct tt_node_group *g, unsigned kind, size_t len)
 {
-	return g->size == 2 && tt_hands_back() ? way_of(TT_NODE_KINDS + kind, len) : 0;
+	unsigned length = g->size == 2 && tt_hands_back() ? length_of(len, MAPPED_LENGTHS) : 0;
+
+	return length ? MAPPED + kind * MAPPED_LENGTHS + length : 0;
 }
 
 uint64_t tt_node_filled(uint64_t began)
@@ -99,10 +108,12 @@ bool tt_node_goes_direct(struct tt_node_group *g, unsigned *way)
 	return tt_node_by_kernel(g, &trial, w->second);
 }
 
-bool tt_node_hands_back(struct tt_node_group *g, unsigned *way)
+enum tt_mapped tt_node_mapped(struct tt_node_group *g, unsigned *way, size_t len)
 {
 	const struct node_way *w = &g->way[*way - 1];
 	struct tt_trial trial = trial_of(g, way);
 
-	return w->second != trial.tried;
+	if (w->second == trial.tried)
+		return TT_MAPPED_LEFT;
+	return len < RINGS_LEAST ? TT_MAPPED_BACK : TT_MAPPED_RINGS;
 }

@@ -18,7 +18,7 @@
 
 #define TWO 2
 #define WAIT_MS 10000
-#define WAYS (NODE_WAYS / 2) /* of ordinary memory */
+#define WAYS (7 * TT_NODE_KINDS) /* of ordinary memory */
 
 /* Further data that the two exchange. */
 struct board {
@@ -574,7 +574,7 @@ static int went_back(struct tt_node_group *g, uint32_t kept, uint32_t back, int 
 
 		atomic_store(&g->area->rank[g->rank].first[way - 1], kept);
 		atomic_store(&g->area->rank[g->rank].second[way - 1], back);
-		n += tt_node_hands_back(g, &way);
+		n += tt_node_mapped(g, &way, 64 << 10) == TT_MAPPED_BACK;
 	}
 	return n;
 }
@@ -590,9 +590,9 @@ static int back_body(int me, int n, void *arg)
 	TT_EXPECT(!join(b, me, &node));
 	TT_EXPECT(!group(node, me, 1, WAIT_MS, &g));
 	TT_EXPECT(!g->plain && !tt_node_mapped_way(g, 0, 8191) &&
-		  !tt_node_mapped_way(g, TT_NODE_KINDS - 1, 1 << 20));
+		  !tt_node_mapped_way(g, TT_NODE_KINDS - 1, 8 << 20));
 	TT_EXPECT(tt_node_mapped_way(g, 0, 8192) == (tt_hands_back() ? WAYS + 1 : 0));
-	TT_EXPECT(tt_node_mapped_way(g, TT_NODE_KINDS - 1, (1 << 20) - 1) ==
+	TT_EXPECT(tt_node_mapped_way(g, TT_NODE_KINDS - 1, (8 << 20) - 1) ==
 		  (tt_hands_back() ? NODE_WAYS : 0));
 	if (!me && tt_hands_back()) {
 		TT_EXPECT(went_back(g, 1000, 910, 0, 8) == 0);

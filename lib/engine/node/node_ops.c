@@ -194,8 +194,10 @@ void tt_node_ended(struct tt_plan_req *req)
 	bounce_messages(req, NULL, NULL);
 	if (nc->running == req) {
 		nc->running = NULL;
-		if (!req->r.status)
+		if (!req->r.status) {
 			tt_node_finish(nc->group, req->turn);
+			tt_ring_over(req);
+		}
 	}
 	req->resumed = false;
 	req->first_round = 0;
@@ -503,6 +505,8 @@ static int pull_op(struct tt_op_run *run, int *gone)
 					len, &count, gone);
 	} else {
 		r = tt_node_reduction(req, op);
+		if (req->ring.way && !req->ring.from)
+			req->ring.from = tt_ticks();
 		if (op->b.buf)
 			tt_node_own(g, req->turn, TT_NODE_INPUT, req->base[op->b.buf] + op->b.off);
 		if (!req->bounce[TT_NODE_RESULT]) /* it may not be published */

@@ -219,6 +219,8 @@ char *tt_ring_memory(struct tutti_context *ctx, struct tt_node_group *g, uint64_
 size_t tt_ring_move(struct tt_node_group *g, const struct tt_plan_args *args,
 		    const struct tt_node_ring *shape, char *ring, char *vector, uint32_t k,
 		    bool in);
+/* The turn has ended without a failure. */
+void tt_ring_over(struct tt_plan_req *req);
 /* The other ranks' parts of a result, which they have stored here. */
 void tt_ring_hand_back(const struct tt_plan_args *args, char *result);
 /* The request continues with the ring of a short call, if that has one. */

@@ -22,6 +22,7 @@
  */
 #include <string.h>
 
+#include "lib/base/clock.h"
 #include "lib/base/copy.h"
 #include "lib/engine/node/node_ops.h"
 
@@ -147,6 +148,9 @@ void tt_ring_begin(struct tt_plan_req *req)
 	ring->on = ring->made && ring->pieces;
 	ring->filled = ring->made ? ring->pieces : 0;
 	ring->combined = ring->drained = 0;
+	ring->way = 0;
+	ring->from = 0;
+	ring->mapped = TT_MAPPED_LEFT;
 	if (ring->pieces > ring->shape.depth)
 		tt_node_uncount(req->node->group, req->turn);
 }
@@ -169,6 +173,18 @@ void tt_ring_resume(struct tt_plan_req *req, const struct tt_short_ring *short_r
 	ring->pool = short_ring->pool;
 	ring->in = short_ring->in;
 	ring->out = short_ring->out;
+}
+
+void tt_ring_over(struct tt_plan_req *req)
+{
+	const struct tt_plan_args *a = &req->plan->args;
+	struct tt_ring_run *ring = &req->ring;
+
+	if (ring->mapped == TT_MAPPED_BACK && ring->stored)
+		tt_ring_hand_back(a, req->base[TT_BUF_RECV]);
+	if (ring->from)
+		tt_node_went(req->node->group, ring->way, ring->mapped, tt_ring_vector(a),
+			     tt_ticks() - ring->from);
 }
 
 /* ---- the first signal ---- */
@@ -211,6 +227,19 @@ static void publish(struct tt_plan_req *req, enum tt_node_which which, struct tt
 				req->region[ref.buf], TT_NODE_COPIES);
 }
 
+/* Peers reach both vectors where they are. */
+static void choose_way(struct tt_plan_req *req)
+{
+	const struct tt_plan_args *a = &req->plan->args;
+	struct tt_node_group *g = req->node->group;
+	struct tt_ring_run *ring = &req->ring;
+
+	if (req->blocking && req->plan->nlanes == 1)
+		ring->way = tt_node_mapped_way(g, tt_ring_kind(a->coll), tt_ring_vector(a));
+	if (ring->way)
+		ring->mapped = tt_node_mapped(g, &ring->way, tt_ring_vector(a));
+}
+
 bool tt_ring_publish(struct tt_plan_req *req, const struct tt_op *op)
 {
 	bool in = !is_mapped(req, op->a), out = !is_mapped(req, op->dst);
@@ -225,6 +254,13 @@ bool tt_ring_publish(struct tt_plan_req *req, const struct tt_op *op)
 	 * Peers that read directly from this rank's memory need not wait for it, which may be
 	 * busy.
 	 */
+	ring->stored = op->dst.buf;
+	if (!in && !out)
+		choose_way(req);
+	if (ring->mapped == TT_MAPPED_RINGS) {
+		in = op->a.buf;
+		out = op->dst.buf;
+	}
 	if (!(in || out) || (ring->shape.depth > 1 && !req->blocking &&
 			     (req->r.comm->ctx->node_can & TT_NODE_READS)))
 		return false;
@@ -396,6 +432,8 @@ int tt_ring_pull(struct tt_op_run *run, int *gone)
 
 	if (!run->at)
 		ring->combined = 0;
+	if (ring->way && !ring->from)
+		ring->from = tt_ticks();
 	while (moved) {
 		rc = combine_next(run, gone);
 		if (rc < 0)

@@ -37,8 +37,8 @@ struct short_call {
 	struct tt_short_ring ring;
 	/* which times it belongs to: tt_node_way, tt_node_mapped_way; 0: it is not measured */
 	unsigned way;
-	bool direct;	       /* without a ring, although peers cannot map a vector */
-	bool back;	       /* hands back lines of the result */
+	bool direct; /* without a ring, although peers cannot map a vector */
+	enum tt_mapped mapped;
 	uint64_t filled, from; /* ticks to fill the ring; when the first pull began, 0: not yet */
 };
 
@@ -286,6 +286,16 @@ static bool maps(struct short_call *c, enum tt_node_which which, struct tt_ref r
 	return tt_node_maps(c->group, c->region[which]);
 }
 
+/* For its input, its result. False: there is no memory for it. */
+static bool take_ring(struct short_call *c, bool in, bool out)
+{
+	c->ring.in = in;
+	c->ring.out = out;
+	c->ring.mem = tt_ring_memory(c->comm->ctx, c->group, c->turn, c->shape->ring_bytes,
+				     &c->ring.pool, &c->ring.region);
+	return c->ring.mem;
+}
+
 /* Whether peers can reach published vectors as they could those of a request; or has a ring. */
 static bool find_vectors(struct short_call *c)
 {
@@ -300,21 +310,16 @@ static bool find_vectors(struct short_call *c)
 	out = !maps(c, TT_NODE_RESULT, op->dst, c->shape->extent[op->dst.buf] - op->dst.off);
 	if (!in && !out) {
 		c->way = c->shape->mapped_way;
-		c->back = c->way && tt_node_hands_back(c->group, &c->way);
-		return true;
+		if (c->way)
+			c->mapped = tt_node_mapped(c->group, &c->way, c->shape->way_len);
+		return c->mapped != TT_MAPPED_RINGS || take_ring(c, op->a.buf, op->dst.buf);
 	}
 	if (!c->shape->rings) /* a short input is published in the slot */
 		return tt_node_direct(c->group) ||
 		       (!out && len <= TT_NODE_SLOT && !c->shape->own_counts);
 	c->way = c->shape->way;
 	c->direct = c->way && tt_node_goes_direct(c->group, &c->way);
-	if (c->direct)
-		return true;
-	c->ring.in = in;
-	c->ring.out = out;
-	c->ring.mem = tt_ring_memory(c->comm->ctx, c->group, c->turn, c->shape->ring_bytes,
-				     &c->ring.pool, &c->ring.region);
-	return c->ring.mem;
+	return c->direct || take_ring(c, in, out);
 }
 
 static void record(struct short_call *c)
@@ -430,10 +435,10 @@ static void finish(struct short_call *c)
 	if (c->ring.out || c->ring.pool)
 		drain(c);
 	tt_node_finish(c->group, c->turn);
-	if (c->back && c->shape->stored)
+	if (c->mapped == TT_MAPPED_BACK && c->shape->stored)
 		tt_ring_hand_back(&c->shape->plan->args, c->base[TT_BUF_RECV]);
 	if (c->from)
-		tt_node_went(c->group, c->way, c->direct || c->back, c->shape->way_len,
+		tt_node_went(c->group, c->way, c->direct || c->mapped, c->shape->way_len,
 			     c->filled + tt_ticks() - c->from);
 	wake(c);
 	tt_flight_done(ctx->flight, c->flight, c->shape->extent[TT_BUF_RECV]);
@@ -533,7 +538,8 @@ int tt_short_run(struct tutti_comm *comm, const struct tt_call *call, struct tut
 	c.in_slot = false;
 	c.ring = (struct tt_short_ring){0};
 	c.way = 0;
-	c.direct = c.back = false;
+	c.direct = false;
+	c.mapped = TT_MAPPED_LEFT;
 	c.filled = c.from = 0;
 	if (!begin_soon(&c))
 		return TT_SHORT_NOT;

@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include "lib/base/copy.h"
 #include "lib/base/hash.h"
 #include "tests/mp/coll/torn.h"
 
@@ -62,7 +63,7 @@ static int mixed_call(struct mp_job *job, unsigned mix, int coll, size_t count, 
 	size_t n = (size_t)job->n, of = n, i;
 	int32_t *in = (int32_t *)mem[mine & 1][0], *out = (int32_t *)mem[mine >> 1 & 1][1];
 	bool in_place = mix % 5 == 0, has = coll != REDUCE || job->rank == 1;
-	size_t counts[MOST_RANKS], length = 0, off = 0, own = count;
+	size_t counts[MOST_RANKS] = {0}, length = 0, off = 0, own = count;
 	struct tutti_request *req = NULL;
 	struct tutti_stats a = {.size = sizeof(a)}, b = {.size = sizeof(b)};
 	const void *from = in;
@@ -130,6 +131,54 @@ static void meet(void)
 	TT_CHECK(!MP_RUN(.n = 3, .fn = mixed_memory, .env = PULLS));
 	TT_CHECK(!MP_RUN(.n = 2, .fn = mixed_memory, .env = PULLS " TUTTI_WAIT=sleep"));
 	TT_CHECK(!MP_RUN(.n = 2, .fn = mixed_memory, .env = PULLS " TUTTI_PROGRESS=thread"));
+}
+
+#define POOL 27u /* mix: all vectors of two ranks in the pool */
+#define TRIAL 8	 /* calls before the first trial, and in it: lib/node/trials.c */
+
+/* Calls of which the first leave results as they are, and those of a trial do not. */
+static int trial(struct mp_job *job, int coll, size_t count, char *mem[2][2])
+{
+	bool rings = coll == ALLREDUCE && count >= 262144 && tt_hands_back();
+	struct tutti_stats s = {.size = sizeof(s)};
+	uint64_t copied = 0;
+	unsigned k;
+
+	for (k = 0; k <= 2 * TRIAL; k++) {
+		MP_OK(tutti_stats_get(job->ctx, &s));
+		if (k == TRIAL && coll == ALLREDUCE)
+			TT_EXPECT(s.copied_bytes == copied);
+		if (k == 2 * TRIAL && coll == ALLREDUCE)
+			TT_EXPECT(rings ? s.copied_bytes - copied >
+						  (TRIAL - 1) * count * sizeof(int32_t)
+					: s.copied_bytes == copied);
+		if (!k)
+			copied = s.copied_bytes;
+		TT_EXPECT(!mixed_call(job, POOL + 64 * k, coll, count, mem));
+	}
+	return 0;
+}
+
+static int mapped_memory(struct mp_job *job)
+{
+	static const size_t counts[] = {16384, 262144, 1000001};
+	char *mem[2][2] = {{NULL, NULL}, {NULL, NULL}};
+	int k;
+
+	for (k = 0; k < 2; k++)
+		MP_OK(tutti_alloc(job->ctx, (size_t)8000008, (void **)&mem[1][k]));
+	for (k = 0; k < 3 * COLLS; k++)
+		if (k / 3 != SCATTER && k / 3 != EXSCAN)
+			TT_EXPECT(!trial(job, k / 3, counts[k % 3], mem));
+	for (k = 0; k < 2; k++)
+		MP_OK(tutti_free(mem[1][k]));
+	return 0;
+}
+
+static void mapped(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = mapped_memory, .env = PULLS));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = mapped_memory, .env = PULLS " TUTTI_WAIT=sleep"));
 }
 
 /* ---- ended in the middle ---- */
@@ -228,11 +277,9 @@ static void returned(void)
 
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"meet", meet},
-					       {"torn", torn},
-					       {"torn_short", torn_short},
-					       {"returned", returned},
-					       {NULL, NULL}};
+	static const struct tt_test tests[] = {{"meet", meet},	       {"mapped", mapped},
+					       {"torn", torn},	       {"torn_short", torn_short},
+					       {"returned", returned}, {NULL, NULL}};
 
 	return tt_test_main("rings", tests, argc, argv);
 }
