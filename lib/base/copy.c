@@ -78,12 +78,16 @@ static inline void store_own(char *at)
 	*(volatile char *)at = *(volatile char *)at;
 }
 
+static void hand_back(char *at, const char *end)
+{
+	for (; at < end; at += LINE - (uintptr_t)at % LINE)
+		store_own(at);
+}
+
 void tt_hand_back(void *from, size_t len)
 {
-	char *at = from, *end = at + len;
-
-	for (; tt_hands_back() && at < end; at += LINE - (uintptr_t)at % LINE)
-		store_own(at);
+	if (tt_hands_back())
+		hand_back(from, (char *)from + len);
 }
 
 /* Each line is stored while others come: that costs nothing. */
@@ -93,7 +97,7 @@ __attribute__((target("avx2"))) static void copy_and_hand_back(char *to, char *f
 
 	before = before < len ? before : len;
 	memcpy(to, from, before);
-	tt_hand_back(from, before);
+	hand_back(from, from + before);
 	for (at = before; len - at >= LINE; at += LINE) {
 		__m256i a = _mm256_loadu_si256((const __m256i *)(const void *)(from + at));
 		__m256i b = _mm256_loadu_si256((const __m256i *)(const void *)(from + at + 32));
@@ -103,7 +107,7 @@ __attribute__((target("avx2"))) static void copy_and_hand_back(char *to, char *f
 		store_own(from + at);
 	}
 	memcpy(to + at, from + at, len - at);
-	tt_hand_back(from + at, len - at);
+	hand_back(from + at, from + len);
 }
 
 void tt_copy_out(void *to, void *from, size_t len)

@@ -34,9 +34,9 @@ void tt_copy_out(void *to, void *from, size_t len);
 
 /*
  * Stores a byte of each line of such memory, its own value, after this processor has read it: on
- * AMD's processors a store takes five times as long to a line that the other one has read as to one
- * that it has written (doc/MEASUREMENTS.md). Does nothing on others. Nobody may store there
- * meanwhile: that could be undone.
+ * AMD's processors a store takes five to seven times as long to a line that the other one has read
+ * as to one that it has written (doc/MEASUREMENTS.md). Does nothing on others. No process may store
+ * there meanwhile: that could be undone.
  */
 void tt_hand_back(void *from, size_t len);
 bool tt_hands_back(void); /* whether it does anything */

@@ -20,7 +20,8 @@ struct node_kept {
 	struct node_area *area;
 	size_t len;
 	uint64_t ino;
-	pid_t pid[]; /* of its ranks; the first is the home */
+	bool home;   /* this process is its home */
+	pid_t pid[]; /* of its ranks; the first is the home's */
 };
 
 static struct node_kept *kept_of(struct tt_list *link)
@@ -37,7 +38,7 @@ static bool same_ranks(const struct node_kept *k, const struct tt_node_group *g)
 {
 	int i;
 
-	if (k->area->size != g->size || k->len != g->area_len)
+	if (!k->home || k->area->size != g->size || k->len != g->area_len)
 		return false;
 	for (i = 0; i < g->size; i++)
 		if (k->pid[i] != pid_of(g, i))
@@ -74,30 +75,33 @@ void tt_node_drop_all(struct tt_node *node)
 		drop(kept_of(node->kept.next));
 }
 
-/* At the home: room for another one. False: all are still being handed out. */
-static bool make_room(struct tt_node *node)
+/* Of this home: the number kept; the one kept longest that all ranks have mapped, or have not. */
+static int count_own(const struct tt_node *node, bool handed, struct node_kept **longest)
 {
-	struct node_kept *oldest = NULL;
 	struct tt_list *l, *tmp;
 	int n = 0;
 
+	*longest = NULL;
 	tt_list_each(l, tmp, &node->kept)
 	{
-		struct node_kept *k = kept_of(l);
-
-		if (k->pid[0] != getpid())
-			continue;
-		n++;
-		if (!oldest && !tt_node_is_handed(node, k->area))
-			oldest = k;
+		n += kept_of(l)->home;
+		if (kept_of(l)->home && !*longest &&
+		    tt_node_is_handed(node, kept_of(l)->area) == handed)
+			*longest = kept_of(l);
 	}
-	if (n < KEPT)
-		return true;
-	if (!oldest)
-		return false;
-	atomic_store(&oldest->area->dropped, 1);
-	drop(oldest);
-	return true;
+	return n;
+}
+
+static void make_room(struct tt_node *node)
+{
+	struct node_kept *k;
+
+	if (count_own(node, false, &k) < KEPT)
+		return;
+	if (!k)
+		count_own(node, true, &k);
+	tt_node_let_go(node, k->area, k->len, true);
+	forget(k);
 }
 
 bool tt_node_keep(struct tt_node_group *g)
@@ -105,13 +109,15 @@ bool tt_node_keep(struct tt_node_group *g)
 	struct node_kept *k;
 	int i;
 
-	if (g->area_len > LONGEST || atomic_load(&g->area->dropped) ||
-	    (!g->rank && !make_room(g->node)))
+	if (g->area_len > LONGEST || atomic_load(&g->area->dropped))
 		return false;
 	k = malloc(sizeof(*k) + (size_t)g->size * sizeof(*k->pid));
 	if (!k)
 		return false;
-	*k = (struct node_kept){.area = g->area, .len = g->area_len, .ino = g->ino};
+	if (!g->rank)
+		make_room(g->node);
+	*k = (struct node_kept){
+		.area = g->area, .len = g->area_len, .ino = g->ino, .home = !g->rank};
 	for (i = 0; i < g->size; i++)
 		k->pid[i] = pid_of(g, i);
 	tt_list_init(&k->link);
@@ -152,7 +158,8 @@ bool tt_node_reuse(struct tt_node_group *g)
 	{
 		struct node_kept *k = kept_of(l);
 
-		if (!same_ranks(k, g) || atomic_load(&k->area->left) != (uint32_t)g->size)
+		if (!same_ranks(k, g) || atomic_load(&k->area->left) != (uint32_t)g->size ||
+		    tt_node_is_handed(g->node, k->area)) /* the last rank has just mapped it */
 			continue;
 		take(g, k);
 		clear(g->area);

@@ -26,7 +26,7 @@
 #define TT_NODE_SLOT (32u << 10) /* bytes of a slot */
 #define TT_NODE_SMALL (3u << 10) /* bytes of the slot of a persistent operation */
 /* bytes of a slot, from which handing lines back (lib/base/copy.h) saves more than it takes */
-#define TT_NODE_LENT_LEAST 2048
+#define TT_NODE_BACK_LEAST 2048
 #define TT_NODE_ALL (-1)
 
 struct tt_node;
@@ -80,7 +80,8 @@ struct tt_node_params {
 int tt_node_group_new(struct tt_node *node, const struct tt_node_params *params,
 		      struct tt_node_group **group);
 void tt_node_group_free(struct tt_node_group *group);
-/* As that, after calls that all succeeded: the next group of the same ranks may get its area. */
+/* As that, of a communicator that has not failed: the next group of the same ranks may get its
+ * area. */
 void tt_node_group_leave(struct tt_node_group *group);
 /*
  * The ranks of a batch in one of its areas, which has slots of TT_NODE_SMALL bytes; to be freed

@@ -28,8 +28,10 @@ static void take_back(struct tt_node *node, int i)
 
 	if (h->fd >= 0)
 		close(h->fd);
-	if (node->home[i].orphan)
+	if (node->home[i].orphan) {
+		atomic_store(&node->home[i].area->dropped, 1);
 		munmap(node->home[i].area, node->home[i].len);
+	}
 	node->home[i] = (struct node_handing){0};
 	atomic_store(&h->uid, 0);
 }
@@ -294,20 +296,18 @@ size_t tt_node_slot_bytes(const struct tt_node_group *g)
 	return g->slot;
 }
 
-/* Under the lock of homes. At the home, ranks that have yet to map it can do so. */
-static void unmap_area(struct tt_node_group *g)
+void tt_node_let_go(struct tt_node *node, struct node_area *area, size_t len, bool home)
 {
-	struct tt_node *node = g->node;
 	int i;
 
-	if (!g->rank)
-		atomic_store(&g->area->dropped, 1);
 	for (i = 0; i < SEG_AREAS; i++)
-		if (node->home[i].area == g->area) {
+		if (node->home[i].area == area) {
 			node->home[i].orphan = true;
 			return;
 		}
-	munmap(g->area, g->area_len);
+	if (home)
+		atomic_store(&area->dropped, 1);
+	munmap(area, len);
 }
 
 static void give_up(struct tt_node_group *g, bool keep)
@@ -319,7 +319,7 @@ static void give_up(struct tt_node_group *g, bool keep)
 		hand_out(g->node);
 		tt_node_drop_stale(g->node);
 		if (!keep || !tt_node_keep(g))
-			unmap_area(g);
+			tt_node_let_go(g->node, g->area, g->area_len, !g->rank);
 		pthread_mutex_unlock(&g->node->homes);
 	}
 	free(g->tmp);

@@ -106,7 +106,7 @@ _Static_assert(offsetof(struct node_rank, slot[1]) % 4096 + SMALL_END <= 4096, "
 struct node_area {
 	uint64_t uid;
 	int32_t size;
-	_Atomic uint32_t attached, left; /* ranks that have mapped it; that have freed it */
+	_Atomic uint32_t attached, left; /* ranks that have mapped it; that keep it */
 	_Atomic uint32_t dropped;	 /* kept_areas.c: its home does not keep it */
 	struct node_rank rank[];
 };
@@ -203,8 +203,10 @@ bool tt_node_find_kept(struct tt_node_group *g, uint64_t ino, uint64_t uid);
 /* Unmaps the areas that their homes have dropped; all. */
 void tt_node_drop_stale(struct tt_node *node);
 void tt_node_drop_all(struct tt_node *node);
-/* node_group.c: whether some ranks have yet to map an area of this home. */
+/* node_group.c, the same: whether some ranks have yet to map an area of this home. */
 bool tt_node_is_handed(const struct tt_node *node, const struct node_area *area);
+/* Unmaps it; at the home, after those ranks, and tells the ranks that keep it. */
+void tt_node_let_go(struct tt_node *node, struct node_area *area, size_t len, bool home);
 
 /* node_segment.c */
 /* Closes the descriptors of areas that all ranks have mapped. */

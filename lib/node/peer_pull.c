@@ -16,7 +16,7 @@
 
 #define TMP_BYTES ((size_t)512 << 10) /* of all pieces: much of a second-level cache */
 #define PIECE_MIN ((size_t)16 << 10)
-#define LENT_PIECE ((size_t)32 << 10) /* handed back while it is in a near cache */
+#define BACK_PIECE ((size_t)32 << 10) /* handed back while it is in a near cache */
 #define PIECE_MAX ((size_t)128 << 10) /* longer pieces cost more misses than calls */
 
 /* A part of a rank's buffer: mapped, or ordinary memory of a peer. */
@@ -26,7 +26,7 @@ struct part {
 	uint64_t addr; /* with ptr NULL */
 	struct node_peer *peer;
 	unsigned measure; /* 0: none */
-	bool lent;	  /* its rank writes it again, and no other rank reads it */
+	bool back;	  /* to be handed back: no other rank reads it */
 };
 
 struct pull {
@@ -34,7 +34,7 @@ struct pull {
 	const struct tt_node_reduce *r;
 	struct part src[TT_NODE_RANKS], dst[TT_NODE_RANKS];
 	int nsrc, ndst, plain_src, plain_dst;
-	bool lent;   /* sources, which no result replaces */
+	bool back;   /* a source */
 	char *place; /* of this rank's result, where the only plain source is read to; or NULL */
 	struct tt_node_count *count;
 	int *gone;
@@ -50,7 +50,7 @@ static int look(struct tt_node_group *g, uint64_t turn, int rank, struct tt_node
 	*part = (struct part){.rank = rank, .peer = g->peer[rank]};
 	if (ref.which == TT_NODE_SLOTS) {
 		part->ptr = nr->slot[turn % 2].data + ref.off;
-		part->lent = g->size == 2 && rank != g->rank;
+		part->back = g->size == 2 && rank != g->rank && len >= TT_NODE_BACK_LEAST;
 		return 0;
 	}
 	if (rank == g->rank) {
@@ -59,8 +59,8 @@ static int look(struct tt_node_group *g, uint64_t turn, int rank, struct tt_node
 	}
 	buf = nr->buf[turn % 2][ref.which]; /* a copy, which the peer cannot change */
 	part->measure = buf.kind == NODE_POOL ? 0 : buf.slab;
-	part->lent = (buf.ring & NODE_RING_HERE) && r && r->ring.piece;
-	if (part->lent)
+	part->back = (buf.ring & NODE_RING_HERE) && r && r->ring.piece;
+	if (part->back)
 		ref.off = tt_node_ring_place(g, &r->ring, rank, g->rank, r->number);
 	if (ref.off > buf.len || len > buf.len - ref.off)
 		return tt_fail(-EPROTO, "process %d published %zu bytes, not %zu",
@@ -68,7 +68,7 @@ static int look(struct tt_node_group *g, uint64_t turn, int rank, struct tt_node
 	if (buf.kind == NODE_SLOT && buf.off <= sizeof(nr->slot[0].data) &&
 	    buf.len <= sizeof(nr->slot[0].data) - buf.off) {
 		part->ptr = nr->slot[turn % 2].data + buf.off + ref.off;
-		part->lent |= g->size == 2;
+		part->back |= g->size == 2 && len >= TT_NODE_BACK_LEAST;
 	} else if (buf.kind == NODE_POOL) {
 		int err = tt_node_map(part->peer, &buf, &part->ptr);
 
@@ -181,8 +181,8 @@ static int reduce_piece(struct pull *p, size_t off, size_t len, char *tmp, size_
 	else
 		tt_reduce_multi(dst, n, src, p->nsrc, len / r->elem, r->datatype, r->op,
 				r->divide_by, r->flags);
-	for (i = 0; p->lent && i < p->nsrc; i++)
-		if (p->src[i].lent)
+	for (i = 0; p->back && i < p->nsrc; i++)
+		if (p->src[i].back)
 			tt_hand_back(p->src[i].ptr + off, len);
 	for (i = 0; i < p->ndst; i++) {
 		if (p->dst[i].ptr && r->fn)
@@ -218,8 +218,8 @@ static int reduce_all(struct pull *p, size_t len)
 	char *tmp = NULL;
 	int err;
 
-	if (p->lent)
-		room = LENT_PIECE - LENT_PIECE % p->r->elem;
+	if (p->back)
+		room = p->r->elem < BACK_PIECE ? BACK_PIECE - BACK_PIECE % p->r->elem : p->r->elem;
 	p->place = NULL;
 	if (is_copy(p))
 		return copy_whole(p, len);
@@ -268,7 +268,7 @@ int tt_node_pull_reduce(struct tt_node_group *g, uint64_t turn, struct tt_node_r
 	p.r = r;
 	p.nsrc = r->ranks ? r->ranks : g->size;
 	p.ndst = p.plain_src = p.plain_dst = 0;
-	p.lent = false;
+	p.back = false;
 	p.count = count;
 	p.gone = gone;
 	for (i = 0; !err && i < g->size; i++) {
@@ -277,7 +277,8 @@ int tt_node_pull_reduce(struct tt_node_group *g, uint64_t turn, struct tt_node_r
 			err = look(g, turn, i, src, len, r, &p.src[i]);
 			p.plain_src += !err && !p.src[i].ptr;
 			measured = p.src[i].measure ? &p.src[i] : measured;
-			p.lent |= !err && p.src[i].lent && to != TT_NODE_ALL && to != i;
+			p.src[i].back &= to != TT_NODE_ALL && to != i; /* else replaced */
+			p.back |= !err && p.src[i].back;
 		}
 		if (err || (to != TT_NODE_ALL && to != i))
 			continue;
@@ -315,7 +316,7 @@ int tt_node_pull_copy(struct tt_node_group *g, uint64_t turn, int from, struct t
 	}
 	err = look(g, turn, from, src, len, NULL, &part);
 	began = !err && part.measure ? tt_ticks() : 0;
-	if (!err && part.lent)
+	if (!err && part.back)
 		tt_copy_out(dst, part.ptr, len);
 	else if (!err && part.ptr)
 		tt_copy_near(dst, part.ptr, len);
@@ -371,6 +372,6 @@ void tt_node_reduce_slots(struct tt_node_group *g, uint64_t turn, void *dst, siz
 	for (i = 0; i < n; i++)
 		src[i] = g->area->rank[i].slot[turn % 2].data + off;
 	tt_reduce_multi(&dst, 1, src, n, len / r->elem, r->datatype, r->op, r->divide_by, r->flags);
-	if (g->size == 2 && n > !g->rank && len >= TT_NODE_LENT_LEAST) /* the peer's was read */
+	if (g->size == 2 && n > !g->rank && len >= TT_NODE_BACK_LEAST) /* the peer's was read */
 		tt_hand_back(g->area->rank[!g->rank].slot[turn % 2].data + off, len);
 }

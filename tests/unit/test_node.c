@@ -508,6 +508,51 @@ static void again(void)
 	two(again_body, 0);
 }
 
+/* The home is ahead: it gives new uids to kept areas, and frees them, before the other comes. */
+static int ahead_body(int me, int n, void *arg)
+{
+	struct tt_node_group *g, old;
+	struct board *b = arg;
+	struct tt_node *node;
+	uint64_t uid;
+
+	(void)n;
+	TT_EXPECT(!join(b, me, &node));
+	TT_EXPECT(!group(node, me, 1, WAIT_MS, &g));
+	tt_node_group_leave(g);
+	TT_EXPECT(meet(b, me));
+	for (uid = 2; !me && uid < 12; uid++) {
+		TT_EXPECT(!group(node, me, uid, WAIT_MS, &g));
+		old = *g;
+		tt_node_group_leave(g);
+	}
+	if (!me) { /* as if the other had mapped and left it just now */
+		atomic_store(&old.area->attached, TWO);
+		atomic_store(&old.area->left, TWO);
+		TT_EXPECT(!tt_node_reuse(&old));
+		atomic_store(&old.area->attached, 1);
+		atomic_store(&old.area->left, 1);
+	}
+	TT_EXPECT(meet(b, me));
+	for (uid = 2; me && uid < 12; uid++) {
+		tt_node_sweep(node);
+		TT_EXPECT(!group(node, me, uid, WAIT_MS, &g));
+		tt_node_group_leave(g);
+	}
+	TT_EXPECT(meet(b, me));
+	tt_node_sweep(node);
+	TT_EXPECT(meet(b, me));
+	tt_node_sweep(node);
+	TT_EXPECT(!hands_out(node) && kept(node) <= 4);
+	tt_node_close(node);
+	return 0;
+}
+
+static void ahead(void)
+{
+	two(ahead_body, 0);
+}
+
 /* A few areas are kept, also of those that the other rank has not mapped yet. */
 static int few_body(int me, int n, void *arg)
 {
@@ -536,6 +581,8 @@ static int few_body(int me, int n, void *arg)
 		TT_EXPECT(!group(node, me, i + 1, WAIT_MS, &g[0]));
 		tt_node_group_leave(g[0]);
 	}
+	TT_EXPECT(meet(b, me));
+	tt_node_sweep(node);
 	TT_EXPECT(meet(b, me));
 	tt_node_sweep(node);
 	TT_EXPECT(!hands_out(node) && kept(node) == 4);
@@ -682,7 +729,8 @@ int main(int argc, char **argv)
 	static const struct tt_test tests[] = {
 		{"left", left},	  {"full", full}, {"fenced", fenced}, {"stopped", stopped},
 		{"reach", reach}, {"naps", naps}, {"choice", choice}, {"ways", ways},
-		{"again", again}, {"few", few},	  {"back", back},     {NULL, NULL},
+		{"again", again}, {"few", few},	  {"back", back},     {"ahead", ahead},
+		{NULL, NULL},
 	};
 
 	return tt_test_main("node_memory", tests, argc, argv);

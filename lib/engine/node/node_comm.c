@@ -210,13 +210,12 @@ int tt_node_comm_late(const struct tutti_comm *comm)
 
 static void free_group(struct tutti_comm *comm, struct tt_node_comm **nc)
 {
-	bool failed = atomic_load(&comm->coll_failed);
-
 	if (!*nc)
 		return;
 	tt_node_check_last(comm, *nc);
 	tt_node_batches_free(comm, *nc);
-	if (failed) { /* on all ranks: those that have not come for its area never will */
+	if (atomic_load(&comm->coll_failed)) { /* on all ranks: those that have not come for its
+						  area never will */
 		tt_node_forget(comm->ctx->node, (*nc)->uid);
 		tt_node_group_free((*nc)->group);
 	} else {

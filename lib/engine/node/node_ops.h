@@ -206,6 +206,8 @@ uint32_t tt_ring_shape(const struct tt_plan_args *args, struct tt_node_ring *sha
 /* Their kind and the bytes of a vector, for tt_node_way. */
 unsigned tt_ring_kind(enum tt_coll coll);
 size_t tt_ring_vector(const struct tt_plan_args *args);
+/* tt_node_mapped_way; 0: peers store nothing in each other's results. */
+unsigned tt_ring_mapped_way(const struct tt_node_group *g, const struct tt_plan_args *args);
 /*
  * Memory for a ring of so many bytes: in the slot, or else, *pool to be returned, in the pool.
  * NULL: there is none.

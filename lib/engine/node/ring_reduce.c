@@ -105,6 +105,11 @@ unsigned tt_ring_kind(enum tt_coll coll)
 	}
 }
 
+unsigned tt_ring_mapped_way(const struct tt_node_group *g, const struct tt_plan_args *a)
+{
+	return scatters(a) ? 0 : tt_node_mapped_way(g, tt_ring_kind(a->coll), tt_ring_vector(a));
+}
+
 size_t tt_ring_vector(const struct tt_plan_args *a)
 {
 	size_t shortest, longest;
@@ -235,7 +240,7 @@ static void choose_way(struct tt_plan_req *req)
 	struct tt_ring_run *ring = &req->ring;
 
 	if (req->blocking && req->plan->nlanes == 1)
-		ring->way = tt_node_mapped_way(g, tt_ring_kind(a->coll), tt_ring_vector(a));
+		ring->way = tt_ring_mapped_way(g, a);
 	if (ring->way)
 		ring->mapped = tt_node_mapped(g, &ring->way, tt_ring_vector(a));
 }

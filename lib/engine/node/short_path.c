@@ -155,7 +155,7 @@ static inline __attribute__((always_inline)) bool run_op(struct short_call *c,
 		return op->kind == TT_OP_TELL_LENGTH ? tell_length(c, op) : pull_op(c, op);
 	} else if (op->kind == TT_OP_PULL_COPY) {
 		slot = tt_node_slot_of(c->group, op->peer, c->turn);
-		if (c->comm->size == 2 && op->len >= TT_NODE_LENT_LEAST)
+		if (c->comm->size == 2 && op->len >= TT_NODE_BACK_LEAST)
 			tt_copy_out(ptr(c, op->dst), slot + op->a.off, op->len);
 		else
 			memcpy(ptr(c, op->dst), slot + op->a.off, op->len);

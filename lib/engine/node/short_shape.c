@@ -130,7 +130,7 @@ static void find_way(const struct tt_node_group *g, const struct tt_plan_args *a
 	shape->how = TT_NODE_STAYS; /* the ring has the slot; or there is none, as that is faster */
 	shape->way_len = tt_ring_vector(args);
 	shape->way = tt_node_way(g, tt_ring_kind(args->coll), shape->way_len);
-	shape->mapped_way = tt_node_mapped_way(g, tt_ring_kind(args->coll), shape->way_len);
+	shape->mapped_way = tt_ring_mapped_way(g, args);
 }
 
 static void learn(struct tutti_comm *comm, const struct tt_call *call, struct tt_short_shape *shape)
