@@ -108,7 +108,7 @@ static int plan_start(struct tutti_request *r)
 	left = left_to_thread(req);
 	tt_run_start(req);
 	if (left)
-		tt_wire_wake(r->comm->ctx->wire);
+		tt_wire_wake_soon(r->comm->ctx->wire);
 	else
 		tt_run_ready(r->comm->ctx);
 	return 0;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <string.h>
+#include <sys/timerfd.h>
 #include <unistd.h>
 
 #include "lib/wire/wire_internal.h"
@@ -10,6 +11,7 @@
 #define EVENTS 32
 /* Longest sleep while items wait for room: not every transport reports room. */
 #define BUSY_NS TT_MS
+#define SOON_NS 50000
 #define DRAIN_QUIET 64 /* looks without events, which may still move a message closer */
 #define DRAIN_LOOKS 1024
 #define TT_EV_DROPPED ((enum tt_event_kind)(-1))
@@ -215,13 +217,35 @@ void tt_wire_started(struct tt_wire *wire)
 {
 	if (!tt_wire_slow_poll(wire))
 		wire->uses++;
-	rouse(wire);
+	if (!wire->soon)
+		rouse(wire);
 }
 
 void tt_wire_wake(struct tt_wire *wire)
 {
 	if (atomic_load(&wire->napping) && atomic_exchange(&wire->napping, 0))
 		tt_word_wake(&wire->napping);
+	rouse(wire);
+}
+
+/* Starts the timer of soon_fd, or stops it (0) and takes back what it has told. */
+static void set_timer(struct tt_wire *wire, long ns)
+{
+	struct itimerspec left = {.it_value = {.tv_nsec = ns}};
+
+	wire->soon = !timerfd_settime(wire->soon_fd, 0, &left, NULL) && ns;
+}
+
+void tt_wire_wake_soon(struct tt_wire *wire)
+{
+	if (!atomic_load(&wire->sleepers))
+		return;
+	if (wire->soon_fd >= 0 && !wire->soon)
+		set_timer(wire, SOON_NS);
+	if (wire->soon)
+		return;
+	if (wire->soon_fd < 0) /* threads that sleep now do not look at it */
+		wire->soon_fd = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	rouse(wire);
 }
 
@@ -337,7 +361,7 @@ static bool stirred(const struct tt_wire *wire, const struct pollfd *fds, unsign
  */
 enum tt_slept tt_wire_sleep(struct tt_wire *wire, uint64_t for_ns, bool (*ready)(void *), void *arg)
 {
-	struct pollfd fds[TT_TP_MAX + 2] = {{.fd = wire->wake_fd, .events = POLLIN}};
+	struct pollfd fds[TT_TP_MAX + 3] = {{.fd = wire->wake_fd, .events = POLLIN}};
 	struct tt_wire_sleeper *other = &wire->params.sleeper;
 	struct sleeper me = {.ready = ready, .arg = arg};
 	int nfds = 1, found = -1, own;
@@ -361,6 +385,8 @@ enum tt_slept tt_wire_sleep(struct tt_wire *wire, uint64_t for_ns, bool (*ready)
 	if (other->lie_down)
 		fds[nfds++] =
 			(struct pollfd){.fd = other->lie_down(other->arg, first), .events = POLLIN};
+	if (wire->soon_fd >= 0)
+		fds[nfds++] = (struct pollfd){.fd = wire->soon_fd, .events = POLLIN};
 	own = nfds;
 	armed = !ready(arg) && (wire->pollers || arm(wire, fds, &nfds, &me.on));
 	if (armed) {
@@ -381,12 +407,14 @@ enum tt_slept tt_wire_sleep(struct tt_wire *wire, uint64_t for_ns, bool (*ready)
 	if (atomic_fetch_sub(&wire->sleepers, 1) == 1 && other->get_up)
 		other->get_up(other->arg);
 	/* what woke it may have come after its time was out */
-	if (found || atomic_load(&wire->signalled))
+	if (found || wire->soon || atomic_load(&wire->signalled))
 		how = TT_SLEPT_WOKEN;
 	else
 		how = !tt_wire_is_minded(wire) && ready(arg) ? TT_SLEPT_LATE : TT_SLEPT_OUT;
 	if (found > 0 && !wire->pollers && stirred(wire, fds + own, me.on))
 		how = TT_SLEPT_STIRRED;
+	if (wire->soon)
+		set_timer(wire, 0);
 	wire->pollers++;
 	tt_wire_unlock(wire);
 	return how;

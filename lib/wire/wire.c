@@ -136,6 +136,7 @@ int tt_wire_open(const struct tt_wire_params *params, struct tt_wire **out)
 		err = tt_fail(-errno, "getrandom: %s", strerror(errno));
 		goto free_wire;
 	}
+	wire->soon_fd = -1;
 	wire->wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
 	if (wire->wake_fd < 0) {
 		err = tt_fail(-errno, "eventfd: %s", strerror(errno));
@@ -200,6 +201,8 @@ void tt_wire_close(struct tt_wire *wire)
 	tt_memory_free(wire->memory);
 	while (wire->ntps--)
 		wire->tp[wire->ntps].tp->ops->close(wire->tp[wire->ntps].tp);
+	if (wire->soon_fd >= 0)
+		close(wire->soon_fd);
 	close(wire->wake_fd);
 	free(wire->token);
 	free(wire->chan);

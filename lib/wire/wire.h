@@ -537,6 +537,11 @@ enum tt_slept tt_wire_sleep(struct tt_wire *wire, uint64_t for_ns, bool (*ready)
 			    void *arg);
 void tt_wire_wake(struct tt_wire *wire);
 /*
+ * The same under the lock, after a moment, in which the caller can leave the library: it shares its
+ * core with the thread that is woken. One that naps is left to its nap.
+ */
+void tt_wire_wake_soon(struct tt_wire *wire);
+/*
  * Sleeps for ns, less than a second, or until tt_wire_wake: events do not end it, as other threads
  * poll. Called and calls ready as tt_wire_sleep; one thread of a wire at a time.
  */

@@ -240,6 +240,8 @@ struct tt_wire {
 	int wake_fd;
 	atomic_int sleepers;
 	atomic_bool signalled;	 /* wake_fd has been written since it was last emptied */
+	int soon_fd;		 /* timer of tt_wire_wake_soon; -1: not needed yet */
+	bool soon;		 /* it runs, or has fired */
 	struct tt_list sleeping; /* struct sleeper, those that are armed */
 	int pollers;		 /* threads between tt_wire_enter and tt_wire_quit that are awake */
 	int brief;		 /* threads that nap, or sleep for a millisecond at most */

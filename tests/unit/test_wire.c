@@ -320,6 +320,42 @@ static void one_write(void)
 	tt_env_free(&env);
 }
 
+/* A thread that is woken soon wakes by itself, after its first wake-up without a system call. */
+static void soon(void)
+{
+	struct sleep s = {0};
+	int came = 0;
+
+	s.wire = new_wire(&came);
+	TT_REQUIRE(s.wire != NULL);
+	TT_REQUIRE(!pthread_create(&s.thread, NULL, sleeps, &s));
+	AWAIT(slept(s.wire) == 1);
+	tt_wire_lock(s.wire);
+	tt_wire_wake_soon(s.wire);
+	TT_CHECK(s.wire->soon_fd >= 0);
+	tt_wire_unlock(s.wire);
+	AWAIT(atomic_load(&s.rounds) == 1 && slept(s.wire) == 2);
+	tt_wire_lock(s.wire);
+	tt_wire_wake_soon(s.wire);
+	tt_wire_wake_soon(s.wire);
+	tt_wire_started(s.wire);
+	TT_CHECK(s.wire->soon && !atomic_load(&s.wire->signalled));
+	tt_wire_unlock(s.wire);
+	AWAIT(atomic_load(&s.rounds) == 2 && slept(s.wire) == 3); /* and sleeps again */
+	tt_wire_lock(s.wire);
+	TT_CHECK(!s.wire->soon);
+	atomic_store(&s.ready, true);
+	tt_wire_wake_soon(s.wire);
+	tt_wire_unlock(s.wire);
+	pthread_join(s.thread, NULL);
+	tt_wire_lock(s.wire);
+	tt_wire_wake_soon(s.wire); /* none sleeps */
+	TT_CHECK(!s.wire->soon);
+	tt_wire_unlock(s.wire);
+	tt_wire_close(s.wire);
+	tt_env_free(&env);
+}
+
 static atomic_bool held, let_go;
 
 static void hold(int sig)
@@ -366,10 +402,15 @@ static void one_signal(void)
 	tt_env_free(&env);
 }
 
-static const struct tt_test tests[] = {{"tokens", tokens},	   {"stale_note", stale_note},
-				       {"refusals", refusals},	   {"sleepers", sleepers},
-				       {"one_polls", one_polls},   {"one_write", one_write},
-				       {"one_signal", one_signal}, {NULL, NULL}};
+static const struct tt_test tests[] = {{"tokens", tokens},
+				       {"stale_note", stale_note},
+				       {"refusals", refusals},
+				       {"sleepers", sleepers},
+				       {"one_polls", one_polls},
+				       {"one_write", one_write},
+				       {"one_signal", one_signal},
+				       {"soon", soon},
+				       {NULL, NULL}};
 
 int main(int argc, char **argv)
 {
