@@ -17,6 +17,7 @@
 #include <stdint.h>
 #include <tutti/comm.h>
 
+#include "lib/base/clock.h"
 #include "lib/base/env.h"
 #include "lib/base/error.h"
 
@@ -175,6 +176,12 @@ int tt_boot_lowest(struct tt_boot *boot);
 int tt_boot_evict(struct tt_boot *boot, int rank, const char *why);
 /* Sends heartbeats from a handler that has to wait. */
 void tt_boot_beat(struct tt_boot *boot);
+/*
+ * The last time that this process could not run for TT_BOOT_STOPPED ns, as it was stopped: *from
+ * then, until *until or now. false: it always ran. Any thread.
+ */
+#define TT_BOOT_STOPPED TT_SEC
+bool tt_boot_stopped(const struct tt_boot *boot, uint64_t *from, uint64_t *until);
 /* Whether this is the control thread, which handlers run in. */
 bool tt_boot_is_control(const struct tt_boot *boot);
 

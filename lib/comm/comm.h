@@ -374,9 +374,8 @@ struct tutti_context {
 	atomic_bool unfenced; /* requests of failed communicators remain: other processes access
 				 buffers */
 	bool suspicions;      /* timers run even without a request under way */
-	uint64_t timed_at;    /* tt_now_ns(): a thread that waits has run timers */
-	_Atomic uint64_t grace_until; /* no deadline passes before */
-	int running;		      /* requests under way */
+	_Atomic uint64_t grace_from, grace_until; /* no deadline passes between these: wait.c */
+	int running;				  /* requests under way */
 
 	struct tt_list kin; /* kin.c: a ring of contexts that have grown out of each other */
 	atomic_bool has_kin;

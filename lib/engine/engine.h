@@ -505,6 +505,8 @@ int tt_run_awaited(const struct tt_plan_req *req, int *ranks, int max);
 int tt_engine_progress(struct tutti_context *ctx);
 /* Checks lateness, deadlines and suspicions; rarely, not on the hot path. */
 void tt_engine_timers(struct tutti_context *ctx);
+/* Whether the deadline has passed, and this process was not stopped when it did. Any thread. */
+bool tt_engine_due(struct tutti_context *ctx, uint64_t deadline);
 /*
  * Without the lock: advances until done(arg) or deadline. done is called under the lock, also
  * again after it returned true. Returns 0 or -ETIMEDOUT. Communicators have their own timeout, so

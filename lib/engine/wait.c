@@ -208,20 +208,44 @@ void tt_request_time_out(struct tutti_request *req)
 		     tt_request_timeout_text(req, limit, sizeof(limit)), waits);
 }
 
-#define GAP_NS TT_SEC
 #define GRACE_NS TT_SEC
 
-/* The deadline, or later for a moment after this process was stopped: see timers(). */
+/*
+ * A process that was stopped may have much to catch up with before it can blame others. A deadline
+ * that it missed, or meets in the second after it goes on, passes at the end of that second. So
+ * each stop moves a deadline once, and only the stops that begin before it do.
+ */
 static uint64_t with_grace(const struct tutti_context *ctx, uint64_t deadline)
 {
-	uint64_t grace = atomic_load_explicit(&ctx->grace_until, memory_order_relaxed);
+	uint64_t from = atomic_load_explicit(&ctx->grace_from, memory_order_acquire);
+	uint64_t until = atomic_load_explicit(&ctx->grace_until, memory_order_relaxed);
 
-	return deadline > grace ? deadline : grace;
+	return deadline >= from && deadline < until ? until : deadline;
 }
 
-static bool is_due(const struct tutti_context *ctx, uint64_t now, uint64_t deadline)
+/* Only looked for when it matters. */
+static void note_stop(struct tutti_context *ctx)
 {
-	return now >= deadline && now >= with_grace(ctx, deadline);
+	uint64_t from, until;
+
+	if (!ctx->boot || !tt_boot_stopped(ctx->boot, &from, &until) ||
+	    from <= atomic_load_explicit(&ctx->grace_from, memory_order_relaxed))
+		return;
+	atomic_store_explicit(&ctx->grace_until, until + GRACE_NS, memory_order_relaxed);
+	atomic_store_explicit(&ctx->grace_from, from, memory_order_release);
+}
+
+static bool is_due(struct tutti_context *ctx, uint64_t now, uint64_t deadline)
+{
+	if (now < deadline)
+		return false;
+	note_stop(ctx);
+	return now >= with_grace(ctx, deadline);
+}
+
+bool tt_engine_due(struct tutti_context *ctx, uint64_t deadline)
+{
+	return is_due(ctx, tt_now_ns(), deadline);
 }
 
 /* A request that has progressed reports only close to its deadline. */
@@ -369,7 +393,6 @@ struct waiter {
 	bool crowded; /* one of these computes on its core: it sleeps when it finds nothing to do */
 	bool stirred; /* it ended as a transport has work, perhaps for a peer, without any event */
 	bool entered;
-	uint64_t timed;	   /* when it ran timers last; 0: not yet */
 	int events;	   /* in the last look */
 	uint64_t uses;	   /* of the wire, after it */
 	uint64_t refusals; /* of the context, before the last look */
@@ -523,18 +546,9 @@ static inline void wait_over(struct tutti_context *ctx, bool offered)
 /*
  * A caller can wait without a request, as in a window's flush: links are watched for it as well.
  * The progress thread, which has no deadline, waits for nothing.
- *
- * If timers have not run for long, although they do every 50 ms in a wait, as the progress thread's
- * is, this process was stopped. It may have much to catch up with before it can blame others.
  */
-static void timers(struct waiter *w, uint64_t deadline)
+static void timers(struct tutti_context *ctx, uint64_t deadline)
 {
-	struct tutti_context *ctx = w->ctx;
-	uint64_t now = tt_now_ns(), last = ctx->thread_runs ? ctx->timed_at : w->timed;
-
-	if (last && now - last > GAP_NS)
-		atomic_store_explicit(&ctx->grace_until, now + GRACE_NS, memory_order_relaxed);
-	w->timed = ctx->timed_at = now;
 	if (deadline != TT_NEVER)
 		tt_wire_watch(ctx->wire);
 	tt_engine_timers(ctx);
@@ -549,7 +563,7 @@ static inline void stay(struct waiter *w, unsigned step, uint64_t deadline)
 		tt_wire_enter(ctx->wire);
 	w->entered = true;
 	if (step % TIMER_STEPS == TIMER_STEPS - 1)
-		timers(w, deadline);
+		timers(ctx, deadline);
 	/* the end of a turn wakes no thread */
 	w->stalled = has_stalled(ctx);
 	if (step % CLOCK_STEPS == 0)

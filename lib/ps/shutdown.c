@@ -84,7 +84,7 @@ static uint64_t look(struct tutti_ps *ps, bool begin)
 	}
 	if (!oldest)
 		return again;
-	if (now - oldest->heard >= silence(ps)) {
+	if (tt_engine_due(ps->comm->ctx, oldest->heard + silence(ps))) {
 		fail_for(ps, oldest, ranks, n);
 		return again;
 	}
@@ -115,7 +115,7 @@ static uint64_t look_at_relays(struct tutti_ps *ps, uint64_t end)
 	char why[160];
 	int ranks[ASKED], n = tt_ps_relay_awaited(ps, ranks, ASKED), cause;
 
-	if (!n || tt_now_ns() < end)
+	if (!n || !tt_engine_due(comm->ctx, end))
 		return tt_await_ask(comm->ctx, ranks, n, end);
 	cause = tt_await_silent(comm->ctx, ranks, n, why, sizeof(why));
 	cause = cause < 0 ? ranks[0] : cause;
@@ -204,7 +204,7 @@ static uint64_t look_at_meeting(struct tutti_ps *ps, uint64_t *end)
 	n = awaited = tt_vote_awaited(ps->comm, ranks, ASKED);
 	for (r = 0; r < ps->comm->size && !tt_vote_collects(ps->comm); r++)
 		n = tt_doing_add_rank(ranks, n, ASKED, ps->comm->world[r]); /* may hold it up */
-	if (now >= *end)
+	if (tt_engine_due(ps->comm->ctx, *end))
 		give_up(ps, ranks, awaited, n);
 	ask_at = tt_await_ask(ps->comm->ctx, ranks, n, *end);
 	return ask_at < again ? ask_at : again;

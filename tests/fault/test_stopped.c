@@ -692,6 +692,51 @@ static void own(void)
 		!MP_RUN(.n = 2, .fn = own_body, .env = "TUTTI_TRANSPORT=ofi TUTTI_TIMEOUT=1200ms"));
 }
 
+/*
+ * Stopped between two calls, over shm without a thread of the library that waits: the push that it
+ * began before is over its deadline when it goes on, and needs many answers.
+ */
+static int between_body(struct mp_job *job)
+{
+	enum { LONG = 2 << 20 };
+	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO};
+	float *v = calloc(LONG, sizeof(*v));
+	struct tutti_request *req;
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+
+	TT_EXPECT(v != NULL);
+	MP_OK(mp_ps_open(job, 1, TUTTI_PS_ASYNC, &ps));
+	MP_OK(tutti_ps_dense(ps, "t", LONG, TUTTI_FLOAT32, &opt, &t));
+	atomic_store(&job->shared->pid[job->rank], (int)getpid());
+	mp_meet(job);
+	if (job->rank) {
+		TT_EXPECT(!job->ctx->thread_runs || job->arg);
+		MP_OK(tutti_ps_ipush(t, v, 0, LONG, TUTTI_FLOAT32, &req));
+		atomic_store(&job->shared->word[0], 1);
+		raise(SIGSTOP);
+		MP_OK(tutti_wait(&req));
+	} else {
+		TT_EXPECT(mp_await(&job->shared->word[0], 1, MP_HANG_MS));
+		mp_sleep_ms(3500);
+		kill(atomic_load(&job->shared->pid[1]), SIGCONT);
+	}
+	MP_OK(tutti_ps_close(ps));
+	free(v);
+	return 0;
+}
+
+static void between(void)
+{
+	int thread = 1;
+
+	TT_CHECK(
+		!MP_RUN(.n = 2, .fn = between_body, .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=3s"));
+	if (!mp_no_ofi() && !mp_brief())
+		TT_CHECK(!MP_RUN(.n = 2, .fn = between_body, .arg = &thread,
+				 .env = "TUTTI_TRANSPORT=ofi TUTTI_TIMEOUT=3s"));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
@@ -706,6 +751,7 @@ int main(int argc, char **argv)
 		{"busy", busy},
 		{"computing", computing},
 		{"own", own},
+		{"between", between},
 		{NULL, NULL},
 	};
 

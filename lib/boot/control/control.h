@@ -7,6 +7,7 @@
 #define TT_CONTROL_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "lib/base/clock.h"
 #include "lib/base/list.h"
@@ -108,6 +109,9 @@ struct tt_boot {
 
 	/* Shared by the threads, under lock. */
 	pthread_t thread;
+	_Atomic uint64_t ran; /* when this rank could last send a heartbeat; 0: not yet */
+	_Atomic uint64_t stopped_from,
+		stopped_until; /* when it could not for long, the last time */
 	pthread_mutex_t lock;
 	pthread_cond_t cond;
 	bool started, failed;
@@ -134,7 +138,6 @@ struct tt_boot {
 	bool out_of_files;     /* during the start */
 	uint64_t listen_again; /* after running out of descriptors */
 	uint64_t start_deadline, drain_deadline, last_loop;
-	uint64_t ran; /* when this rank could last send a heartbeat */
 	uint64_t silent,
 		doubt_until;  /* it could not for the limit: for how long; see tt_tree_found_gone */
 	uint64_t ask_at;      /* when params.stop is called next */

@@ -50,8 +50,9 @@
 #include "lib/boot/control/ras.h"
 
 #define STOP_MS 100 /* how often params.stop is called, and rank 0 looks into the directory */
-#define HELD_NS (20 * TT_MS) /* how often rank 0 asks whether the ranks may leave */
-#define LATE_PART 16	     /* of the limit: a loop that is later than this excuses its peers */
+#define HELD_NS (20 * TT_MS)	      /* how often rank 0 asks whether the ranks may leave */
+#define MOST_NS (TT_BOOT_STOPPED / 2) /* that the loop sleeps */
+#define LATE_PART 16 /* of the limit: a loop that is later than this excuses its peers */
 
 void tt_ctl_add_link(struct tt_boot *b, struct tt_link *link)
 {
@@ -199,13 +200,32 @@ uint64_t tt_ctl_excuse(uint64_t then, uint64_t now, uint64_t excused)
 
 void tt_ctl_runs(struct tt_boot *b)
 {
-	uint64_t now = tt_now_ns(), silent = now - b->ran;
+	uint64_t ran = atomic_load_explicit(&b->ran, memory_order_relaxed);
+	uint64_t now = tt_now_ns(), silent = now - ran;
 
-	b->ran = now;
+	if (silent > TT_BOOT_STOPPED) {
+		atomic_store_explicit(&b->stopped_until, now, memory_order_relaxed);
+		atomic_store_explicit(&b->stopped_from, ran, memory_order_release);
+	}
+	atomic_store_explicit(&b->ran, now, memory_order_release);
 	if (silent < b->limit_ns || b->phase != TT_PH_UP) /* nobody counts silences before */
 		return;
 	b->silent = silent;
 	b->doubt_until = now + 2 * b->limit_ns;
+}
+
+/* The control thread may be the last to go on. */
+bool tt_boot_stopped(const struct tt_boot *b, uint64_t *from, uint64_t *until)
+{
+	uint64_t ran = atomic_load_explicit(&b->ran, memory_order_acquire), now = tt_now_ns();
+
+	*from = ran;
+	*until = now;
+	if (ran && now > ran && now - ran > TT_BOOT_STOPPED)
+		return true;
+	*from = atomic_load_explicit(&b->stopped_from, memory_order_acquire);
+	*until = atomic_load_explicit(&b->stopped_until, memory_order_relaxed);
+	return *from;
 }
 
 bool tt_ctl_doubts(const struct tt_boot *b)
@@ -338,7 +358,7 @@ static void timers(struct tt_boot *b)
 
 static int next_timeout(struct tt_boot *b)
 {
-	uint64_t next = tt_now_ns() + b->limit_ns / 4;
+	uint64_t next = tt_now_ns() + (b->limit_ns / 4 < MOST_NS ? b->limit_ns / 4 : MOST_NS);
 	struct tt_list *pos, *tmp;
 	uint64_t at;
 
@@ -404,7 +424,8 @@ void *tt_ctl_main(void *arg)
 	tt_spawned_brief();
 	tt_reserve_enter(); /* the other ranks take this one for dead if it stops */
 	tt_ctl_watch(b, &b->wakefd, EPOLL_CTL_ADD);
-	b->ran = b->last_loop = tt_now_ns();
+	b->last_loop = tt_now_ns();
+	atomic_store(&b->ran, b->last_loop);
 	if (b->rank)
 		tt_dial(b, TT_LINK_JOIN, 0);
 	else if (b->params.broken)

@@ -89,7 +89,7 @@ void tt_ps_find_missing(struct tt_ps_server *srv)
 	listed = list_missing(srv, ranks, ASKED, &n);
 	end = srv->heard + limit(srv);
 	srv->end_at = n ? tt_await_ask(ctx, ranks, listed, end) : TT_NEVER;
-	if (n && now >= end)
+	if (n && tt_engine_due(ctx, end))
 		give_up(srv, ranks, listed, n);
 	tt_wire_unlock(ctx->wire);
 }
