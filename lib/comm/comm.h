@@ -220,6 +220,12 @@ struct tutti_comm {
 	 */
 	bool (*lost)(void *arg, int rank);
 	void *lost_arg;
+	/*
+	 * Adds up to max ranks of the world for which this rank waits without a request, such as a
+	 * server for workers, and returns how many. Under the lock; arg is lost_arg; NULL: none.
+	 */
+	int (*awaits)(void *arg, int *ranks, int max);
+	const char *inside; /* a call of this rank that waits so; NULL: none */
 	uint64_t late_seq;
 	uint32_t late_init;
 	uint64_t late_warned; /* how long the wait had lasted at the last warning, in ns */

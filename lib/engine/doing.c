@@ -5,7 +5,8 @@
  * its callers compute or hang. A collective asks late ranks, those that it needs, and those on the
  * way there: the first that does not answer is stopped or cut off. Answers name the ranks that the
  * answering one needs itself, which are asked next. So do waits that are no requests, as at the end
- * of a parameter server.
+ * of a parameter server. Where all these ranks wait for each other, the program is wrong, and the
+ * text has the calls of two of them.
  */
 #include <stdio.h>
 #include <string.h>
@@ -123,8 +124,8 @@ int tt_doing_add_rank(int *ranks, int n, int max, int rank)
 }
 
 /*
- * The ranks that this rank's oldest collectives, calls of parameter servers, and agreements wait
- * for.
+ * The ranks that this rank's oldest collectives, calls of parameter servers, servers and agreements
+ * wait for.
  */
 static void find_awaited(struct tutti_context *ctx, int32_t *awaits)
 {
@@ -149,6 +150,8 @@ static void find_awaited(struct tutti_context *ctx, int32_t *awaits)
 	{
 		const struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
 
+		if (comm->awaits)
+			n += comm->awaits(comm->lost_arg, awaits + n, TT_AWAITED - n);
 		if (comm->vote && !tt_vote_over(comm))
 			n += tt_vote_awaited(comm, awaits + n, TT_AWAITED - n);
 	}
@@ -243,6 +246,22 @@ static void say_idle(const struct tutti_context *ctx, char *buf, size_t size)
 		 now > end ? (double)(now - end) / 1e9 : 0);
 }
 
+/* A call that waits without a request; returns the length, 0: there is none. */
+static size_t say_inside(const struct tutti_context *ctx, char *buf, size_t size)
+{
+	const struct tt_list *l;
+	char name[TT_COMM_NAME];
+
+	for (l = ctx->comms.next; l != &ctx->comms; l = l->next) {
+		const struct tutti_comm *comm = tt_container(l, struct tutti_comm, link);
+
+		if (comm->inside)
+			return (size_t)snprintf(buf, size, "it is in %s of %s", comm->inside,
+						tt_comm_name(comm, name, sizeof(name)));
+	}
+	return 0;
+}
+
 /* Collectives before others: the caller waits inside the oldest one. */
 static void say(struct tutti_context *ctx, char *buf, size_t size)
 {
@@ -263,7 +282,7 @@ static void say(struct tutti_context *ctx, char *buf, size_t size)
 				tt_container(comm->active[i].next, struct tutti_request, link),
 				buf + at, size - at);
 		}
-	if (!at)
+	if (!at && !say_inside(ctx, buf, size))
 		say_idle(ctx, buf, size);
 }
 
@@ -356,6 +375,38 @@ int tt_await_silent(struct tutti_context *ctx, const int *ranks, int n, char *bu
 	return silent;
 }
 
+/* The call that the rank is in, to follow "it" or "which"; "": not known. */
+static const char *what_it_does(struct tutti_context *ctx, int rank, char *buf, size_t size)
+{
+	const struct tt_doing *d = find(ctx, rank);
+
+	buf[0] = 0;
+	if (rank == ctx->boot_params.rank)
+		say(ctx, buf, size);
+	else if (known(d))
+		snprintf(buf, size, "%s", d->text);
+	return strncmp(buf, "it ", 3) ? "" : buf + 2;
+}
+
+/* This rank, and all that it needs, wait for each other. */
+static void write_circle(struct tutti_context *ctx, int rank, char *buf, size_t size)
+{
+	char mine[sizeof(((struct tt_doing *)0)->text)], other[sizeof(mine)];
+	int32_t awaits[TT_AWAITED];
+	const char *what = what_it_does(ctx, rank, mine, sizeof(mine)), *then;
+	int k = 0;
+
+	if (!what[0] || !awaited_by(ctx, rank, awaits))
+		return;
+	while (k < TT_AWAITED && (awaits[k] < 0 || awaits[k] == rank))
+		k++;
+	if (k == TT_AWAITED)
+		return;
+	then = what_it_does(ctx, awaits[k], other, sizeof(other));
+	snprintf(buf, size, "; it%s and waits for rank %d on host %s%s%s", what, awaits[k],
+		 tt_boot_host(ctx->boot, awaits[k]), then[0] ? ", which" : "", then);
+}
+
 int tt_await_cause(struct tutti_context *ctx, const int *ranks, int n, char *buf, size_t size)
 {
 	int need[TT_DOING_MAX], have = list_needed(ctx, ranks, n, need), i;
@@ -367,6 +418,8 @@ int tt_await_cause(struct tutti_context *ctx, const int *ranks, int n, char *buf
 	for (i = 0; i < have; i++)
 		if ((i < n || need[i] != me) && !waits_itself(ctx, need[i]))
 			break;
+	if (i == have && n)
+		write_circle(ctx, ranks[0], buf, size);
 	if (i == have)
 		return n ? ranks[0] : -1;
 	if (i >= n)

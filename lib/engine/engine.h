@@ -597,9 +597,10 @@ uint64_t tt_await_ask(struct tutti_context *ctx, const int *ranks, int n, uint64
 /* The first of these ranks that does not answer, or of those they wait for; -1: none. */
 int tt_await_silent(struct tutti_context *ctx, const int *ranks, int n, char *buf, size_t size);
 /*
- * The same; if all answer, the first that waits for none. buf: "; ..." if it does not answer, or is
- * not among the n; else "".
+ * The same; if all answer, the first that waits for none; if all wait for each other, the first of
+ * the n. buf: "; ..." if it does not answer, is not among the n, or waits itself; else "".
  */
+#define TT_AWAIT_TEXT 360
 int tt_await_cause(struct tutti_context *ctx, const int *ranks, int n, char *buf, size_t size);
 /* The handler; takes the lock. */
 void tt_doing_msg(void *ctx, int from, const void *data, size_t len);

@@ -541,6 +541,13 @@ _Atomic uint64_t *tt_ps_hint(const struct tutti_ps_table *t, int server, uint64_
  * server that stays silent towards a worker fails ps->comm.
  */
 void tt_ps_await_servers(struct tutti_ps *ps, bool (*done)(void *), void *arg);
+/* As struct tutti_comm.awaits, of a rank in tutti_ps_close, and of its servers; arg is ps. */
+int tt_ps_awaits(void *arg, int *ranks, int max);
+/*
+ * departure.c: of the servers on this rank, once a worker has said good-bye, and not in the middle
+ * of a message, which may take long. Under the lock.
+ */
+int tt_ps_server_awaits(const struct tutti_ps *ps, int *ranks, int max);
 /* No worker relays to this one any more, or gets anything relayed by it; else ps->comm fails. */
 int tt_ps_await_relays(struct tutti_ps *ps);
 /* All live ranks have finished, so no rank needs anything here. */

@@ -244,6 +244,7 @@ int tt_ps_open_on(const char *call, struct tutti_ps *ps, const struct tutti_ps_c
 		return err;
 	tt_wire_lock(ctx->wire);
 	ps->comm->lost = tt_ps_lost;
+	ps->comm->awaits = tt_ps_awaits;
 	ps->comm->lost_arg = ps;
 	ps->comm->owner = "a parameter server";
 	ps->comm->owner_free = "tutti_ps_close";
@@ -256,6 +257,12 @@ void tt_ps_free(struct tutti_ps *ps)
 	uint32_t i;
 
 	tt_ps_server_stop(ps);
+	if (ps->comm) {
+		tt_wire_lock(ps->comm->ctx->wire); /* the control thread may be asking */
+		ps->comm->awaits = NULL;
+		ps->comm->inside = NULL;
+		tt_wire_unlock(ps->comm->ctx->wire);
+	}
 	for (i = 0; i < ps->ntables; i++) {
 		tt_ps_versions_drop(ps->table[i]);
 		if (ps->table[i]->win)
@@ -472,6 +479,9 @@ int tt_ps_close(struct tutti_ps *ps)
 	if (ps->tasks)
 		return tt_fail(-EBUSY, "tutti_ps_close: %d requests have not been waited for",
 			       ps->tasks);
+	tt_wire_lock(ps->comm->ctx->wire);
+	ps->comm->inside = "ps_close";
+	tt_wire_unlock(ps->comm->ctx->wire);
 	if (ps->my_worker >= 0)
 		err = say_bye(ps);
 	end = wait_for_workers(ps);

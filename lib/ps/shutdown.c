@@ -46,7 +46,7 @@ static int add_server(const struct tt_ps_link *link, int *ranks, int n)
 static void fail_for(struct tutti_ps *ps, const struct tt_ps_link *link, const int *ranks, int n)
 {
 	struct tutti_comm *comm = ps->comm;
-	char why[160];
+	char why[TT_AWAIT_TEXT];
 	int cause = tt_await_silent(comm->ctx, ranks, n, why, sizeof(why)), rank, k;
 
 	for (k = 0; k < ps->nservers; k++)
@@ -92,6 +92,17 @@ static uint64_t look(struct tutti_ps *ps, bool begin)
 	return ask_at < again ? ask_at : again;
 }
 
+int tt_ps_awaits(void *arg, int *ranks, int max)
+{
+	const struct tutti_ps *ps = arg;
+	int n = tt_ps_server_awaits(ps, ranks, max), k;
+
+	for (k = 0; ps->comm->inside && ps->link && k < ps->nservers; k++)
+		if (!ps->link[k].ended)
+			n = tt_doing_add_rank(ranks, n, max, ps->comm->world[ps->link[k].rank]);
+	return n;
+}
+
 void tt_ps_await_servers(struct tutti_ps *ps, bool (*done)(void *), void *arg)
 {
 	struct tutti_context *ctx = ps->comm->ctx;
@@ -112,7 +123,7 @@ void tt_ps_await_servers(struct tutti_ps *ps, bool (*done)(void *), void *arg)
 static uint64_t look_at_relays(struct tutti_ps *ps, uint64_t end)
 {
 	struct tutti_comm *comm = ps->comm;
-	char why[160];
+	char why[TT_AWAIT_TEXT];
 	int ranks[ASKED], n = tt_ps_relay_awaited(ps, ranks, ASKED), cause;
 
 	if (!n || !tt_engine_due(comm->ctx, end))
@@ -175,7 +186,7 @@ static bool expected(const struct tutti_ps *ps)
 static void give_up(struct tutti_ps *ps, const int *ranks, int awaited, int n)
 {
 	struct tutti_comm *comm = ps->comm;
-	char missing[200], why[160];
+	char missing[200], why[TT_AWAIT_TEXT];
 	int first = tt_vote_missing(comm, missing, sizeof(missing));
 	int cause = tt_await_silent(comm->ctx, ranks, n, why, sizeof(why));
 

@@ -52,6 +52,18 @@ static int list_missing(const struct tt_ps_server *srv, int *ranks, int max, int
 	return listed;
 }
 
+int tt_ps_server_awaits(const struct tutti_ps *ps, int *ranks, int max)
+{
+	int c, n, listed = 0;
+
+	if (ps->srv[0] && atomic_load_explicit(&ps->srv[0]->handles, memory_order_relaxed))
+		return 0;
+	for (c = 0; c < ps->copies && ps->srv[c]; c++)
+		if (atomic_load(&ps->srv[c]->serves) && ps->srv[c]->end_at != TT_NEVER)
+			listed += list_missing(ps->srv[c], ranks + listed, max - listed, &n);
+	return listed;
+}
+
 /*
  * Under the lock. A missing worker can be held up itself: by a server that is stopped, or by
  * another worker.
@@ -59,7 +71,7 @@ static int list_missing(const struct tt_ps_server *srv, int *ranks, int max, int
 static void give_up(struct tt_ps_server *srv, const int *ranks, int listed, int missing)
 {
 	struct tutti_comm *comm = srv->ps->comm;
-	char more[32] = "has", why[160];
+	char more[32] = "has", why[TT_AWAIT_TEXT];
 	int cause = tt_await_cause(comm->ctx, ranks, listed, why, sizeof(why));
 	int first = ranks[0], i;
 

@@ -239,7 +239,10 @@ static int with_table(struct tt_ps_server *srv, struct tt_ps_client *c, const st
 void tt_ps_handle(struct tt_ps_server *srv, struct tt_ps_client *c, const struct tt_ps_msg *m,
 		  const char *payload, struct tt_ps_credit *credit)
 {
+	atomic_bool *handles = &srv->ps->srv[0]->handles;
+
 	tt_ps_say_alive(srv);
+	atomic_store_explicit(handles, true, memory_order_relaxed);
 	if (m->kind == TT_PS_CLOCK)
 		credit->status = set_clock(srv, c, m);
 	else if (m->kind == TT_PS_BYE)
@@ -250,5 +253,6 @@ void tt_ps_handle(struct tt_ps_server *srv, struct tt_ps_client *c, const struct
 		credit->status = m->table < srv->ps->ntables
 					 ? with_table(srv, c, m, payload, credit)
 					 : -ENOENT;
+	atomic_store_explicit(handles, false, memory_order_relaxed);
 	credit->dropped = c->dropped;
 }

@@ -135,7 +135,9 @@ bool tt_ps_take_in(struct tt_ps_client *c, const struct tt_ps_msg *m, const char
 	if (at_once || (!c->held && tt_ps_turn(c->srv, c, m)))
 		tt_ps_handle(c->srv, c, m, payload, credit);
 	else if (m->kind == TT_PS_BYE) { /* the last answer that can report a refused push */
+		tt_wire_lock(c->srv->ps->comm->ctx->wire);
 		tt_ps_leaves(c);
+		tt_wire_unlock(c->srv->ps->comm->ctx->wire);
 		return false;
 	} else if ((credit->status = hold(c, m, payload)) &&
 		   (credit->status != -ENOMEM || m->kind == TT_PS_CLOCK)) {

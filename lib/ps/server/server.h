@@ -50,7 +50,7 @@ struct tt_ps_client {
 	bool buried;	   /* what a failed worker left behind is being handled */
 	bool gone;	   /* has said good-bye, or died */
 	bool counted;	   /* no longer counted in srv->left */
-	bool leaves;	   /* its good-bye has arrived, in its turn or not */
+	bool leaves;	   /* its good-bye has arrived, in its turn or not; under the lock */
 	bool stuck;	   /* the message in its slot waits for other workers */
 	bool seated;	   /* backup workers: its updates of the current clock count */
 	uint64_t dropped;  /* elements of its pushes that came too late */
@@ -72,6 +72,7 @@ struct tt_ps_server {
 	pthread_t thread; /* of ps->srv[0], which runs all servers of the rank */
 	bool runs;
 	atomic_bool stop;
+	atomic_bool handles;	     /* of ps->srv[0]: a message, for as long as that takes */
 	atomic_bool stirred;	     /* there is something new other than workers' messages */
 	bool kick;		     /* something to tell can be sent now; under the lock */
 	struct tt_ps_client *client; /* by worker */
@@ -175,8 +176,8 @@ void tt_ps_handle(struct tt_ps_server *srv, struct tt_ps_client *c, const struct
 void tt_ps_slow_soon(struct tt_ps_server *srv);
 void tt_ps_find_slow(struct tt_ps_server *srv);
 /*
- * departure.c: a worker's good-bye has come; decide whether missing workers are at work, or others
- * wait for them in vain
+ * departure.c: a worker's good-bye has come (under the lock); decide whether missing workers are at
+ * work, or others wait for them in vain
  */
 void tt_ps_leaves(struct tt_ps_client *c);
 void tt_ps_find_missing(struct tt_ps_server *srv);

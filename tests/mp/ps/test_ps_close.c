@@ -359,11 +359,56 @@ static void late(void)
 	TT_CHECK(!MP_RUN(.n = 3, .fn = late_body, .arg = &l, .env = SHM));
 }
 
+/* ---- ranks that wait for each other ---- */
+
+/*
+ * Rank 2 waits in a barrier for rank 3, which waits in tutti_ps_close for rank 2. No server is
+ * named, but the worker that has not called, and both calls.
+ */
+static int circle_body(struct mp_job *job)
+{
+	struct tutti_error_info info = {.size = sizeof(info)};
+	const struct cell *c = job->arg;
+	struct tutti_comm *workers;
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+
+	MP_OK(tutti_comm_split(job->world, job->rank >= c->servers, job->rank, &workers));
+	MP_OK(tutti_comm_set_timeout(workers, MP_HANG_MS));
+	TT_EXPECT(!open_ps(job, c, &ps, &t));
+	TT_EXPECT(!warm_up(job, c, ps, t));
+	if (job->rank == 2)
+		MP_OK(tutti_barrier(workers));
+	MP_ERR(tutti_ps_close(ps), -ETIMEDOUT);
+	MP_OK(tutti_last_error(&info));
+	if (info.rank != 2)
+		mp_failed(job, info.text, info.rank, __FILE__, __LINE__);
+	TT_EXPECT(info.rank == 2 && mp_said("worker 0 (rank 2 on host"));
+	TT_EXPECT(mp_said("it is in barrier #") && mp_said("waits for rank 3"));
+	TT_EXPECT(mp_said("which is in ps_close of"));
+	if (job->rank == 3)
+		MP_OK(tutti_barrier(workers));
+	MP_OK(tutti_comm_free(workers));
+	return 0;
+}
+
+static void circle(void)
+{
+	struct cell c = {.n = 4, .servers = 2, .staleness = 0};
+
+	TT_CHECK(!MP_RUN(.n = 4, .fn = circle_body, .arg = &c, .env = SHM));
+	if (!mp_no_ofi())
+		TT_CHECK(!MP_RUN(.n = 4, .fn = circle_body, .arg = &c,
+				 .env = "TUTTI_TRANSPORT=ofi" WAITS));
+	c.staleness = ASYNC; /* the good-bye is answered at once */
+	TT_CHECK(!MP_RUN(.n = 4, .fn = circle_body, .arg = &c, .env = SHM));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
 		{"stopped", stopped}, {"full", full}, {"in_call", in_call}, {"in_close", in_close},
-		{"relay", relay},     {"late", late}, {NULL, NULL}};
+		{"relay", relay},     {"late", late}, {"circle", circle},   {NULL, NULL}};
 
 	return tt_test_main("ps_close", tests, argc, argv);
 }
