@@ -76,7 +76,9 @@ struct tt_ps_note {
 			     0: not known */
 	uint64_t dropped; /* elements of this worker's pushes that came too late */
 	uint64_t missing; /* index + 1 of a worker that has not come to the meeting; 0: none */
-	uint64_t spare[3];
+	uint64_t failed;  /* rank of the world + 1 that is stopped, for which the server fails; 0:
+			     none */
+	uint64_t spare[2];
 };
 
 /*

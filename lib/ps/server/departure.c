@@ -12,9 +12,11 @@
  */
 #include <errno.h>
 
+#include "lib/boot/control/control_tree.h"
 #include "lib/ps/server/server.h"
 
-#define ASKED 8 /* missing workers that are asked what they wait for */
+#define TELL_MS 200 /* most that workers are told of a failure before it */
+#define ASKED 8	    /* missing workers that are asked what they wait for */
 
 static uint64_t limit(const struct tt_ps_server *srv)
 {
@@ -89,11 +91,62 @@ static void give_up(struct tt_ps_server *srv, const int *ranks, int listed, int 
 		     (long long)comm->ctx->env.timeout.number, why);
 }
 
+/* Whether the control tree has the news of this rank go by way of that one. */
+static bool hears_by(const struct tt_ps_server *srv, const struct tt_ps_client *c, int by)
+{
+	const struct tutti_comm *comm = srv->ps->comm;
+	int at = comm->ctx->boot_params.rank, to = comm->world[c->rank];
+
+	while (at != to && at != by)
+		at = tt_tree_hop(at, to);
+	return !c->dead && at == by && to != by;
+}
+
+static bool all_told(void *arg)
+{
+	struct tt_ps_server *srv = arg;
+	int w;
+
+	if (srv->kick) {
+		srv->alive = true;
+		tt_ps_tell(srv);
+	}
+	for (w = 0; w < srv->ps->nworkers; w++)
+		if (hears_by(srv, &srv->client[w], srv->failed - 1) &&
+		    (srv->client[w].failed != srv->failed || srv->client[w].note_busy))
+			return atomic_load(&srv->ps->comm->failed);
+	return true;
+}
+
+/*
+ * Under the lock, which it releases for a while. The news of the failure does not pass a rank of
+ * the control tree that is stopped, so the workers behind that are told before.
+ */
+static void tell_behind(struct tt_ps_server *srv, int stopped)
+{
+	struct tt_wire *wire = srv->ps->comm->ctx->wire;
+	int w, n = 0;
+
+	for (w = 0; w < srv->ps->nworkers; w++)
+		if (hears_by(srv, &srv->client[w], stopped)) {
+			srv->client[w].note_due = true;
+			n++;
+		}
+	if (!n)
+		return;
+	srv->failed = stopped + 1;
+	srv->kick = true;
+	tt_wire_unlock(wire);
+	tt_engine_wait_beside(srv->ps->comm->ctx, all_told, srv, tt_deadline_ms(TELL_MS));
+	tt_wire_lock(wire);
+}
+
 void tt_ps_find_missing(struct tt_ps_server *srv)
 {
 	struct tutti_context *ctx = srv->ps->comm->ctx;
 	uint64_t now = srv->end_at == TT_NEVER ? 0 : tt_now_ns(), end;
-	int ranks[ASKED], listed, n;
+	int ranks[ASKED], listed, n, stopped;
+	char unused[TT_AWAIT_TEXT];
 
 	if (now < srv->end_at)
 		return;
@@ -101,8 +154,12 @@ void tt_ps_find_missing(struct tt_ps_server *srv)
 	listed = list_missing(srv, ranks, ASKED, &n);
 	end = srv->heard + limit(srv);
 	srv->end_at = n ? tt_await_ask(ctx, ranks, listed, end) : TT_NEVER;
-	if (n && tt_engine_due(ctx, end))
+	if (n && tt_engine_due(ctx, end)) {
+		stopped = tt_await_silent(ctx, ranks, listed, unused, sizeof(unused));
+		if (stopped >= 0)
+			tell_behind(srv, stopped);
 		give_up(srv, ranks, listed, n);
+	}
 	tt_wire_unlock(ctx->wire);
 }
 

@@ -119,7 +119,8 @@ void tt_ps_tell(struct tt_ps_server *srv)
 {
 	struct tutti_ps *ps = srv->ps;
 	struct tt_ps_note note = {.slowest = (uint64_t)srv->slowest,
-				  .missing = (uint64_t)srv->missing};
+				  .missing = (uint64_t)srv->missing,
+				  .failed = (uint64_t)srv->failed};
 	bool alive = srv->alive;
 	uint32_t i;
 	int w;
@@ -142,6 +143,7 @@ void tt_ps_tell(struct tt_ps_server *srv)
 		}
 		c->note_due = c->gone && !note.ended; /* the end is told in any case */
 		c->note_busy = true;
+		c->failed = srv->failed;
 		note.min_clock = srv->published;
 		note.dropped = c->dropped;
 		memcpy(tt_ps_answer(c, TT_PS_SLOTS), &note, sizeof(note));

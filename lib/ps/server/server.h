@@ -61,7 +61,8 @@ struct tt_ps_client {
 	int late;	      /* why a message was refused after its answer */
 	struct tt_ps_held *held, **held_end;
 	char *answers; /* memory to send from: a credit and its data for each slot, then the note */
-	bool note_due, note_busy; /* under the lock */
+	bool note_due, note_busy; /* under the lock, as the next: srv->failed in the last note */
+	int failed;
 	struct tt_win_end note_end, credit_end;
 	struct tt_ps_server *srv;
 };
@@ -116,6 +117,7 @@ struct tt_ps_server {
 	uint64_t heard, end_at; /* from the first good-bye on: time of the last message; when the
 				   server next asks missing workers, or reports them */
 	uint64_t alive_at;	/* when the server next reports that it is alive */
+	int failed;		/* as in struct tt_ps_note; under the lock */
 	bool waited;		/* workers wait for this server, also while no message comes */
 	bool alive; /* the server is reporting that it is alive, also to workers that have said
 		       good-bye */

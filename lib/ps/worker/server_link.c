@@ -158,6 +158,21 @@ void tt_ps_send(struct tt_ps_task *task, struct tt_ps_out *out, struct tt_ps_msg
 	transmit(out, task);
 }
 
+/* The server fails because a rank is stopped, and its report may not get past that one. */
+static void fail_with(const struct tt_ps_link *link, uint64_t failed)
+{
+	struct tutti_comm *comm = link->ps->comm;
+	int server = comm->world[link->rank], rank = (int)failed - 1;
+	const struct tt_boot *boot = comm->ctx->boot;
+
+	if (failed <= (uint64_t)comm->ctx->boot_params.nranks)
+		tt_comm_fail(comm, -ETIMEDOUT, rank, "ps_close", 0, "",
+			     "server %d (rank %d on host %s) reports: tutti_ps_close did not "
+			     "finish; rank %d on host %s does not answer: it may be stopped",
+			     link->index, server, tt_boot_host(boot, server), rank,
+			     tt_boot_host(boot, rank));
+}
+
 static void read_note(struct tt_ps_link *link)
 {
 	struct tutti_ps *ps = link->ps;
@@ -175,6 +190,8 @@ static void read_note(struct tt_ps_link *link)
 	link->ended = link->ended || note->ended;
 	link->slowest = note->slowest <= (uint64_t)ps->nworkers ? note->slowest : 0;
 	link->missing = note->missing <= (uint64_t)ps->nworkers ? note->missing : 0;
+	if (note->failed)
+		fail_with(link, note->failed);
 }
 
 void tt_ps_link_step(struct tt_ps_link *link)

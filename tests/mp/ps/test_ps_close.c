@@ -359,6 +359,49 @@ static void late(void)
 	TT_CHECK(!MP_RUN(.n = 3, .fn = late_body, .arg = &l, .env = SHM));
 }
 
+/* ---- rank 0 is stopped, by way of which the others would hear of each other ---- */
+
+#define SOON " TUTTI_TIMEOUT=4s TUTTI_HEARTBEAT_LIMIT=10s"
+
+/* Those whose calls have failed exit at once, as a program does. */
+static int alone_body(struct mp_job *job)
+{
+	const struct cell *c = job->arg;
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+	int err;
+
+	TT_EXPECT(!open_ps(job, c, &ps, &t));
+	TT_EXPECT(!warm_up(job, c, ps, t));
+	while (!job->rank)
+		pause();
+	if (job->rank == 1) {
+		TT_EXPECT(!mp_stop(atomic_load(&job->shared->pid[0])));
+		atomic_store(&job->shared->word[READY], 1);
+	}
+	TT_EXPECT(mp_await(&job->shared->word[READY], 1, MP_HANG_MS));
+	err = close_for(job, ps, 0);
+	if (atomic_fetch_add(&job->shared->word[CLOSED], 1) == job->n - 2)
+		kill(atomic_load(&job->shared->pid[0]), SIGKILL);
+	_exit(err != 0);
+}
+
+/*
+ * The servers give up first. A worker that has not heard of it learns from its control thread that
+ * they have ended, before its own deadline.
+ */
+static void alone(void)
+{
+	struct cell c = {.n = 4, .first = 2, .servers = 2, .staleness = 1};
+
+	TT_CHECK(!halted(alone_body, c, "TUTTI_TRANSPORT=shm" SOON));
+	if (!mp_no_ofi())
+		TT_CHECK(!halted(alone_body, c, "TUTTI_TRANSPORT=ofi" SOON));
+	c.essp = 1;
+	if (!mp_brief())
+		TT_CHECK(!halted(alone_body, c, "TUTTI_TRANSPORT=shm" SOON));
+}
+
 /* ---- ranks that wait for each other ---- */
 
 /*
@@ -407,8 +450,9 @@ static void circle(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"stopped", stopped}, {"full", full}, {"in_call", in_call}, {"in_close", in_close},
-		{"relay", relay},     {"late", late}, {"circle", circle},   {NULL, NULL}};
+		{"stopped", stopped},	{"full", full},	    {"in_call", in_call},
+		{"in_close", in_close}, {"relay", relay},   {"late", late},
+		{"alone", alone},	{"circle", circle}, {NULL, NULL}};
 
 	return tt_test_main("ps_close", tests, argc, argv);
 }
