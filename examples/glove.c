@@ -18,11 +18,13 @@
  */
 #include <ctype.h>
 #include <getopt.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "examples/arguments.h"
 #include "examples/coded_sum.h"
 #include "examples/random.h"
 #include <tutti/tutti.h>
@@ -651,7 +653,7 @@ static int parse(struct glove *g, int argc, char **argv)
 					      {"no-feedback", no_argument, NULL, 'f'},
 					      {"seed", required_argument, NULL, 'S'},
 					      {NULL, 0, NULL, 0}};
-	int c;
+	int c, wrong = 0;
 
 	g->servers = 1;
 	g->vocabulary = 2000;
@@ -659,13 +661,13 @@ static int parse(struct glove *g, int argc, char **argv)
 	while ((c = getopt_long(argc, argv, "", names, NULL)) != -1)
 		switch (c) {
 		case 's':
-			g->servers = atoi(optarg);
+			wrong |= parse_integer(optarg, 1, INT_MAX, &g->servers);
 			break;
 		case 'w':
-			g->vocabulary = atoi(optarg);
+			wrong |= parse_integer(optarg, 2, 60000, &g->vocabulary);
 			break;
 		case 'e':
-			g->epochs = atoi(optarg);
+			wrong |= parse_integer(optarg, 1, INT_MAX, &g->epochs);
 			break;
 		case 'o':
 			g->out = optarg;
@@ -681,14 +683,13 @@ static int parse(struct glove *g, int argc, char **argv)
 			g->coding.no_feedback = 1;
 			break;
 		case 'S':
-			g->seed = strtoull(optarg, NULL, 10);
+			wrong |= parse_seed(optarg, &g->seed);
 			break;
 		default:
 			return -1;
 		}
 	g->path = optind == argc - 1 ? argv[optind] : NULL;
-	return !g->path || g->servers < 1 || g->vocabulary < 2 || g->vocabulary > 60000 ||
-	       g->epochs < 1;
+	return wrong || !g->path;
 }
 
 int main(int argc, char **argv)

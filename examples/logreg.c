@@ -15,11 +15,13 @@
  * sums the gradients, which may travel encoded, and every rank takes the same step.
  */
 #include <getopt.h>
+#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "examples/arguments.h"
 #include "examples/coded_sum.h"
 #include "examples/random.h"
 #include "examples/texts.h"
@@ -346,15 +348,16 @@ static int parse(struct learner *l, int argc, char **argv)
 			l->coding.no_feedback = 1;
 			break;
 		case 's':
-			l->seed = strtoull(optarg, NULL, 10);
+			if (parse_seed(optarg, &l->seed))
+				return -1;
 			break;
 		default:
 			return -1;
 		}
 	left = argc - optind;
-	if (left == 3)
-		l->epochs = atoi(argv[optind + 2]);
-	return left < 2 || left > 3 || l->epochs < 1;
+	if (left == 3 && parse_integer(argv[optind + 2], 1, INT_MAX, &l->epochs))
+		return -1;
+	return left < 2 || left > 3;
 }
 
 int main(int argc, char **argv)

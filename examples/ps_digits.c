@@ -16,12 +16,14 @@
  */
 #define _POSIX_C_SOURCE 200809L
 #include <getopt.h>
+#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tutti/tutti.h>
 
+#include "examples/arguments.h"
 #include "examples/digits.h"
 #include "examples/mlp.h"
 #include "examples/random.h"
@@ -94,54 +96,54 @@ enum kind { FLAG, INT, REAL, TEXT, SEED, STALENESS };
 static const struct choice {
 	const char *name;
 	enum kind kind;
+	int least; /* of INT */
 	size_t at;
 } choices[] = {
-#define CHOICE(name, kind, field)                                                                  \
+#define CHOICE(name, kind, least, field)                                                           \
 	{                                                                                          \
-		name, kind, offsetof(struct options, field)                                        \
+		name, kind, least, offsetof(struct options, field)                                 \
 	}
-	CHOICE("staleness", STALENESS, staleness),
-	CHOICE("fetch", INT, fetch),
-	CHOICE("essp", FLAG, essp),
-	CHOICE("aware", FLAG, aware),
-	CHOICE("clocks", INT, clocks),
-	CHOICE("batch", INT, batch),
-	CHOICE("hidden", INT, hidden),
-	CHOICE("rate", REAL, rate),
-	CHOICE("compute", REAL, compute_ms),
-	CHOICE("straggle", REAL, straggle_ms),
-	CHOICE("second", INT, second),
-	CHOICE("every", INT, every),
-	CHOICE("data", TEXT, data),
-	CHOICE("csv", TEXT, csv),
-	CHOICE("seed", SEED, seed),
+	CHOICE("staleness", STALENESS, 0, staleness),
+	CHOICE("fetch", INT, 1, fetch),
+	CHOICE("essp", FLAG, 0, essp),
+	CHOICE("aware", FLAG, 0, aware),
+	CHOICE("clocks", INT, 1, clocks),
+	CHOICE("batch", INT, 1, batch),
+	CHOICE("hidden", INT, 1, hidden),
+	CHOICE("rate", REAL, 0, rate),
+	CHOICE("compute", REAL, 0, compute_ms),
+	CHOICE("straggle", REAL, 0, straggle_ms),
+	CHOICE("second", INT, 0, second),
+	CHOICE("every", INT, 1, every),
+	CHOICE("data", TEXT, 0, data),
+	CHOICE("csv", TEXT, 0, csv),
+	CHOICE("seed", SEED, 0, seed),
 #undef CHOICE
 };
 #define CHOICES ((int)(sizeof(choices) / sizeof(choices[0])))
 
-static void set(struct options *o, const struct choice *c, const char *text)
+static int set(struct options *o, const struct choice *c, const char *text)
 {
 	void *field = (char *)o + c->at;
 
 	switch (c->kind) {
 	case FLAG:
 		*(int *)field = 1;
-		break;
+		return 0;
 	case INT:
-		*(int *)field = atoi(text);
-		break;
+		return parse_integer(text, c->least, INT_MAX, field);
 	case REAL:
-		*(double *)field = atof(text);
-		break;
+		return parse_real(text, 0, 1e9, field);
 	case TEXT:
 		*(const char **)field = text;
-		break;
+		return 0;
 	case SEED:
-		*(uint64_t *)field = strtoull(text, NULL, 0);
-		break;
-	case STALENESS:
-		*(int *)field = strcmp(text, "async") ? atoi(text) : TUTTI_PS_ASYNC;
-		break;
+		return parse_seed(text, field);
+	default: /* STALENESS */
+		if (strcmp(text, "async"))
+			return parse_integer(text, 0, INT_MAX, field);
+		*(int *)field = TUTTI_PS_ASYNC;
+		return 0;
 	}
 }
 
@@ -166,12 +168,12 @@ static int parse(struct options *o, int argc, char **argv)
 	while ((c = getopt_long(argc, argv, "h", names, NULL)) != -1) {
 		if (c < 256)
 			return c == 'h' ? 1 : -1;
-		set(o, &choices[c - 256], optarg);
+		if (set(o, &choices[c - 256], optarg))
+			return fprintf(stderr, "ps_digits: --%s cannot be '%s'\n",
+				       choices[c - 256].name, optarg),
+			       -1;
 	}
-	return optind < argc || o->clocks < 1 || o->batch < 1 || o->hidden < 1 || o->fetch < 1 ||
-			       o->every < 1 || o->staleness < TUTTI_PS_ASYNC
-		       ? -1
-		       : 0;
+	return optind < argc ? -1 : 0;
 }
 
 /* Rank 0 reads the data for all. */

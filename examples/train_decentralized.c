@@ -12,10 +12,12 @@
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <getopt.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "examples/arguments.h"
 #include "examples/decentral.h"
 #include "examples/digits.h"
 #include "examples/random.h"
@@ -78,35 +80,25 @@ static int take(struct program *p, int c)
 		o->method = optarg;
 		return 0;
 	case 'e':
-		o->epochs = atoi(optarg);
-		return o->epochs < 1;
+		return parse_integer(optarg, 1, INT_MAX, &o->epochs);
 	case 'b':
-		d->batch = atoi(optarg);
-		return d->batch < 1;
+		return parse_integer(optarg, 1, INT_MAX, &d->batch);
 	case 'H':
-		o->hidden = atoi(optarg);
-		return o->hidden < 1;
+		return parse_integer(optarg, 1, INT_MAX, &o->hidden);
 	case 'r':
-		d->rate = atof(optarg);
-		return !(d->rate > 0);
+		return parse_real(optarg, 0, 1e9, &d->rate) || !(d->rate > 0);
 	case 'M':
-		d->momentum = atof(optarg);
-		return !(d->momentum >= 0 && d->momentum < 1);
+		return parse_real(optarg, 0, 1, &d->momentum) || !(d->momentum < 1);
 	case 't':
-		d->tau = atoi(optarg);
-		return d->tau < 1;
+		return parse_integer(optarg, 1, INT_MAX, &d->tau);
 	case 'a':
-		d->alpha = atof(optarg);
-		return !(d->alpha > 0 && d->alpha <= 1);
+		return parse_real(optarg, 0, 1, &d->alpha) || !(d->alpha > 0);
 	case 'q':
-		d->quorum = atoi(optarg);
-		return d->quorum < 1;
+		return parse_integer(optarg, 1, INT_MAX, &d->quorum);
 	case 'c':
-		o->compute_ms = atof(optarg);
-		return !(o->compute_ms >= 0);
+		return parse_real(optarg, 0, 1e9, &o->compute_ms);
 	case 's':
-		o->slow = atof(optarg);
-		return !(o->slow >= 1);
+		return parse_real(optarg, 1, 1e9, &o->slow);
 	case 'd':
 		o->data = optarg;
 		return 0;
@@ -114,8 +106,7 @@ static int take(struct program *p, int c)
 		o->csv = optarg;
 		return 0;
 	default:
-		o->seed = strtoull(optarg, NULL, 0);
-		return 0;
+		return parse_seed(optarg, &o->seed);
 	}
 }
 

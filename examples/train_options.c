@@ -2,13 +2,13 @@
 /* Options of train_digits and train_elastic; a misspelt one is answered with the nearest. */
 #include "examples/train_options.h"
 
-#include <errno.h>
 #include <getopt.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tutti/tutti.h>
+
+#include "examples/arguments.h"
 
 /* clang-format off */
 static const struct option all_options[] = {
@@ -121,38 +121,23 @@ static void unknown(const char *word, char *message, int size)
 #define RANGE 64 /* room for "it is from ... to ..." */
 
 /* The next three: 0, or -1 with the values that the option can have in range. */
-static int to_int(const char *text, long least, long most, int *number, char *range)
+static int to_int(const char *text, int least, int most, int *number, char *range)
 {
-	char *end;
-	long value;
-
-	snprintf(range, RANGE, "it is a whole number from %ld to %ld", least, most);
-	errno = 0;
-	value = strtol(text, &end, 10);
-	if (errno || end == text || *end || value < least || value > most)
-		return -1;
-	*number = (int)value;
-	return 0;
+	snprintf(range, RANGE, "it is a whole number from %d to %d", least, most);
+	return parse_integer(text, least, most, number);
 }
 
 static int to_double(const char *text, double most, double *number, char *range)
 {
-	char *end;
-
 	snprintf(range, RANGE, "it is a number from 0 to %g", most);
-	*number = strtod(text, &end);
-	return end == text || *end || !(*number >= 0 && *number <= most) ? -1 : 0;
+	return parse_real(text, 0, most, number);
 }
 
 static int to_seed(const char *text, uint64_t *seed, char *range)
 {
-	char *end;
-
 	snprintf(range, RANGE, "it is a whole number from 0 to %llu",
 		 (unsigned long long)UINT64_MAX);
-	errno = 0;
-	*seed = strtoull(text, &end, 0);
-	return errno || end == text || *end || *text == '-' ? -1 : 0;
+	return parse_seed(text, seed);
 }
 
 static int take(struct train_options *opt, int option, char *range)

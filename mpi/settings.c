@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Which calls are taken over: a table of sizes for each collective, or TUTTI_MPI_TAKE. */
-#include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/distance.h"
+#include "lib/base/number.h"
 #include "mpi/preload.h"
 
 const char *const tm_coll_names[TM_ROWS] = {
@@ -66,42 +65,18 @@ static const struct tm_range gaps[TM_NUM_COLLS] = {
 };
 #endif
 
-/* A number with K, M or G; NULL if it is none, or does not fit. */
-static const char *read_size(const char *p, uint64_t *value)
-{
-	static const char suffixes[] = "KMG";
-	const char *suffix;
-	char *end;
-	int shift;
-
-	if (!isdigit((unsigned char)*p))
-		return NULL;
-	errno = 0;
-	*value = strtoull(p, &end, 10);
-	if (errno)
-		return NULL;
-	suffix = *end ? strchr(suffixes, toupper((unsigned char)*end)) : NULL;
-	if (!suffix)
-		return end;
-	shift = 10 * (int)(suffix - suffixes + 1);
-	if (*value > UINT64_MAX >> shift)
-		return NULL;
-	*value <<= shift;
-	return end + 1;
-}
-
 /* The rest of an item after NAME: nothing, =MIN- or =MIN-MAX. */
 static bool read_range(const char *p, const char *end, struct tm_range *range)
 {
 	*range = (struct tm_range){0, ALL};
 	if (p == end)
 		return true;
-	p = read_size(p + 1, &range->min);
+	p = tt_number_size(p + 1, &range->min);
 	if (!p || *p != '-')
 		return false;
 	p++;
 	if (p != end)
-		p = read_size(p, &range->max);
+		p = tt_number_size(p, &range->max);
 	return p == end && range->min <= range->max;
 }
 

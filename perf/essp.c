@@ -70,16 +70,17 @@ static int measure(struct tutti_context *ctx, struct tutti_ps *ps, struct tutti_
 
 int main(int argc, char **argv)
 {
-	size_t n = argc > 1 ? (size_t)atol(argv[1]) * 256 : 0;
+	int kib = argc > 1 ? whole_number(argv[1]) : 0;
 	struct tutti_ps_config config = {.size = sizeof(config),
-					 .staleness = argc > 3 ? atoi(argv[3]) : 0};
+					 .staleness = argc > 3 ? whole_number(argv[3]) : 0};
 	struct tutti_ps_options opt = {.size = sizeof(opt), .init = TUTTI_PS_ZERO, .essp = 1};
-	int clocks = argc > 2 ? atoi(argv[2]) : 0, err;
+	int clocks = argc > 2 ? whole_number(argv[2]) : 0, err;
+	size_t n = (size_t)kib * 256;
 	struct tutti_ps_table *t;
 	struct tutti_context *ctx;
 	struct tutti_ps *ps;
 
-	if (!n || clocks < 1)
+	if (kib < 1 || clocks < 1 || config.staleness < 0)
 		return fprintf(stderr, "essp: give KiB and clocks\n"), 2;
 	err = tutti_init(NULL, &ctx);
 	if (err)

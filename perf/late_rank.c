@@ -153,7 +153,7 @@ static bool parse(int argc, char **argv)
 	int option, value;
 
 	while ((option = getopt(argc, argv, "b:l:c:s:r:")) != -1) {
-		value = option == '?' ? 0 : atoi(optarg);
+		value = option == '?' ? 0 : whole_number(optarg);
 		if (value < 1 || value > 1 << 30)
 			return false;
 		if (option == 'b')

@@ -105,34 +105,35 @@ static int deaths(struct tutti_comm *world, float *v, size_t n, int steps)
 
 int main(int argc, char **argv)
 {
-	size_t bytes = 4 << 20, i;
+	int bytes = 4 << 20, steps = 10, c, err;
 	struct tutti_context *ctx;
-	int steps = 10, c, err;
+	size_t i, n;
 	bool kills = false;
 	void *v;
 
 	while ((c = getopt(argc, argv, "b:s:k")) != -1) {
 		if (c == 'b')
-			bytes = strtoul(optarg, NULL, 0);
+			bytes = whole_number(optarg);
 		else if (c == 's')
-			steps = atoi(optarg);
+			steps = whole_number(optarg);
 		else if (c == 'k')
 			kills = true;
 		else
 			return 2;
 	}
-	if (steps < 1 || steps > STEPS_MOST || bytes < sizeof(float))
+	if (steps < 1 || steps > STEPS_MOST || bytes < (int)sizeof(float))
 		return fprintf(stderr, "neighbor_steps: -s: 1 to %d; -b: 4 or more\n", STEPS_MOST),
 		       2;
 	err = tutti_init(NULL, &ctx);
 	if (err)
 		return fail("tutti_init", err), 1;
-	err = tutti_alloc(ctx, bytes, &v);
-	for (i = 0; !err && i < bytes / sizeof(float); i++)
+	n = (size_t)bytes / sizeof(float);
+	err = tutti_alloc(ctx, (size_t)bytes, &v);
+	for (i = 0; !err && i < n; i++)
 		((float *)v)[i] = (float)(i % 7);
 	if (!err)
-		err = kills ? deaths(tutti_world(ctx), v, bytes / sizeof(float), steps)
-			    : compare(tutti_world(ctx), v, bytes / sizeof(float), steps);
+		err = kills ? deaths(tutti_world(ctx), v, n, steps)
+			    : compare(tutti_world(ctx), v, n, steps);
 	tutti_free(v);
 	c = tutti_finalize(ctx); /* fails, as ranks have died */
 	return err || (c && !kills);

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/number.h"
 #include "perf/options.h"
 #include "tools/graphs.h"
 #include "tools/plot.h"
@@ -25,13 +26,10 @@ static int take_size(const char *option, const char *text, size_t least, size_t 
 
 static int take_range(const char *option, const char *text, int least, int most, int *number)
 {
-	char *end;
-	long value;
+	int64_t value = 0;
+	const char *end = tt_number_whole(text, &value);
 
-	errno = 0;
-	value = strtol(text, &end, 10);
-	if (errno || isspace((unsigned char)*text) || *text == '+' || end == text || *end ||
-	    value < least || value > most)
+	if (!end || *end || value < least || value > most)
 		return perf_bad("%s '%s' is not a whole number from %d to %d", option, text, least,
 				most);
 	*number = (int)value;
@@ -46,12 +44,13 @@ static int take_int(const char *option, const char *text, int least, int *number
 /* As "500us", "5ms" or "1s", in microseconds, at most 1000 s. False: none. */
 static bool is_time(const char *text, int *usec)
 {
-	char *unit;
-	double value = strtod(text, &unit);
+	double value = 0;
+	const char *unit = tt_number_time(text, &value);
 
+	unit = unit ? unit : "";
 	value *= !strcmp(unit, "us") ? 1 : !strcmp(unit, "ms") ? 1e3 : !strcmp(unit, "s") ? 1e6 : 0;
 	*usec = value >= 1 && value <= 1e9 ? (int)value : 0;
-	return isdigit((unsigned char)*text) && *usec;
+	return *usec;
 }
 
 static int take_cutoff(const char *text, int *usec)
@@ -64,12 +63,11 @@ static int take_cutoff(const char *text, int *usec)
 
 static int take_late(const char *text, int *rank, int *usec)
 {
-	char *end;
-	long value = strtol(text, &end, 10);
+	uint64_t value = 0;
+	const char *end = tt_number_digits(text, &value);
 
 	*rank = (int)value;
-	if (!isdigit((unsigned char)*text) || value > INT_MAX || *end != ':' ||
-	    !is_time(end + 1, usec))
+	if (!end || value > INT_MAX || *end != ':' || !is_time(end + 1, usec))
 		return perf_bad("--late '%s' is not RANK:TIME like 3:100ms, a rank from 0 to %d "
 				"and a time from 1us to 1000s",
 				text, INT_MAX);
@@ -105,20 +103,18 @@ static int take_quorum(const char *text, int *quorum)
 
 static int take_alpha(const char *text, double *alpha)
 {
-	char *end;
+	const char *end = tt_number_real(text, alpha);
 
-	*alpha = strtod(text, &end);
-	if (end == text || *end || !strchr(".0123456789", *text) || !(*alpha <= 1))
+	if (!end || *end || !(*alpha >= 0 && *alpha <= 1))
 		return perf_bad("--alpha '%s' is not a number from 0 to 1", text);
 	return 0;
 }
 
 static int take_factor(const char *text, double *factor)
 {
-	char *end;
+	const char *end = tt_number_real(text, factor);
 
-	*factor = strtod(text, &end);
-	if (!isdigit((unsigned char)*text) || *end || !(*factor > 1 && *factor <= MOST_FACTOR))
+	if (!end || *end || !(*factor > 1 && *factor <= MOST_FACTOR))
 		return perf_bad("--stepfactor '%s' is not a number above 1, up to %.10g", text,
 				MOST_FACTOR);
 	return 0;
@@ -152,12 +148,16 @@ static int take_root(const char *text, int *root)
 
 static int take_weights(const char *text, int *weights)
 {
-	char rest;
+	uint64_t value[2] = {0, 0};
+	const char *end = tt_number_digits(text, &value[0]);
 
-	if (sscanf(text, "%d:%d%c", &weights[0], &weights[1], &rest) != 2 || weights[0] < 1 ||
-	    weights[1] < 1 || weights[0] > 65535 || weights[1] > 65535)
+	if (end && *end == ':')
+		end = tt_number_digits(end + 1, &value[1]);
+	if (!end || *end || !value[0] || !value[1] || value[0] > 65535 || value[1] > 65535)
 		return perf_bad("--weights '%s' is not two numbers from 1 to 65535, like 3:1",
 				text);
+	weights[0] = (int)value[0];
+	weights[1] = (int)value[1];
 	return 0;
 }
 

@@ -91,17 +91,17 @@ static bool read_options(struct pass *p, int argc, char **argv)
 
 	while ((c = getopt(argc, argv, "t:d:l:m:b:r:")) != -1) {
 		if (c == 't')
-			p->backward_ms = atoi(optarg);
+			p->backward_ms = whole_number(optarg);
 		else if (c == 'd')
-			p->divisor = atoi(optarg);
+			p->divisor = whole_number(optarg);
 		else if (c == 'l')
-			p->mbit = atoi(optarg);
+			p->mbit = whole_number(optarg);
 		else if (c == 'm')
-			p->mtu = atoi(optarg);
+			p->mtu = whole_number(optarg);
 		else if (c == 'b')
-			p->bucket_kib = atoi(optarg);
+			p->bucket_kib = whole_number(optarg);
 		else if (c == 'r')
-			p->repeats = atoi(optarg);
+			p->repeats = whole_number(optarg);
 		else
 			return false;
 	}

@@ -2,38 +2,16 @@
 /* The message sizes of a run: from -b to -e, by -i bytes or by -f times. */
 #include "perf/perf.h"
 
-#include <ctype.h>
 #include <errno.h>
-#include <stdlib.h>
+
+#include "lib/base/number.h"
 
 int perf_parse_size(const char *text, size_t *size)
 {
-	static const struct {
-		char letter;
-		int shift;
-	} units[] = {{'K', 10}, {'M', 20}, {'G', 30}};
-	unsigned long long value;
-	unsigned int i;
-	char *end;
+	uint64_t value = 0;
+	const char *end = tt_number_size(text, &value);
 
-	if (!isdigit((unsigned char)text[0]))
-		return -EINVAL;
-	errno = 0;
-	value = strtoull(text, &end, 10);
-	if (errno)
-		return -EINVAL;
-	for (i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
-		if (toupper((unsigned char)*end) != units[i].letter)
-			continue;
-		if (value > (SIZE_MAX >> units[i].shift))
-			return -EINVAL;
-		value <<= units[i].shift;
-		end++;
-		break;
-	}
-	if (toupper((unsigned char)*end) == 'B')
-		end++;
-	if (*end || value > PERF_MOST_SIZE)
+	if (!end || *end || value > PERF_MOST_SIZE)
 		return -EINVAL;
 	*size = value;
 	return 0;

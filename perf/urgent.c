@@ -14,7 +14,6 @@
 #include <string.h>
 #include <tutti/tutti.h>
 
-#include "perf/program.h"
 #include "perf/urgent.h"
 
 struct run {

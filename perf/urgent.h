@@ -6,6 +6,8 @@
 #include <getopt.h>
 #include <stdlib.h>
 
+#include "perf/program.h"
+
 #define REPEATS_MAX 50
 
 static struct options {
@@ -21,11 +23,11 @@ static inline int read_options(int argc, char **argv)
 
 	while ((c = getopt(argc, argv, "l:s:r:")) != -1) {
 		if (c == 'l')
-			opt.long_kib = atoi(optarg);
+			opt.long_kib = whole_number(optarg);
 		else if (c == 's')
-			opt.short_kib = atoi(optarg);
+			opt.short_kib = whole_number(optarg);
 		else if (c == 'r')
-			opt.repeats = atoi(optarg);
+			opt.repeats = whole_number(optarg);
 		else
 			return 1;
 	}

@@ -12,7 +12,6 @@
 #include <stdint.h>
 #include <stdlib.h>
 
-#include "perf/program.h"
 #include "perf/urgent.h"
 
 struct run {

@@ -2,15 +2,11 @@
 /* Parses values on command lines; see values.h. */
 #include "tools/values.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <stdarg.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "lib/base/env.h"
+#include "lib/base/number.h"
 #include "tools/cli.h"
 
 int cli_fail(const char *fmt, ...)
@@ -26,13 +22,10 @@ int cli_fail(const char *fmt, ...)
 
 int cli_integer(const char *what, const char *text, long lo, long hi, int *value)
 {
-	char *end;
-	long v;
+	int64_t v = 0;
+	const char *end = tt_number_whole(text, &v);
 
-	errno = 0;
-	v = strtol(text, &end, 10);
-	if (isspace((unsigned char)*text) || *text == '+' || end == text || *end || errno ||
-	    v < lo || v > hi)
+	if (!end || *end || v < lo || v > hi)
 		return cli_fail("%s: a whole number from %ld to %ld, not '%s'", what, lo, hi, text);
 	*value = (int)v;
 	return 0;
@@ -40,13 +33,10 @@ int cli_integer(const char *what, const char *text, long lo, long hi, int *value
 
 int cli_number(const char *what, const char *text, double lo, double hi, double *value)
 {
-	char *end;
-	double v;
+	double v = 0;
+	const char *end = tt_number_real(text, &v);
 
-	errno = 0;
-	v = strtod(text, &end);
-	if (isspace((unsigned char)*text) || *text == '+' || end == text || *end || errno ||
-	    !(v >= lo && v <= hi))
+	if (!end || *end || !(v >= lo && v <= hi))
 		return cli_fail("%s: a number from %.10g to %.10g, not '%s'", what, lo, hi, text);
 	*value = v;
 	return 0;
@@ -54,15 +44,10 @@ int cli_number(const char *what, const char *text, double lo, double hi, double 
 
 int cli_bytes(const char *what, const char *text, size_t lo, size_t hi, size_t *value)
 {
-	const struct tt_env_desc desc = {.kind = TT_ENV_size, .lo = (int64_t)lo, .hi = (int64_t)hi};
-	size_t len = strlen(text);
-	char plain[32] = "";
-	int64_t v;
+	uint64_t v = 0;
+	const char *end = tt_number_size(text, &v);
 
-	/* "64KB" is what tutti_perf takes, too */
-	if (len > 1 && len < sizeof(plain) && toupper((unsigned char)text[len - 1]) == 'B')
-		snprintf(plain, sizeof(plain), "%.*s", (int)len - 1, text);
-	if (tt_env_parse(&desc, *plain ? plain : text, &v))
+	if (!end || *end || v < lo || v > hi)
 		return cli_fail("%s: a size from %zu to %zu bytes such as 64K or 1M, not '%s'",
 				what, lo, hi, text);
 	*value = (size_t)v;

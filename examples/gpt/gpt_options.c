@@ -105,14 +105,10 @@ static int read_rate(struct options *o)
 
 static int read_staleness(struct options *o)
 {
-	char *end;
-	long n = strtol(optarg, &end, 10);
-
 	if (!strcmp(optarg, "async"))
-		n = TUTTI_PS_ASYNC;
-	else if (end == optarg || *end || n < 0 || n > 65536)
+		o->staleness = TUTTI_PS_ASYNC;
+	else if (parse_integer(optarg, 0, 65536, &o->staleness))
 		return wrong("staleness", optarg, "not a number from 0 to 65536, or async");
-	o->staleness = (int)n;
 	o->downpour = 1;
 	return 0;
 }

@@ -5,8 +5,8 @@ TT_GPT_PARTS = examples/gpt/gpt.h examples/gpt/math.h examples/gpt/adamw.c \
 	examples/gpt/checkpoint.c examples/gpt/downpour.c examples/gpt/gradients.c \
 	examples/gpt/grid.c examples/gpt/layer.c examples/gpt/math.c examples/gpt/params.c \
 	examples/gpt/stage.c examples/gpt/text.c examples/seconds.c examples/seconds.h
-gpt_SOURCES = examples/gpt/gpt.c examples/gpt/gpt_options.c examples/arguments.c \
-	examples/arguments.h $(TT_GPT_PARTS)
+gpt_SOURCES = examples/gpt/gpt.c examples/gpt/gpt_options.c $(TT_ARGUMENTS) \
+	$(TT_GPT_PARTS)
 gpt_CPPFLAGS = $(AM_CPPFLAGS) $(OPENBLAS_CFLAGS)
 gpt_LDADD = libtutti_train.la libtutti.la $(OPENBLAS_LIBS) -lm
 gpt_double_SOURCES = $(gpt_SOURCES)

@@ -5,7 +5,7 @@ TT_RL_PARTS = examples/rl/rl.h examples/rl/ask.c examples/rl/cartpole.c examples
 	examples/rl/learner.c examples/rl/policy.c examples/rl/queue.c examples/rl/vtrace.c \
 	examples/random.c examples/random.h
 rl_SOURCES = examples/rl/rl.c examples/rl/rl_options.c examples/rl/a3c.c examples/rl/impala.c \
-	examples/rl/seed.c examples/arguments.c examples/arguments.h $(TT_RL_PARTS)
+	examples/rl/seed.c $(TT_ARGUMENTS) $(TT_RL_PARTS)
 rl_LDADD = libtutti.la -lm
 # The queue and the requests beside bare puts, for perf/rl.
 noinst_PROGRAMS += rl_speed

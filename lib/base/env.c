@@ -2,7 +2,6 @@
 /* Parses the environment and options by the table in env.def. */
 #include "lib/base/env.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -11,6 +10,7 @@
 
 #include "lib/base/distance.h"
 #include "lib/base/error.h"
+#include "lib/base/number.h"
 
 extern char **environ;
 
@@ -30,14 +30,18 @@ static int64_t suffix_factor(enum tt_env_kind kind, const char *s)
 {
 	if (!*s)
 		return 1;
-	if (kind == TT_ENV_size) {
-		int shift = *s == 'K' || *s == 'k' ? 10 : *s == 'M' ? 20 : *s == 'G' ? 30 : 0;
-
-		return shift && !s[1] ? (int64_t)1 << shift : 0;
-	}
 	if (kind == TT_ENV_time)
 		return !strcmp(s, "ms") ? 1 : !strcmp(s, "s") ? 1000 : !strcmp(s, "m") ? 60000 : 0;
 	return 0;
+}
+
+static const char *read_size(const char *text, int64_t *value)
+{
+	uint64_t size = 0;
+	const char *rest = tt_number_size(text, &size);
+
+	*value = (int64_t)size;
+	return size <= INT64_MAX ? rest : NULL;
 }
 
 static bool is_choice(const char *choices, const char *text)
@@ -54,17 +58,16 @@ static bool is_choice(const char *choices, const char *text)
 int tt_env_parse(const struct tt_env_desc *desc, const char *text, int64_t *number)
 {
 	int64_t factor, value;
-	char *end;
+	const char *rest;
 
 	if (desc->kind == TT_ENV_text)
 		return 0;
 	if (desc->kind == TT_ENV_choice)
 		return is_choice(desc->choices, text) ? 0 : -EINVAL;
-	errno = 0;
-	value = strtoll(text, &end, 10);
-	factor = suffix_factor(desc->kind, end);
-	if (end == text || isspace((unsigned char)*text) || errno || !factor ||
-	    __builtin_mul_overflow(value, factor, &value) || value < desc->lo || value > desc->hi)
+	rest = desc->kind == TT_ENV_size ? read_size(text, &value) : tt_number_whole(text, &value);
+	factor = rest ? suffix_factor(desc->kind, rest) : 0;
+	if (!factor || __builtin_mul_overflow(value, factor, &value) || value < desc->lo ||
+	    value > desc->hi)
 		return -EINVAL;
 	*number = value;
 	return 0;

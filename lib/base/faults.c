@@ -11,6 +11,7 @@
 #include "lib/base/env.h"
 #include "lib/base/error.h"
 #include "lib/base/lists.h"
+#include "lib/base/number.h"
 
 enum kind { NUMBER, CHANCE, CHANCE_BELOW_ONE, DELAY, FLAG, RANK };
 
@@ -51,11 +52,12 @@ static int fail_value(const char *key, const char *value, const char *allowed)
 }
 
 /* A probability; `again` and `hold` stay below 1, as 1 would let nothing ever happen. */
-static int parse_p(const char *key, const char *value, bool below_one, char **rest, double *p)
+static int parse_p(const char *key, const char *value, bool below_one, const char **rest, double *p)
 {
-	double v = strtod(value, rest);
+	double v = 0;
 
-	if (*rest == value || !(v >= 0.0 && v <= 1.0) || (below_one && v > 0.99))
+	*rest = tt_number_real(value, &v);
+	if (!*rest || !(v >= 0.0 && v <= 1.0) || (below_one && v > 0.99))
 		return fail_value(key, value,
 				  below_one ? "a probability from 0 to 0.99"
 					    : "a probability from 0 to 1");
@@ -66,7 +68,7 @@ static int parse_p(const char *key, const char *value, bool below_one, char **re
 static int parse_only_p(const char *key, const char *value, bool below_one, double *p)
 {
 	double v = 0;
-	char *rest;
+	const char *rest;
 	int err = parse_p(key, value, below_one, &rest, &v);
 
 	if (err)
@@ -79,12 +81,10 @@ static int parse_only_p(const char *key, const char *value, bool below_one, doub
 
 static int parse_count(const char *key, const char *value, uint64_t max, uint64_t *count)
 {
-	unsigned long long v;
-	char *rest;
+	uint64_t v = 0;
+	const char *rest = tt_number_digits(value, &v);
 
-	errno = 0;
-	v = strtoull(value, &rest, 10);
-	if (*value < '0' || *value > '9' || *rest || errno || v > max)
+	if (!rest || *rest || v > max)
 		return fail_value(key, value, max == 1 ? "0 or 1" : "a whole number");
 	*count = v;
 	return 0;
@@ -93,7 +93,7 @@ static int parse_count(const char *key, const char *value, uint64_t max, uint64_
 static int parse_delay(const char *value, struct tt_faults *spec)
 {
 	uint64_t us;
-	char *rest;
+	const char *rest;
 	int err;
 
 	err = parse_p("delay", value, false, &rest, &spec->delay);

@@ -10,6 +10,7 @@
 
 #include "lib/base/env.h"
 #include "lib/base/error.h"
+#include "lib/base/number.h"
 
 #define MOST_PORTS 4
 
@@ -51,12 +52,11 @@ int tt_list_check(const char *variable, const char *list, int most)
 
 static int parse_number(const char *text, size_t len, int *number)
 {
-	char *end;
-	long n = strtol(text, &end, 10);
+	uint64_t n = 0;
+	const char *end = tt_number_digits(text, &n);
 
 	*number = (int)n;
-	return len && *text >= '0' && *text <= '9' && end == text + len && n <= INT_MAX ? 0
-											: -EINVAL;
+	return end && end == text + len && n <= INT_MAX ? 0 : -EINVAL;
 }
 
 static int parse_capability(const char *word, size_t len, struct tt_verbs_mask *mask)
@@ -104,7 +104,8 @@ int tt_verbs_mask_parse(const char *list, struct tt_verbs_mask *mask)
 size_t tt_verbs_port_parse(const char *list, char name[32], long *port)
 {
 	size_t len = strcspn(list, ","), n = strcspn(list, ":,");
-	char *end;
+	uint64_t number;
+	const char *end;
 
 	if (!n || n >= 32)
 		return 0;
@@ -112,8 +113,11 @@ size_t tt_verbs_port_parse(const char *list, char name[32], long *port)
 	*port = 0;
 	if (n == len)
 		return len;
-	*port = strtol(list + n + 1, &end, 10);
-	return *port > 0 && *port < 256 && end == list + len ? len : 0;
+	end = tt_number_digits(list + n + 1, &number);
+	if (!end || end != list + len || !number || number > 255)
+		return 0;
+	*port = (long)number;
+	return len;
 }
 
 int tt_lists_check(const struct tt_env *env)

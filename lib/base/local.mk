@@ -8,7 +8,7 @@ libtt_la_SOURCES += \
 	lib/base/heap.h lib/base/inject.c lib/base/inject.h lib/base/library.c \
 	lib/base/library.h lib/base/list.h lib/base/lists.c lib/base/lists.h \
 	lib/base/lock.c lib/base/lock.h lib/base/log.c \
-	lib/base/log.h lib/base/proc.c lib/base/proc.h lib/base/reserve.c \
+	lib/base/log.h lib/base/number.h lib/base/proc.c lib/base/proc.h lib/base/reserve.c \
 	lib/base/reserve.h lib/base/signals.c lib/base/signals.h \
 	lib/base/sized.c lib/base/sized.h lib/base/spawn.c lib/base/spawn.h
 

@@ -8,11 +8,12 @@ EXTRA_DIST += tests/mp/programs/digits.inc
 dist_check_SCRIPTS += tests/mp/programs/elastic.sh tests/mp/programs/digits.sh \
 	tests/mp/programs/examples.sh tests/mp/programs/trained.sh tests/mp/programs/perf.sh \
 	tests/mp/programs/tune.sh tests/mp/programs/mpi.sh tests/mp/programs/cluster.sh \
-	tests/mp/programs/compare.sh tests/mp/programs/gpt.sh tests/mp/programs/rl.sh
+	tests/mp/programs/compare.sh tests/mp/programs/gpt.sh tests/mp/programs/rl.sh \
+	tests/mp/programs/options.sh
 TESTS += tests/mp/programs/elastic.sh tests/mp/programs/digits.sh tests/mp/programs/examples.sh \
 	tests/mp/programs/trained.sh tests/mp/programs/perf.sh tests/mp/programs/tune.sh \
 	tests/mp/programs/mpi.sh tests/mp/programs/cluster.sh tests/mp/programs/compare.sh \
-	tests/mp/programs/gpt.sh tests/mp/programs/rl.sh
+	tests/mp/programs/gpt.sh tests/mp/programs/rl.sh tests/mp/programs/options.sh
 
 # The libraries to preload under MPI programs; the programs are built by the tests.
 EXTRA_DIST += tests/mp/programs/mpi_colls.c tests/mp/programs/mpi_moves.c \

@@ -38,6 +38,32 @@ static void test_values(void)
 	unsetenv("TUTTI_PROGRESS");
 }
 
+/* Sizes as they can be written. */
+static void test_sizes(void)
+{
+	static const char *const texts[] = {"65536", "64K",    "64k",  "64KB",
+					    "64kb",  "65536B", "0064K"};
+	struct tt_env env;
+	size_t i;
+
+	for (i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		setenv("TUTTI_CHUNK", texts[i], 1);
+		TT_REQUIRE(!tt_env_load(&env));
+		TT_CHECK(env.chunk.number == 65536);
+		tt_env_free(&env);
+	}
+	setenv("TUTTI_CHUNK", "1m", 1);
+	setenv("TUTTI_CACHE", "1gB", 1);
+	setenv("TUTTI_RANK", "-1", 1);
+	TT_REQUIRE(!tt_env_load(&env));
+	TT_CHECK(env.chunk.number == 1 << 20 && env.cache.number == 1 << 30);
+	TT_CHECK(env.rank.number == -1);
+	tt_env_free(&env);
+	unsetenv("TUTTI_CHUNK");
+	unsetenv("TUTTI_CACHE");
+	unsetenv("TUTTI_RANK");
+}
+
 static void bad(const char *name, const char *value)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};
@@ -55,11 +81,25 @@ static void test_bad_values(void)
 	bad("TUTTI_CHUNK", "12Q");
 	bad("TUTTI_CHUNK", "1");
 	bad("TUTTI_CHUNK", "9999999999999999999");
+	bad("TUTTI_CHUNK", "18014398509482048K");
+	bad("TUTTI_CHUNK", "0x10000");
+	bad("TUTTI_CHUNK", "+64K");
+	bad("TUTTI_CHUNK", " 64K");
+	bad("TUTTI_CHUNK", "64KK");
+	bad("TUTTI_CHUNK", "64.5K");
+	bad("TUTTI_CHUNK", "64s");
 	bad("TUTTI_LANES", "-3");
 	bad("TUTTI_LANES", "4x");
+	bad("TUTTI_LANES", "0x4");
+	bad("TUTTI_LANES", "+4");
+	bad("TUTTI_LANES", "4K");
+	bad("TUTTI_LANES", "-");
 	bad("TUTTI_PROGRESS", "threads");
 	bad("TUTTI_POOL_LOCK", "yes");
 	bad("TUTTI_TIMEOUT", "5 s");
+	bad("TUTTI_TIMEOUT", "0x5s");
+	bad("TUTTI_TIMEOUT", "153722867280912931m");
+	bad("TUTTI_RANK", "-2");
 }
 
 static void test_nearest(void)
@@ -201,6 +241,7 @@ static const struct tt_test tests[] = {
 	{"misspelt_is_warned", test_misspelt_is_warned},
 	{"defaults_parse", test_defaults_parse},
 	{"values", test_values},
+	{"sizes", test_sizes},
 	{"bad_values", test_bad_values},
 	{"nearest", test_nearest},
 	{"options", test_options},

@@ -173,6 +173,11 @@ static void test_spec_errors(void)
 	bad_spec(",seed=1", "','");
 	bad_spec("seed=1,,rank=2", "','");
 	bad_spec("seed=1,seed=1", "seed=1 is given twice");
+	bad_spec("seed=0x7", "whole number");
+	bad_spec("seed=+7", "whole number");
+	bad_spec("again=0x1p-3", "probability");
+	bad_spec("again=nan", "probability");
+	bad_spec("delay=0.1:0x5", "delay");
 	bad_spec("delay=1.5", "delay=1.5");
 	bad_spec("delay=0.5:", "MICROSECONDS");
 	bad_spec("delay=0.5:12x", "MICROSECONDS");

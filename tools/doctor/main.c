@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* tutti_doctor checks a node, or the hosts of a job, before the job; see doctor.h. */
-#include <ctype.h>
-#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "lib/base/number.h"
 #include "tools/cli.h"
 #include "tools/doctor/doctor.h"
 
@@ -82,7 +81,8 @@ int64_t now_ms(void)
 static int take(void *into, int option, char *value)
 {
 	struct wish *w = into;
-	char *end;
+	int64_t seconds = 0;
+	const char *end;
 
 	switch (option) {
 	case 'f':
@@ -93,12 +93,11 @@ static int take(void *into, int option, char *value)
 		w->ssh = value;
 		return *value ? 0 : fail("--ssh names no command");
 	case 't':
-		errno = 0;
-		w->timeout = strtol(value, &end, 10);
-		if (errno || *end || !isdigit((unsigned char)*value) || w->timeout < 1 ||
-		    w->timeout > 3600)
+		end = tt_number_whole(value, &seconds);
+		if (!end || *end || seconds < 1 || seconds > 3600)
 			return fail("--timeout: a number of seconds from 1 to 3600, not '%s'",
 				    value);
+		w->timeout = (long)seconds;
 		return 0;
 	}
 	w->json |= option == 'j';

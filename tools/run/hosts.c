@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/base/number.h"
 #include "tools/run/run.h"
 
 #define MAX_SLOTS 65536
@@ -38,12 +39,10 @@ static bool is_local(const char *name)
 
 static int parse_slots(const struct where *w, const char *text, int *slots)
 {
-	char *end;
-	long n;
+	uint64_t n = 0;
+	const char *end = tt_number_digits(text, &n);
 
-	errno = 0;
-	n = strtol(text, &end, 10);
-	if (end == text || *end || errno || n < 1 || n > MAX_SLOTS)
+	if (!end || *end || n < 1 || n > MAX_SLOTS)
 		return complain(w, "slots must be a number from 1 to 65536, not", text);
 	*slots = (int)n;
 	return 0;

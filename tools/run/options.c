@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* The command line of tutti_run. */
-#include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tutti/error.h>
 
+#include "lib/base/number.h"
 #include "tools/cli.h"
 #include "tools/run/run.h"
 
@@ -70,11 +69,11 @@ static const char usage[] =
 
 static int parse_number(const char *what, const char *text, long lo, long hi, long *value)
 {
-	char *end;
+	int64_t v = 0;
+	const char *end = tt_number_whole(text, &v);
 
-	errno = 0;
-	*value = strtol(text, &end, 10);
-	if (!isdigit((unsigned char)*text) || *end || errno || *value < lo || *value > hi)
+	*value = (long)v;
+	if (!end || *end || v < lo || v > hi)
 		return fail("%s: a number from %ld to %ld, not '%s'%s", what, lo, hi, text,
 			    strcmp(text, "p") ? "" : "; write -n N or --np N, not -np N");
 	return 0;
@@ -82,16 +81,16 @@ static int parse_number(const char *what, const char *text, long lo, long hi, lo
 
 static int parse_time(const char *text, int64_t *ms)
 {
-	char *end;
-	double v = strtod(text, &end);
-	double unit = !strcmp(end, "ms")	   ? 1
+	double v = 0;
+	const char *end = tt_number_time(text, &v);
+	double unit = !end			   ? 0
+		      : !strcmp(end, "ms")	   ? 1
 		      : !*end || !strcmp(end, "s") ? 1000
 		      : !strcmp(end, "m")	   ? 60000
 		      : !strcmp(end, "h")	   ? 3600000
 						   : 0;
 
-	if (end == text || strspn(text, "0123456789.") != (size_t)(end - text) || !unit ||
-	    !(v * unit >= 1) || v * unit > MOST_HOURS * 3600000.0)
+	if (!unit || !(v * unit >= 1) || v * unit > MOST_HOURS * 3600000.0)
 		return fail("--timeout: a time from 1ms to %dh such as 30, 30s, 500ms or 5m, not "
 			    "'%s'",
 			    MOST_HOURS, text);

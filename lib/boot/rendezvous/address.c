@@ -21,6 +21,7 @@
 
 #include "lib/base/clock.h"
 #include "lib/base/error.h"
+#include "lib/base/number.h"
 #include "lib/boot/boot.h"
 
 #define BIND_RETRY_MS 3000
@@ -89,12 +90,11 @@ int tt_addr_numeric(const char *host, int port, struct tt_addr *addr)
 
 int tt_addr_split(const char *text, char *host, size_t size, int *port)
 {
-	const char *colon = strrchr(text, ':'), *from = text;
+	const char *colon = strrchr(text, ':'), *from = text, *end;
+	uint64_t value;
 	size_t len;
-	long value;
-	char *end;
 
-	if (!colon || colon == text || colon[1] < '0' || colon[1] > '9')
+	if (!colon || colon == text)
 		return -EINVAL;
 	len = (size_t)(colon - text);
 	if (text[0] == '[' && len > 2 && colon[-1] == ']') {
@@ -103,8 +103,8 @@ int tt_addr_split(const char *text, char *host, size_t size, int *port)
 	} else if (memchr(text, ':', len)) {
 		return -EINVAL; /* IPv6 needs its brackets */
 	}
-	value = strtol(colon + 1, &end, 10);
-	if (*end || value > 65535 || len >= size)
+	end = tt_number_digits(colon + 1, &value);
+	if (!end || *end || value > 65535 || len >= size)
 		return -EINVAL;
 	memcpy(host, from, len);
 	host[len] = 0;

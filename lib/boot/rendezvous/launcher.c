@@ -18,6 +18,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lib/base/number.h"
 #include "lib/base/proc.h"
 #include "lib/boot/rendezvous/launcher_kvs.h"
 
@@ -107,16 +108,14 @@ const char *tt_launcher_text(const char *name)
 
 int tt_launcher_number(const char *name, long lo, long hi, int *value)
 {
-	const char *s = tt_launcher_text(name);
-	char *end;
-	long v;
+	const char *s = tt_launcher_text(name), *end;
+	int64_t v;
 
 	if (!s)
 		return tt_fail(-EINVAL, "%s is not set, although other variables of torchrun are",
 			       name);
-	errno = 0;
-	v = strtol(s, &end, 10);
-	if (errno || *end || end == s || v < lo || v > hi)
+	end = tt_number_whole(s, &v);
+	if (!end || *end || v < lo || v > hi)
 		return tt_fail(-EINVAL, "%s=%s: must be a number from %ld to %ld", name, s, lo, hi);
 	*value = (int)v;
 	return 0;

@@ -473,7 +473,7 @@ unused() {
 }
 
 bad_alpha() {
-	for alpha in 1.01 -0.5 nan 0.5x . ""; do
+	for alpha in 1.01 -0.5 nan 0.5x . 0x0 +0.5 ""; do
 		refused "--alpha '$alpha' is not a number from 0 to 1" elastic --alpha "$alpha" ||
 			return 1
 	done
@@ -495,7 +495,7 @@ numbers() {
 		-b | from 0 to 4294967295G | -1 4294967296G 99999999999999999999 12Q x
 		-e | from 0 to 4294967295G | -1 4294967296G 99999999999999999999 x
 		-i | from 1 to 4294967295G | 0 -1 4294967296G x
-		-f | above 1, up to 1000000000 | 1 0 -2 1e308 inf nan +2 x 2x
+		-f | above 1, up to 1000000000 | 1 0 -2 1e308 inf nan 0x1p1 x 2x
 		-n | from 1 to 2147483647 | 0 -1 2147483648 99999999999 99999999999999999999 1.5 x
 		-w | from 0 to 2147483647 | -1 99999999999 x
 		-c | from 0 to 2147483647 | -1 99999999999 x
@@ -504,7 +504,7 @@ numbers() {
 		-q | from 1 to 2147483647 | 0 99999999999 x
 		-S | from 0 to 2147483647 | -1 99999999999 x
 		--colocated | from 0 to 2147483647 | -1 99999999999 x
-		--weights | from 1 to 65535 | 0:1 1:65536 3 x
+		--weights | from 1 to 65535 | 0:1 1:65536 3 x 0x3:1 3:+1
 		--tables | from 1 to 64 | 0 65 99999999999 x
 		--sources | from 1 to 16 | 0 17 99999999999 x
 		--rotate | from 1 to 64 | 0 65 99999999999 x
@@ -513,9 +513,9 @@ numbers() {
 		--products | from 1 to 16777216 | 0 16777217 99999999999 x
 		--rank | from 1 to 16777216 | 0 16777217 99999999999 x
 		--quorum | from 1 to 2147483647 | 0 -1 99999999999
-		--cutoff | from 1us to 1000s | 0us 1001s 5 x
-		--late | from 0 to 2147483647 and | -1:5ms 99999999999:5ms 3 x
-		--late | from 1us to 1000s | 3:0us 3:1001s 3:5 3:x
+		--cutoff | from 1us to 1000s | 0us 1001s 5 x 0x5us 1e3us
+		--late | from 0 to 2147483647 and | -1:5ms 99999999999:5ms 3 x 0x3:5ms
+		--late | from 1us to 1000s | 3:0us 3:1001s 3:5 3:x 3:0x5ms
 	END
 }
 
