@@ -88,10 +88,10 @@ int cli_options(const struct cli *cli, int argc, char **argv, void *into)
 		switch (c) {
 		case 'h':
 			fputs(cli->usage, stdout);
-			return cli_flush(cli->prog) ? -1 : 1;
+			return 1;
 		case 'V':
 			printf("%s %s\n", cli->prog, TUTTI_VERSION_STRING);
-			return cli_flush(cli->prog) ? -1 : 1;
+			return 1;
 		case '?':
 		case ':':
 			return bad_option(cli, c, argv);
@@ -101,6 +101,18 @@ int cli_options(const struct cli *cli, int argc, char **argv, void *into)
 		}
 	}
 	return 0;
+}
+
+int cli_end(const char *prog, int err)
+{
+	if (err)
+		return err == CLI_WRONG ? CLI_WRONG_STATUS : 1;
+	return cli_flush(prog) ? 1 : 0;
+}
+
+int cli_end_parsing(const char *prog, int err)
+{
+	return cli_end(prog, err < 0 ? CLI_WRONG : 0);
 }
 
 int cli_flush(const char *prog)

@@ -18,10 +18,21 @@ struct cli {
 
 /*
  * Passes all options to take, up to optind, and handles --help and --version. Returns 0; 1: the
- * program is done; negative: an error was printed, such as "PROG: unknown option WORD; did you
- * mean --NEAREST?".
+ * program is done, but for cli_end; negative: an error was printed, such as "PROG: unknown option
+ * WORD; did you mean --NEAREST?".
  */
 int cli_options(const struct cli *cli, int argc, char **argv, void *into);
+
+/* The error of a program whose command line is wrong, and its exit status. */
+#define CLI_WRONG (-10000)
+#define CLI_WRONG_STATUS 2
+/*
+ * The exit status, after writing out what was printed: 0, CLI_WRONG_STATUS for CLI_WRONG, or else
+ * 1.
+ */
+int cli_end(const char *prog, int err);
+/* The same after a parser has returned err: 1 is no error, and all others are of the options. */
+int cli_end_parsing(const char *prog, int err);
 
 struct option;
 /*

@@ -161,10 +161,10 @@ int main(int argc, char **argv)
 	int err = cli_options(&cli, argc, argv, &w);
 
 	if (err)
-		return err < 0;
+		return cli_end_parsing(PROG, err);
 	if (optind < argc) {
 		fprintf(stderr, PROG ": unexpected argument %s; " PROG " --help\n", argv[optind]);
-		return 1;
+		return CLI_WRONG_STATUS;
 	}
 	err = tutti_describe(add_fact, &facts);
 	if (!err && facts.failed)
@@ -174,5 +174,5 @@ int main(int argc, char **argv)
 	else
 		print_all(&w, &facts);
 	free_facts(&facts);
-	return err || cli_flush(PROG) ? 1 : 0;
+	return cli_end(PROG, err);
 }

@@ -431,10 +431,10 @@ int main(int argc, char **argv)
 	int i, status = cli_options(&cli, argc, argv, &c);
 
 	if (status)
-		return status < 0 ? 2 : 0;
+		return cli_end_parsing(cli.prog, status);
 	if (optind == argc) {
 		fprintf(stderr, "tutti_ps_check: no trace was given; see tutti_ps_check --help\n");
-		return 2;
+		return CLI_WRONG_STATUS;
 	}
 	status = check_all(&c, argv + optind);
 	for (i = 0; i < c.workers; i++)

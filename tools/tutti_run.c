@@ -60,7 +60,7 @@ int main(int argc, char **argv)
 	int status = options_parse(&opt, argc, argv);
 
 	if (status)
-		status = status < 0 ? STATUS_LAUNCHER : 0;
+		status = cli_end_parsing(PROG, status);
 	else
 		status = opt.keeper  ? keeper_main(*opt.argv)
 			 : opt.agent ? agent_main()

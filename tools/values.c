@@ -9,15 +9,30 @@
 #include "lib/base/number.h"
 #include "tools/cli.h"
 
+static void complain(const char *fmt, va_list ap)
+{
+	fflush(stdout);
+	cli_complain(cli_prog, fmt, ap);
+}
+
 int cli_fail(const char *fmt, ...)
 {
 	va_list ap;
 
-	fflush(stdout);
 	va_start(ap, fmt);
-	cli_complain(cli_prog, fmt, ap);
+	complain(fmt, ap);
 	va_end(ap);
 	return -1;
+}
+
+int cli_wrong(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	complain(fmt, ap);
+	va_end(ap);
+	return CLI_WRONG;
 }
 
 int cli_integer(const char *what, const char *text, long lo, long hi, int *value)

@@ -14,6 +14,8 @@ extern const char cli_prog[]; /* the tool's name, which it defines */
 
 /* Print "PROG: ..." to standard error; returns -1. */
 int cli_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+/* The same of the command line or a variable; returns CLI_WRONG. */
+int cli_wrong(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* All return 0, or -1 after printing the error; what is the option's name. */
 int cli_integer(const char *what, const char *text, long lo, long hi, int *value);

@@ -125,7 +125,7 @@ test_options()
 		[ $? = 3 ] || die "$words: status $?: $(cat "$tmp/out")"
 		grep -q '^tutti_doctor: ' "$tmp/out" || die "$words: $(cat "$tmp/out")"
 	done
-	names_range "$doctor" <<-END
+	wrong_status=3 names_range "$doctor" <<-END
 		--timeout= | from 1 to 3600 | 0 -1 3601 99999999999999999999 +5 x
 	END
 	"$doctor" --help | grep -q 'Status: 0' || die "no help"

@@ -103,8 +103,7 @@ test_train()
 
 test_programs()
 {
-	for program in run info perf sim explain tune blame ras ps_check; do
-		program=tutti_$program
+	for program in $(make -C "$TT_BUILD" -s print-programs); do
 		LD_LIBRARY_PATH=$root/lib "$root/bin/$program" --version | grep "^$program [0-9]" ||
 			die "$program --version"
 		LD_LIBRARY_PATH=$root/lib "$root/bin/$program" --help |

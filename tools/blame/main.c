@@ -86,7 +86,7 @@ int main(int argc, char **argv)
 	int i, status = cli_options(&cli, argc, argv, NULL);
 
 	if (status)
-		return status < 0 ? 2 : 0;
+		return status < 0 || cli_flush(cli.prog) ? 2 : 0;
 	if (optind == argc) {
 		fprintf(stderr, "tutti_blame: no file was given; see tutti_blame --help\n");
 		return 2;

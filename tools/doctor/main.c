@@ -133,7 +133,7 @@ int main(int argc, char **argv)
 	int status = cli_options(&cli, argc, argv, &w);
 
 	if (status)
-		status = status < 0 ? STATUS_WRONG : 0;
+		status = status < 0 || cli_flush(PROG) ? STATUS_WRONG : 0;
 	else if (optind < argc)
 		status = fail("unexpected argument %s; " PROG " --help", argv[optind])
 				 ? STATUS_WRONG

@@ -73,7 +73,7 @@ static int work_out(const struct place *p, const struct tt_plan_args *call, stru
 
 	args.codec = r->codec.codec ? &r->codec : NULL;
 	if (!tt_chosen(p->chooser, &args, &taken))
-		return cli_fail("codec %s: no all-reduce can use it", r->name);
+		return cli_wrong("codec %s: no all-reduce can use it", r->name);
 	r->time = r->wire = taken.time;
 	r->bits = 32;
 	r->coding = 0;
@@ -258,14 +258,14 @@ static int add_codec(const struct asked *a, const char *name, struct rows *rows)
 	int err = tt_codec_new(name, &codec), choices;
 
 	if (err)
-		return cli_fail("%s", tt_fail_text(err));
+		return cli_wrong("%s", tt_fail_text(err));
 	r->name = tt_codec_name(codec);
 	r->codec = TT_PLAN_CODEC(codec);
 	rows->n++;
 	if (tt_codec_choices(codec, &choices) || !strncmp(r->name, "threshold", 9))
-		return cli_fail("codec %s: %s", r->name,
-				choices ? "name the codecs of its list"
-					: "the length of its encodings depends on the data");
+		return cli_wrong("codec %s: %s", r->name,
+				 choices ? "name the codecs of its list"
+					 : "the length of its encodings depends on the data");
 	return find_rate(a, &r->codec);
 }
 
@@ -286,7 +286,7 @@ static int add_codecs(const struct asked *a, char **names, int n, struct rows *r
 	rows->row[0] = (struct row){.name = "plain"};
 	rows->n = 1;
 	if (n > MOST_CODECS)
-		return cli_fail("more than %d codecs", MOST_CODECS);
+		return cli_wrong("more than %d codecs", MOST_CODECS);
 	for (i = 0; !err && i < n; i++)
 		err = add_codec(a, names[i], rows);
 	for (i = 0; !err && !n && i < (int)(sizeof(usual) / sizeof(*usual)); i++)
@@ -339,7 +339,7 @@ static int make_chooser(const struct asked *a, const struct tt_tune *tune,
 					   .between = a->between,
 					   .tune = tune};
 
-	return tt_chooser_by_table(&params, chooser) ? cli_fail("%s", tt_fail_text(-EINVAL)) : 0;
+	return tt_chooser_by_table(&params, chooser) ? cli_wrong("%s", tt_fail_text(-EINVAL)) : 0;
 }
 
 static int run(struct asked *a, const struct tt_tune *tune, char **names, int n)
@@ -534,7 +534,7 @@ int explain_codec(int argc, char **argv)
 	int err = parse(&a, argc, argv);
 
 	if (err)
-		return err < 0;
+		return cli_end_parsing(cli_prog, err);
 	err = explain_load(a.table ? a.table : a.env.tune_file.text, &tunes, path, sizeof(path));
 	if (!err) {
 		tune = explain_fitting(&tunes, a.n, a.hosts);
@@ -544,5 +544,5 @@ int explain_codec(int argc, char **argv)
 		tt_tunes_free(&tunes);
 	}
 	tt_env_free(&a.env);
-	return err || cli_flush(cli_prog) ? 1 : 0;
+	return cli_end(cli_prog, err);
 }

@@ -424,16 +424,16 @@ static int run(struct explain_options *opt, const struct tt_tune *tune, const ch
 	opt->nranks = opt->nranks ? opt->nranks : tune ? tune->nranks : 2;
 	opt->hosts = opt->hosts ? opt->hosts : tune ? tune->nhosts : 1;
 	if (opt->hosts > opt->nranks)
-		return cli_fail("-H: %d ranks cannot be on %d hosts", opt->nranks, opt->hosts);
+		return cli_wrong("-H: %d ranks cannot be on %d hosts", opt->nranks, opt->hosts);
 	if (opt->numa > 1 && (opt->hosts > 1 || opt->numa > opt->nranks))
-		return cli_fail("-N %d: needs one host, with at least one rank on each NUMA node",
-				opt->numa);
+		return cli_wrong("-N %d: needs one host, with at least one rank on each NUMA node",
+				 opt->numa);
 	if (opt->root >= opt->nranks)
-		return cli_fail("-r %d: not a rank of %d (0 to %d)", opt->root, opt->nranks,
-				opt->nranks - 1);
+		return cli_wrong("-r %d: not a rank of %d (0 to %d)", opt->root, opt->nranks,
+				 opt->nranks - 1);
 	if (tt_coll_neighbors(opt->coll) && opt->nranks > EXPLAIN_NEIGHBORS)
-		return cli_fail("-n: at most %d ranks of %s, not %d", EXPLAIN_NEIGHBORS,
-				tt_coll_name(opt->coll), opt->nranks);
+		return cli_wrong("-n: at most %d ranks of %s, not %d", EXPLAIN_NEIGHBORS,
+				 tt_coll_name(opt->coll), opt->nranks);
 	params.nranks = opt->nranks;
 	params.between = opt->between;
 	params.layout = (struct tt_layout){.hosts = opt->hosts,
@@ -442,7 +442,7 @@ static int run(struct explain_options *opt, const struct tt_tune *tune, const ch
 					   .numa = opt->numa,
 					   .ranks_per_numa = most_near(opt)};
 	if (tt_chooser_by_table(&params, &chooser))
-		return cli_fail("%s", tt_fail_text(-EINVAL));
+		return cli_wrong("%s", tt_fail_text(-EINVAL));
 	print_place(opt, tune, path);
 	if (tt_coll_neighbors(opt->coll)) {
 		err = explain_neighbors(opt, &params, chooser);
@@ -469,7 +469,7 @@ int main(int argc, char **argv)
 		return explain_codec(argc - 1, argv + 1);
 	err = parse(&opt, argc, argv);
 	if (err)
-		return err < 0;
+		return cli_end_parsing(cli_prog, err);
 	err = explain_load(opt.file ? opt.file : opt.env.tune_file.text, &tunes, path,
 			   sizeof(path));
 	if (!err) {
@@ -477,5 +477,5 @@ int main(int argc, char **argv)
 		tt_tunes_free(&tunes);
 	}
 	tt_env_free(&opt.env);
-	return err || cli_flush(cli_prog) ? 1 : 0;
+	return cli_end(cli_prog, err);
 }

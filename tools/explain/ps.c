@@ -374,7 +374,7 @@ static int find_bandwidth(struct asked *a)
 	int i, err;
 
 	if (tt_env_load(&env))
-		return cli_fail("%s", tt_fail_text(-EINVAL));
+		return cli_wrong("%s", tt_fail_text(-EINVAL));
 	err = explain_load(a->table ? a->table : env.tune_file.text, &tunes, path, sizeof(path));
 	tt_env_free(&env);
 	if (err)
@@ -395,10 +395,10 @@ int explain_ps(int argc, char **argv)
 	int err = parse(&a, argc, argv);
 
 	if (err)
-		return err < 0;
+		return cli_end_parsing(cli_prog, err);
 	if (a.bandwidth <= 0)
 		err = find_bandwidth(&a);
 	if (!err)
 		err = print_all(&a);
-	return err || cli_flush(cli_prog) ? 1 : 0;
+	return cli_end(cli_prog, err);
 }

@@ -204,7 +204,7 @@ int main(int argc, char **argv)
 	if (!done)
 		done = complete(&w);
 	if (done)
-		return done < 0 ? 2 : 0;
+		return cli_end_parsing(cli_prog, done);
 	done = choose(&w);
 	return cli_flush(cli_prog) ? 1 : done;
 }

@@ -64,7 +64,8 @@ static const char usage[] =
 	"\n"
 	"PROGRAM is looked for in PATH, then beside tutti_run. The exit status is that of the rank "
 	"that\n"
-	"failed first, 128 + N if signal N ended it, 1 if the job could not be started.\n"
+	"failed first, 128 + N if signal N ended it, 1 if the job could not be started, 2 for\n"
+	"wrong options.\n"
 	"See tutti_run(1).\n";
 
 static int parse_number(const char *what, const char *text, long lo, long hi, long *value)
@@ -133,8 +134,10 @@ static int add_env(struct options *opt, const char *text)
 	while (opt->env && opt->env[n])
 		n++;
 	opt->env = realloc(opt->env, (n + 2) * sizeof(*opt->env));
-	if (!opt->env)
-		exit(fail("no memory"));
+	if (!opt->env) {
+		fail("no memory");
+		exit(STATUS_LAUNCHER);
+	}
 	opt->env[n] = item;
 	opt->env[n + 1] = NULL;
 	return 0;

@@ -43,7 +43,7 @@ int sim_counts(const struct options *opt, int nranks, size_t elems, struct tt_pl
 	if (!tt_coll_counts(opt->coll))
 		return 0;
 	if (pairs && nranks > ALLTOALLV_MAX)
-		return cli_fail("alltoallv: at most %d ranks, not %d", ALLTOALLV_MAX, nranks);
+		return cli_wrong("alltoallv: at most %d ranks, not %d", ALLTOALLV_MAX, nranks);
 	counts = malloc(2 * rows * n * sizeof(*counts));
 	off = malloc((n + 1) * sizeof(*off));
 	if (!counts || !off) {

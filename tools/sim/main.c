@@ -36,7 +36,7 @@ int main(int argc, char **argv)
 		return sim_pipeline(argc - 1, argv + 1);
 	err = sim_parse(&opt, argc, argv);
 	if (err)
-		return err < 0;
+		return cli_end_parsing(cli_prog, err);
 	err = opt.table ? sim_table(&opt) : opt.steps.delay > 0 ? sim_steps(&opt) : simulate(&opt);
-	return err || cli_flush(cli_prog) ? 1 : 0;
+	return cli_end(cli_prog, err);
 }

@@ -111,8 +111,8 @@ static int check_straggler(const struct pipe_options *opt, const struct pipe_tab
 {
 	return opt->model.straggler < t->stages
 		       ? 0
-		       : cli_fail("--straggler %d: not a stage of %d (0 to %d)",
-				  opt->model.straggler, t->stages, t->stages - 1);
+		       : cli_wrong("--straggler %d: not a stage of %d (0 to %d)",
+				   opt->model.straggler, t->stages, t->stages - 1);
 }
 
 int sim_pipeline(int argc, char **argv)
@@ -123,7 +123,7 @@ int sim_pipeline(int argc, char **argv)
 	int err = pipe_parse(&opt, argc, argv);
 
 	if (err)
-		return err < 0;
+		return cli_end_parsing(cli_prog, err);
 	err = opt.read ? pipe_read(opt.read, &t) : pipe_make(&opt, &t);
 	if (err)
 		return 1;
@@ -136,5 +136,5 @@ int sim_pipeline(int argc, char **argv)
 	free(r.stages);
 	free(r.deadlock);
 	free(t.steps);
-	return err || cli_flush(cli_prog) ? 1 : 0;
+	return cli_end(cli_prog, err);
 }

@@ -91,9 +91,9 @@ int sim_plot(const struct options *opt, const struct points *points)
 	FILE *g;
 
 	if (!plot_can(opt->plot))
-		return cli_fail("--plot: the name ends in " PLOT_FORMATS ", not '%s'", opt->plot);
+		return cli_wrong("--plot: the name ends in " PLOT_FORMATS ", not '%s'", opt->plot);
 	if (strchr(opt->plot, '\n'))
-		return cli_fail("--plot: the file name must be one line");
+		return cli_wrong("--plot: the file name must be one line");
 	if (!points->n)
 		return cli_fail("--plot: there is nothing to draw");
 	n = choose_panels(opt, points, panels, titles);

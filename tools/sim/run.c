@@ -33,8 +33,8 @@ static int find_alg(enum tt_coll coll, const char *word, const struct tt_alg **f
 		if (alg->coll == coll && n < MAX_ALGS)
 			names[n++] = alg->name;
 	near = tt_nearest(word, names, n);
-	return cli_fail("%s has no algorithm %s%s%s%s", tt_coll_name(coll), word,
-			near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+	return cli_wrong("%s has no algorithm %s%s%s%s", tt_coll_name(coll), word,
+			 near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
 static int list_algs(const struct options *opt, struct algs *algs)
@@ -48,7 +48,7 @@ static int list_algs(const struct options *opt, struct algs *algs)
 		for (alg = tt_algs; alg->name && algs->n < MAX_ALGS; alg++)
 			if (alg->coll == opt->coll && strcmp(alg->name, "single") != 0)
 				algs->alg[algs->n++] = alg;
-		return algs->n ? 0 : cli_fail("%s has no algorithms", tt_coll_name(opt->coll));
+		return algs->n ? 0 : cli_wrong("%s has no algorithms", tt_coll_name(opt->coll));
 	}
 	words = strdup(opt->algorithms);
 	if (!words)
@@ -57,7 +57,7 @@ static int list_algs(const struct options *opt, struct algs *algs)
 	     word = strtok_r(NULL, ",", &save))
 		err = find_alg(opt->coll, word, &algs->alg[algs->n++]);
 	free(words);
-	return err || algs->n ? err : cli_fail("-a names no algorithm");
+	return err || algs->n ? err : cli_wrong("-a names no algorithm");
 }
 
 /* Blocks in the larger of the two buffers. */

@@ -183,7 +183,7 @@ int main(int argc, char **argv)
 	int err = tune_parse(&job.opt, argc, argv);
 
 	if (err)
-		return err < 0 ? 2 : 0;
+		return cli_end_parsing(cli_prog, err);
 	setenv("TUTTI_TUNE_FILE", "none", 1); /* measurements must not depend on an older table */
 	setenv("TUTTI_LATE_AFTER", "60s",
 	       0); /* the others wait while two ranks measure their link */
@@ -207,5 +207,5 @@ int main(int argc, char **argv)
 		tutti_free(job.out);
 	if (tutti_finalize(job.ctx) && !err)
 		err = tune_fail(&job, "finalize", -EIO);
-	return cli_flush(cli_prog) || err ? 1 : 0;
+	return cli_end(cli_prog, err);
 }

@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: BSD-3-Clause
 # Options of the programs that have no test of their own for them: numbers that are not decimal or
-# out of range are refused before a job starts.
+# out of range are refused before a job starts. The exit statuses of all programs whose command line
+# is wrong.
 only=$*
 . "${TT_SRC:-$(dirname "$0")/../..}/tests/sh.inc"
 suite options
@@ -150,6 +151,161 @@ test_perf()
 	END
 }
 
+# statuses: of each line "PROGRAM | STATUS | WORD..." of its input the program ends with the status,
+# says why on standard error and nothing on standard output
+statuses()
+{
+	while IFS='|' read -r program wrong_status words; do
+		program=$(path "${program% }") || continue
+		wrong_status=${wrong_status# } wrong_status=${wrong_status% }
+		# shellcheck disable=SC2086
+		wrong "" "$program" $words </dev/null
+	done
+}
+
+# What is in a PATH begins its errors with its name.
+test_statuses()
+{
+	cat >"$tmp/lines" <<-END
+		tutti_run | 2 | --nothing true
+		tutti_run | 2 | -Z true
+		tutti_run | 2 | -n
+		tutti_run | 2 | -n 0 true
+		tutti_run | 2 | --verbose=2 true
+		tutti_run | 2 | --hostfile /nowhere/hosts true
+		tutti_run | 2 | -n 3 -H localhost:2 true
+		tutti_run | 2 |
+		tutti_info | 2 | --nothing
+		tutti_info | 2 | -Z
+		tutti_info | 2 | --json=1
+		tutti_info | 2 | word
+		tutti_doctor | 3 | --nothing
+		tutti_doctor | 3 | -Z
+		tutti_doctor | 3 | --timeout
+		tutti_doctor | 3 | --timeout 0
+		tutti_doctor | 3 | word
+		tutti_sim | 2 | --nothing
+		tutti_sim | 2 | -Z
+		tutti_sim | 2 | -n
+		tutti_sim | 2 | -n 0
+		tutti_sim | 2 | nothing
+		tutti_sim | 2 | bcast -n 4 -r 4
+		tutti_sim | 2 | -n 4 -a nothing
+		tutti_sim | 2 | -n 2 -b 8 allreduce more
+		tutti_sim | 2 | pipeline --nothing
+		tutti_sim | 2 | pipeline -n 0
+		tutti_sim | 2 | pipeline -b 8 --straggler 4:1
+		tutti_sim | 2 | pipeline word
+		tutti_explain | 2 | --nothing
+		tutti_explain | 2 | -Z
+		tutti_explain | 2 | -n
+		tutti_explain | 2 | -n 0
+		tutti_explain | 2 | nothing
+		tutti_explain | 2 | -n 4 -H 5
+		tutti_explain | 2 | bcast -n 4 -r 4
+		tutti_explain | 2 | allreduce more
+		tutti_explain | 2 | ps --nothing
+		tutti_explain | 2 | ps -n 0
+		tutti_explain | 2 | ps word
+		tutti_explain | 2 | codec --nothing
+		tutti_explain | 2 | codec -n 0
+		tutti_explain | 2 | codec nothing
+		tutti_ps_check | 2 | --nothing
+		tutti_ps_check | 2 | -Z
+		tutti_ps_check | 2 | --hosts=1
+		tutti_ps_check | 2 |
+		tutti_tune | 2 | --nothing
+		tutti_tune | 2 | -Z
+		tutti_tune | 2 | -e 1
+		tutti_tune | 2 | -c nothing
+		tutti_tune | 2 | word
+		tutti_blame | 2 | --nothing
+		tutti_blame | 2 | -Z
+		tutti_blame | 2 | --help=1
+		tutti_blame | 2 |
+		tutti_ras | 2 | --nothing
+		tutti_ras | 2 | -Z
+		tutti_ras | 2 | --pid 0
+		tutti_ras | 2 | --watch --json
+		tutti_ras | 2 | one two
+		tutti_perf | 2 | --nothing
+		tutti_perf | 2 | -Z
+		tutti_perf | 2 | allreduce -n
+		tutti_perf | 2 | allreduce -n 0
+		tutti_perf | 2 | nothing
+		tutti_perf | 2 | allreduce bcast
+		tutti_perf | 2 | barrier -b 8
+		tutti_perf | 2 |
+	END
+	for program in $(make -s print-programs); do
+		grep -q "^$program |" "$tmp/lines" || die "no line for $program"
+	done
+	while IFS= read -r line; do
+		echo "$line" >"$tmp/line"
+		statuses <"$tmp/line"
+		grep -q "^${line%% *}: " "$tmp/.says" || die "$line: $(cat "$tmp/.says")"
+	done <"$tmp/lines"
+}
+
+test_statuses_of_examples()
+{
+	statuses <<-END
+		train_digits | 2 | --nothing
+		train_digits | 2 | -Z
+		train_digits | 2 | --epochs
+		train_digits | 2 | --no-feedback
+		train_digits | 2 | word
+		train_elastic | 2 | --nothing
+		train_elastic | 2 | word
+		train_decentralized | 2 | --nothing
+		train_decentralized | 2 | --method nothing
+		train_decentralized | 2 | word
+		ps_digits | 2 | --nothing
+		ps_digits | 2 | word
+		gpt | 2 | --nothing
+		gpt | 2 | --gather-again
+		gpt | 2 | word
+		gpt_double | 2 | --codec int8
+		rl | 2 | --nothing
+		rl | 2 | --shape a3c --batch 2
+		rl | 2 |
+		glove | 2 | --nothing
+		glove | 2 |
+		logreg | 2 | --nothing
+		logreg | 2 | one
+		perf/late_rank | 2 | -Z
+		perf/neighbor_steps | 2 | -Z
+		perf/backward | 2 | word
+		perf/sharded | 2 | -Z
+		perf/urgent | 2 | word
+		perf/urgent_ps | 2 | -Z
+		perf/essp | 2 |
+		perf/waits | 2 |
+		perf/first_call | 2 |
+	END
+}
+
+# A full device is no wrong option.
+test_unwritten()
+{
+	for program in $(make -s print-programs); do
+		case $program in
+		tutti_doctor) wanted=3 ;;
+		tutti_blame) wanted=2 ;;
+		*) wanted=1 ;;
+		esac
+		for option in --help --version; do
+			"$(path "$program")" $option >/dev/full 2>"$tmp/.says"
+			[ $? = $wanted ] || die "$program $option: $(cat "$tmp/.says")"
+			grep -q "^$program: cannot write to standard output" "$tmp/.says" ||
+				die "$program: $(cat "$tmp/.says")"
+		done
+	done
+}
+
+run statuses test_statuses
+run statuses_of_examples test_statuses_of_examples
+run unwritten test_unwritten
 run gpt test_gpt
 run rl test_rl
 run ps_digits test_ps_digits

@@ -406,19 +406,22 @@ test_timeout()
 test_options()
 {
 	launch --tag-outptu true 2>"$tmp/err"
-	expect 1 $?
+	expect 2 $?
 	expect_text 'did you mean --tag-output' "$tmp/err"
 	launch --verb=2 true 2>"$tmp/err"
-	expect 1 $?
+	expect 2 $?
 	expect_text '--verbose takes no value' "$tmp/err"
 	for bad in '-n 0' '-n x' '-n +2' '--timeout soon' '--timeout 0x10' '--timeout 1e3' \
 		'--bind socket' '-x TUTTI_TEST_NOT_THERE' \
 		'-H a:0' \
-		'-H a,a' '-H -oProxy' '-n 3 -H localhost:2' '--wdir /nowhere/at/all' ''; do
+		'-H a,a' '-H -oProxy' '-n 3 -H localhost:2' ''; do
 		launch $bad $([ -z "$bad" ] || echo true) 2>"$tmp/err"
-		expect 1 $?
+		expect 2 $?
 		expect 1 "$(wc -l <"$tmp/err")"
 	done
+	launch --wdir /nowhere/at/all true 2>"$tmp/err"
+	expect 1 $?
+	expect 1 "$(wc -l <"$tmp/err")"
 	names_range "$tutti_run" <<-END
 		-n | from 1 to 1048576 | 0 -1 1048577 99999999999999999999 +2 x
 		--replace | from 0 to 1048576 | -1 1048577 99999999999 x
@@ -431,7 +434,7 @@ test_options()
 	expect 1 $?
 	expect_text 'cannot find program tutti_no_such_program' "$tmp/err"
 	launch -np 2 true 2>"$tmp/err"
-	expect 1 $?
+	expect 2 $?
 	expect_text 'write -n N or --np N' "$tmp/err"
 	launch "" 2>"$tmp/err"
 	expect 1 $?
@@ -497,7 +500,7 @@ test_hostfile()
 	expect "0 3 alpha,1 3 alpha,2 3 beta" "$(sort "$tmp/out" | paste -sd,)"
 	printf 'alpha slots=2\n\nbeta slots=many\n' >"$tmp/bad"
 	launch --hostfile "$tmp/bad" true 2>"$tmp/err"
-	expect 1 $?
+	expect 2 $?
 	expect_text "bad:3: .*'many'" "$tmp/err"
 	printf 'alpha\nbeta solts=2\n' >"$tmp/bad"
 	launch --hostfile "$tmp/bad" true 2>"$tmp/err"
@@ -506,7 +509,7 @@ test_hostfile()
 	launch --hostfile "$tmp/bad" true 2>"$tmp/err"
 	expect_text 'names no host' "$tmp/err"
 	launch --hostfile "$tmp" true 2>"$tmp/err"
-	expect 1 $?
+	expect 2 $?
 	expect_text 'Is a directory' "$tmp/err"
 	launch --hostfile "$tmp/none" true 2>"$tmp/err"
 	expect_text 'No such file' "$tmp/err"
