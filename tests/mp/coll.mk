@@ -96,6 +96,7 @@ TT_MP_TESTS = tests/mp/comm/test_core \
 	tests/mp/ps/test_ps_soak \
 	tests/mp/rma/test_allocate \
 	tests/mp/rma/test_accumulate tests/mp/rma/test_accumulate_mapped \
+	tests/mp/rma/test_accumulate_served \
 	tests/mp/rma/test_strided \
 	tests/mp/rma/test_put_layout \
 	tests/mp/p2p/test_layout \
@@ -232,6 +233,8 @@ tests_mp_rma_test_accumulate_SOURCES = tests/mp/rma/test_accumulate.c tests/mp/r
 tests_mp_rma_test_accumulate_LDADD = libttmp.la
 tests_mp_rma_test_accumulate_mapped_SOURCES = tests/mp/rma/test_accumulate_mapped.c
 tests_mp_rma_test_accumulate_mapped_LDADD = libttmp.la
+tests_mp_rma_test_accumulate_served_SOURCES = tests/mp/rma/test_accumulate_served.c
+tests_mp_rma_test_accumulate_served_LDADD = libttmp.la
 tests_mp_rma_test_allocate_SOURCES = tests/mp/rma/test_allocate.c
 tests_mp_rma_test_allocate_LDADD = libttmp.la
 tests_mp_rma_test_notify_SOURCES = tests/mp/rma/test_notify.c tests/mp/rma/each_transport.h
