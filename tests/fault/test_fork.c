@@ -8,10 +8,12 @@
 #include "tests/mp/job.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -216,10 +218,120 @@ static void orphan(void)
 				 .fn = orphan_body, .killed = 2));
 }
 
+/* ---- strangers ---- */
+
+enum { PORTS = 10, LISTENERS = 16, CHILD = 30, GONE, CONNECTED };
+
+/* Rank 1 connects to each socket at which rank 0 listens, and says nothing. */
+static int come_as_strangers(struct mp_job *job, int *fd)
+{
+	struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int i, n = atomic_load(&job->shared->word[LISTENERS]);
+
+	for (i = 0; i < n; i++) {
+		to.sin_port = htons((uint16_t)atomic_load(&job->shared->word[PORTS + i]));
+		fd[i] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		TT_EXPECT(!connect(fd[i], (struct sockaddr *)&to, sizeof(to)));
+	}
+	atomic_store(&job->shared->word[CONNECTED], 1);
+	return 0;
+}
+
+/* How many of the connections have ended. */
+static int ended(const int *fd, int n)
+{
+	char bytes[64];
+	ssize_t got = 1;
+	int i, gone = 0;
+
+	for (i = 0; i < n; i++) {
+		while ((got = recv(fd[i], bytes, sizeof(bytes), MSG_DONTWAIT)) > 0)
+			;
+		gone += !got || (errno != EAGAIN && errno != EWOULDBLOCK);
+	}
+	return gone;
+}
+
+/* A child of rank 0 has the strangers' descriptors from now on. */
+static void fork_sleeper(struct mp_job *job)
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		nap(120000000);
+		_exit(0);
+	}
+	atomic_store(&job->shared->word[CHILD], pid);
+}
+
+/*
+ * While the child lives rank 0 drops the strangers all the same: in the job, or (arg not NULL) when
+ * it leaves.
+ */
+static int stranger_body(struct mp_job *job)
+{
+	double end = mp_now() + 40;
+	int fd[6], i, n, fds;
+	int32_t more = 1;
+
+	MP_OK(tutti_barrier(job->world)); /* which connects the ranks */
+	fds = tt_open_fds();
+	if (!job->rank) {
+		struct tt_listeners l = tt_find_listeners();
+
+		n = l.n < 6 ? l.n : 6;
+		for (i = 0; i < n; i++)
+			atomic_store(&job->shared->word[PORTS + i], l.port[i]);
+		atomic_store(&job->shared->word[LISTENERS], n);
+	}
+	mp_meet(job);
+	n = atomic_load(&job->shared->word[LISTENERS]);
+	if (job->rank)
+		TT_EXPECT(!come_as_strangers(job, fd));
+	while (more) { /* until rank 0 has accepted them */
+		more = job->rank ? 0 : tt_open_fds() < fds + n && mp_now() < end;
+		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &more, 1, TUTTI_INT32, TUTTI_MAX,
+				      job->world));
+	}
+	TT_EXPECT(job->rank || (n >= 2 && mp_now() < end));
+	if (!job->rank)
+		fork_sleeper(job);
+	for (more = !job->arg; more;) {
+		more = job->rank && ended(fd, n) < n && mp_now() < end;
+		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &more, 1, TUTTI_INT32, TUTTI_MAX,
+				      job->world));
+	}
+	TT_EXPECT(!mp_leave(job));
+	while (job->rank && ended(fd, n) < n && mp_now() < end)
+		nap(1000);
+	if (job->rank)
+		atomic_store(&job->shared->word[GONE], ended(fd, n));
+	TT_EXPECT(mp_await(&job->shared->word[GONE], n, 50000));
+	if (!job->rank) {
+		TT_EXPECT(!kill(atomic_load(&job->shared->word[CHILD]), 0));
+		kill(atomic_load(&job->shared->word[CHILD]), SIGKILL);
+		TT_EXPECT(waitpid(atomic_load(&job->shared->word[CHILD]), &i, 0) > 0);
+	}
+	return 0;
+}
+
+static void strangers(void)
+{
+	static const char env[] = "TUTTI_TRANSPORT=ofi TUTTI_IF=lo";
+
+	if (mp_no_ofi())
+		TT_SKIP("%s", mp_no_ofi());
+	TT_CHECK(!MP_RUN(.n = 2, .env = env, .fn = stranger_body));
+	TT_CHECK(!MP_RUN(.n = 2, .env = env, .fn = stranger_body, .arg = (void *)env));
+}
+
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"node", node},	 {"shm", shm},	     {"ofi", ofi},
-					       {"verbs", verbs}, {"orphan", orphan}, {NULL, NULL}};
+	static const struct tt_test tests[] = {{"node", node},	   {"shm", shm},
+					       {"ofi", ofi},	   {"verbs", verbs},
+					       {"orphan", orphan}, {"strangers", strangers},
+					       {NULL, NULL}};
 
 	return tt_test_main("fork", tests, argc, argv);
 }

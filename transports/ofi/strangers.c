@@ -101,17 +101,21 @@ static bool close_there(void *arg, int fd)
 {
 	const struct place *p = arg;
 
-	if (fd != p->kept && same_place(fd, p->tp))
+	if (fd != p->kept && same_place(fd, p->tp)) {
+		shutdown(fd, SHUT_RDWR);
 		close(fd);
+	}
 	return true;
 }
 
+/* Shut down as well: a child of this process may have copies. */
 void ofi_msg_close_forgotten(const struct ofi_tp *tp, int kept)
 {
 	struct place p = {tp, kept};
 
 	if (kept < 0)
 		return;
+	shutdown(kept, SHUT_RDWR);
 	each_fd(close_there, &p);
 	close(kept);
 }
