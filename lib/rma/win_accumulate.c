@@ -299,13 +299,8 @@ static void go_on(struct tt_accs *accs, struct tt_acc_op *op)
 
 void tt_acc_wait(struct tt_accs *accs)
 {
-	struct tutti_context *ctx = accs->win->comm->ctx;
-
-	if (!tt_list_empty(&accs->stalled.link))
-		return;
-	tt_list_add(&ctx->stalled, &accs->stalled.link);
-	if (ctx->thread_runs)
-		tt_wire_started(ctx->wire);
+	if (tt_list_empty(&accs->stalled.link))
+		tt_list_add(&accs->win->comm->ctx->stalled, &accs->stalled.link);
 }
 
 /*

@@ -123,7 +123,7 @@ void tt_acc_message(struct tt_port *port, int peer, const struct tt_key *key, ui
 void tt_acc_stop_serving(struct tt_accs *accs);
 /* Executes requests that have waited for the lock, a few at a time. */
 void tt_acc_serve_locked(struct tt_accs *accs);
-/* Something waits: a thread that sleeps, perhaps the progress thread, wakes to try it again. */
+/* Something waits and is tried again. A thread that leaves it to others wakes one that sleeps. */
 void tt_acc_wait(struct tt_accs *accs);
 
 /* accumulate_mapped.c: other processes can map this rank's part, which has a lock then. */
