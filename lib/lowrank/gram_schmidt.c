@@ -29,12 +29,16 @@ static double dot(const float *a, const float *b, size_t n)
 }
 
 /* v -= (v . unit) unit */
-static void remove_part(float *v, const float *unit, size_t n)
+static void remove_part(float *restrict v, const float *restrict unit, size_t n)
 {
 	double along = dot(v, unit, n);
 	size_t i;
+	int k;
 
-	for (i = 0; i < n; i++)
+	for (i = 0; i + 4 <= n; i += 4) /* in vectors */
+		for (k = 0; k < 4; k++)
+			v[i + k] = (float)((double)v[i + k] - along * (double)unit[i + k]);
+	for (; i < n; i++)
 		v[i] = (float)((double)v[i] - along * (double)unit[i]);
 }
 
