@@ -3,12 +3,14 @@
 #include "lib/codec/codec.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lib/base/error.h"
 #include "lib/base/hash.h"
+#include "lib/codec/codec_kernels.h"
 #include "lib/codec/codec_kind.h"
 
 /* Bounds of more elements would not fit a size_t. */
@@ -243,4 +245,21 @@ size_t tt_codec_align_one(const struct tutti_codec *c)
 size_t tt_codec_align_block(const struct tutti_codec *c)
 {
 	return c->opt.block;
+}
+
+bool tt_codec_clear(float *residual, const float *sum, size_t count)
+{
+	bool left = false;
+	size_t i;
+
+	if (tt_codec_kernels()->finite(sum, NULL, NULL, 0, count)) {
+		memset(residual, 0, count * sizeof(*residual));
+		return false;
+	}
+	for (i = 0; i < count; i++) {
+		if (isfinite(sum[i]))
+			residual[i] = 0;
+		left |= residual[i] != 0;
+	}
+	return left;
 }

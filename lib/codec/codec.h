@@ -90,6 +90,12 @@ int tt_codec_encode(const struct tutti_codec *c, const float *in, float *const *
 		    size_t count, uint64_t call, void *out, size_t *len);
 
 /*
+ * The residual where sum was sent as it is: 0, unless an element of sum is not finite, whose
+ * residual stays. Returns whether something is left.
+ */
+bool tt_codec_clear(float *residual, const float *sum, size_t count);
+
+/*
  * Decode the len bytes at in, received from anywhere, to count elements. len, counts and indices
  * are checked before use. -EPROTO: not an encoding of elements first .. first + count - 1; out is
  * then undefined.

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /* Error feedback: the state that calls with a codec read and write. */
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,17 +91,11 @@ void tt_feedback_add(struct tt_plan_req *req)
 /* As a cast would: an element that is not finite leaves its residual unchanged. */
 void tt_feedback_clear(struct tt_plan_req *req)
 {
-	const float *sum = (const float *)req->base[TT_BUF_SEND];
 	struct tutti_feedback *f = req->feedback;
-	bool empty = true;
-	size_t i;
 
-	for (i = 0; !f->empty && i < f->count; i++) {
-		if (isfinite(sum[i]))
-			f->state[i] = 0;
-		empty = empty && f->state[i] == 0;
-	}
-	f->empty = empty;
+	if (!f->empty)
+		f->empty =
+			!tt_codec_clear(f->state, (const float *)req->base[TT_BUF_SEND], f->count);
 }
 
 /* ---- of parts ---- */
@@ -142,13 +135,9 @@ static void clear(struct tt_plan_req *req, size_t first, size_t end, bool mine)
 {
 	const float *sum = (const float *)(void *)req->base[TT_BUF_SEND];
 	struct tutti_feedback *f = req->feedback;
-	size_t i;
 
-	for (i = first; !mine && i < end; i++) {
-		if (isfinite(sum[i]))
-			f->state[i] = 0;
-		f->spread |= f->state[i] != 0;
-	}
+	if (!mine && tt_codec_clear(f->state + first, sum + first, end - first))
+		f->spread = true;
 }
 
 void tt_feedback_gather(struct tt_plan_req *req)

@@ -548,6 +548,29 @@ static void wrong_lengths(void)
 	}
 }
 
+/* An element that is not finite keeps its residual; nothing behind the end is touched. */
+static void clear(void)
+{
+	static const float odd[] = {INFINITY, -INFINITY, NAN};
+	float sum[MOST + 1], left[MOST + 1];
+	size_t k, i, at, n;
+
+	for (k = 0; k < COUNTS; k++)
+		for (at = 0, n = counts[k]; at <= n; at += 1 + n / 5) {
+			for (i = 0; i <= n; i++) {
+				sum[i] = i == at ? odd[at % 3] : i & 1 ? FLT_MAX : -0.f;
+				left[i] = (float)i + 1;
+			}
+			TT_CHECK(tt_codec_clear(left, sum, n) == (at < n));
+			for (i = 0; i <= n; i++)
+				TT_CHECK(left[i] == (i == at || i == n ? (float)i + 1 : 0));
+			if (at < n) {
+				left[at] = 0; /* nothing is left of it */
+				TT_CHECK(!tt_codec_clear(left, sum, n));
+			}
+		}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {{"levels", levels},
@@ -561,6 +584,7 @@ int main(int argc, char **argv)
 					       {"blocks_of_nan", blocks_of_nan},
 					       {"conservation", conservation},
 					       {"parts", parts},
+					       {"clear", clear},
 					       {"wrong_lengths", wrong_lengths},
 					       {NULL, NULL}};
 

@@ -127,22 +127,13 @@ static bool is_dense(const struct tutti_ps_table *t, size_t kept, size_t n)
 
 static void copy_plain(const struct tt_ps_feedback *f, const struct tt_ps_vector *p, float *out)
 {
-	float *held = p->state[0];
-	size_t i;
-
-	for (i = 0; i < p->n; i++) {
-		out[i] = f->in[i] + held[i];
-		if (isfinite(out[i]))
-			held[i] = 0;
-	}
+	tt_reduce_sum(out, f->in, p->state[0], p->n);
+	tt_codec_clear(p->state[0], out, p->n);
 }
 
 static void hold(struct tt_ps_feedback *f, uint64_t first, size_t n)
 {
-	size_t i;
-
-	for (i = 0; i < n; i++)
-		f->state[first + i] += f->rest[i];
+	tt_reduce_sum(f->state + first, f->state + first, f->rest, n);
 }
 
 /* ---- encoding ---- */
