@@ -86,25 +86,36 @@ void tt_token_free(struct tt_wire *wire, uint32_t token)
 	wire->free_token = (uint32_t)(t - wire->token);
 }
 
-/*
- * The first of n free adjacent entries of one generation, whose tokens are consecutive; NO_TOKEN:
- * none.
+/* Entries of a run get the highest generation of all: so far ahead no late note comes for a token.
  */
-static uint32_t find_run(const struct tt_wire *wire, uint32_t n)
+#define SPAN (GENERATION_MASK / 2)
+
+/*
+ * The first of n free adjacent entries, whose generations are near each other: the highest is in
+ * *generation. NO_TOKEN: none.
+ */
+static uint32_t find_run(const struct tt_wire *wire, uint32_t n, uint32_t *generation)
 {
-	uint32_t i, len = 0;
+	uint32_t i, len = 0, low = 0, high = 0;
 
 	for (i = 0; i < wire->ntokens; i++) {
 		const struct tt_token *t = &wire->token[i];
 
-		if (t->kind != TT_TOKEN_FREE)
+		if (t->kind != TT_TOKEN_FREE) {
 			len = 0;
-		else if (len && ((t->generation ^ t[-1].generation) & GENERATION_MASK) == 0)
-			len++;
-		else
+			continue;
+		}
+		low = len && low < t->generation ? low : t->generation;
+		high = len && high > t->generation ? high : t->generation;
+		len++;
+		if (high - low > SPAN) { /* the run begins anew with this one */
+			low = high = t->generation;
 			len = 1;
-		if (len == n)
-			return i + 1 - n;
+		}
+		if (len < n)
+			continue;
+		*generation = high;
+		return i + 1 - n;
 	}
 	return NO_TOKEN;
 }
@@ -126,14 +137,17 @@ static void relink(struct tt_wire *wire)
 /* Rare enough to scan the whole table. */
 int tt_wire_tokens_new(struct tt_wire *wire, struct tt_bell *const *bells, int n, uint32_t *token)
 {
-	uint32_t first;
+	uint32_t first, generation = 0;
 	int i, err = 0;
 
-	while ((first = find_run(wire, (uint32_t)n)) == NO_TOKEN && !err)
+	while ((first = find_run(wire, (uint32_t)n, &generation)) == NO_TOKEN && !err)
 		err = grow(wire);
 	for (i = 0; !err && i < n; i++) {
-		wire->token[first + (uint32_t)i].kind = TT_TOKEN_BELL;
-		wire->token[first + (uint32_t)i].target = bells[i];
+		struct tt_token *t = &wire->token[first + (uint32_t)i];
+
+		t->kind = TT_TOKEN_BELL;
+		t->target = bells[i];
+		t->generation = generation;
 	}
 	relink(wire);
 	if (!err)

@@ -52,6 +52,44 @@ static void tokens(void)
 	free(wire.chan);
 }
 
+#define RUN 256
+#define SINGLE 3
+
+/*
+ * Runs of tokens, such as those of a window, and single ones, such as those of messages, by turns:
+ * the table does not grow, and no token of the last turns is found.
+ */
+static void runs(void)
+{
+	struct tt_bell bell[RUN], *bells[RUN];
+	uint32_t first = 0, last, single[SINGLE];
+	struct tt_wire wire = {0};
+	int i, k;
+
+	for (i = 0; i < RUN; i++)
+		bells[i] = &bell[i];
+	for (k = 0; k < 5000; k++) {
+		last = first;
+		TT_REQUIRE(!tt_wire_tokens_new(&wire, bells, RUN, &first));
+		for (i = 0; i < RUN; i++) {
+			TT_CHECK(tt_token_find(&wire, first + (uint32_t)i)->target == bells[i]);
+			TT_CHECK(!k || !tt_token_find(&wire, last + (uint32_t)i));
+		}
+		for (i = 0; i < k % 2 * SINGLE; i++)
+			TT_CHECK(!tt_token_new(&wire, TT_TOKEN_XFER, bells, &single[i]));
+		for (i = 0; i < RUN; i++)
+			tt_wire_token_free(&wire, first + (uint32_t)i);
+		for (i = 0; i < k % 2 * SINGLE; i++)
+			tt_token_free(&wire, single[i]);
+		for (i = 0; i < SINGLE; i++) {
+			TT_CHECK(!tt_token_new(&wire, TT_TOKEN_XFER, bells, &single[i]));
+			tt_token_free(&wire, single[i]);
+		}
+	}
+	TT_CHECK(wire.ntokens <= 4 * RUN);
+	free(wire.token);
+}
+
 /* ---- a channel of this process to itself ---- */
 
 static struct tt_env env;
@@ -403,6 +441,7 @@ static void one_signal(void)
 }
 
 static const struct tt_test tests[] = {{"tokens", tokens},
+				       {"runs", runs},
 				       {"stale_note", stale_note},
 				       {"refusals", refusals},
 				       {"sleepers", sleepers},
