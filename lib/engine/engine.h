@@ -182,7 +182,7 @@ struct tt_ring_run {
 	/* without rings: which times it belongs to, tt_node_mapped_way; ticks since the first pull
 	 */
 	unsigned way;
-	uint64_t from;
+	uint64_t from, filling; /* ticks: since the first pull; to fill the first places */
 	enum tt_mapped mapped;
 	bool stored; /* peers store parts of the result */
 };

@@ -252,6 +252,14 @@ int tt_ps_open_on(const char *call, struct tutti_ps *ps, const struct tutti_ps_c
 	return 0;
 }
 
+/* The parameter server is being freed; no rank matters to it any more. */
+static bool lost_in_the_end(void *arg, int rank)
+{
+	(void)arg;
+	(void)rank;
+	return true;
+}
+
 void tt_ps_free(struct tutti_ps *ps)
 {
 	uint32_t i;
@@ -259,6 +267,7 @@ void tt_ps_free(struct tutti_ps *ps)
 	tt_ps_server_stop(ps);
 	if (ps->comm) {
 		tt_wire_lock(ps->comm->ctx->wire); /* the control thread may be asking */
+		ps->comm->lost = ps->comm->lost ? lost_in_the_end : NULL;
 		ps->comm->awaits = NULL;
 		ps->comm->inside = NULL;
 		tt_wire_unlock(ps->comm->ctx->wire);

@@ -95,7 +95,11 @@ static uint64_t look(struct tutti_ps *ps, bool begin)
 int tt_ps_awaits(void *arg, int *ranks, int max)
 {
 	const struct tutti_ps *ps = arg;
-	int n = tt_ps_server_awaits(ps, ranks, max), k;
+	int n = 0, k;
+
+	if (atomic_load(&ps->comm->failed))
+		return 0;
+	n = tt_ps_server_awaits(ps, ranks, max);
 
 	for (k = 0; ps->comm->inside && ps->link && k < ps->nservers; k++)
 		if (!ps->link[k].ended)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Reductions of which each rank combines a part (such as allreduce) in memory that peers cannot
- * map.
+ * map, or that had better not be read where it is (lib/node/reduce_ways.c).
  *
  * A rank with such memory has a ring (lib/node/node.h) of shared memory, short enough to stay in
  * the cache. It fills the ring, piece by piece, with the input that the other ranks combine. They
@@ -154,7 +154,7 @@ void tt_ring_begin(struct tt_plan_req *req)
 	ring->filled = ring->made ? ring->pieces : 0;
 	ring->combined = ring->drained = 0;
 	ring->way = 0;
-	ring->from = 0;
+	ring->from = ring->filling = 0;
 	ring->mapped = TT_MAPPED_LEFT;
 	if (ring->pieces > ring->shape.depth)
 		tt_node_uncount(req->node->group, req->turn);
@@ -189,7 +189,7 @@ void tt_ring_over(struct tt_plan_req *req)
 		tt_ring_hand_back(a, req->base[TT_BUF_RECV]);
 	if (ring->from)
 		tt_node_went(req->node->group, ring->way, ring->mapped, tt_ring_vector(a),
-			     tt_ticks() - ring->from);
+			     ring->filling + tt_ticks() - ring->from);
 }
 
 /* ---- the first signal ---- */
@@ -255,10 +255,6 @@ bool tt_ring_publish(struct tt_plan_req *req, const struct tt_op *op)
 	if (!ring->pieces || !op->a.buf)
 		return false;
 	ring->on = true;
-	/*
-	 * Peers that read directly from this rank's memory need not wait for it, which may be
-	 * busy.
-	 */
 	ring->stored = op->dst.buf;
 	if (!in && !out)
 		choose_way(req);
@@ -266,13 +262,19 @@ bool tt_ring_publish(struct tt_plan_req *req, const struct tt_op *op)
 		in = op->a.buf;
 		out = op->dst.buf;
 	}
+	/*
+	 * Peers that read directly from this rank's memory need not wait for it, which may be
+	 * busy.
+	 */
 	if (!(in || out) || (ring->shape.depth > 1 && !req->blocking &&
 			     (req->r.comm->ctx->node_can & TT_NODE_READS)))
 		return false;
 	ring->mem = tt_ring_memory(req->r.comm->ctx, g, req->turn,
 				   tt_node_ring_bytes(g, &ring->shape), &ring->pool, &region);
-	if (!ring->mem)
+	if (!ring->mem) {
+		ring->way = 0; /* not measured, as it is none of the two */
 		return false;
+	}
 	ring->in = in;
 	ring->out = out;
 	publish(req, TT_NODE_INPUT, op->a, in, region);
@@ -327,11 +329,15 @@ bool tt_ring_fill(struct tt_plan_req *req)
 {
 	struct tt_ring_run *ring = &req->ring;
 	size_t bytes = tt_node_ring_bytes(req->node->group, &ring->shape);
+	uint64_t from;
 
 	if (ring->filled || !tt_node_may_move(req->r.comm->ctx, bytes))
 		return ring->filled;
+	from = ring->way ? tt_ticks() : 0;
 	while (ring->filled < ring->pieces && ring->filled < ring->shape.depth)
 		move(req, ring->filled++, true);
+	if (ring->way)
+		ring->filling = tt_node_filled(from);
 	return true;
 }
 

@@ -36,6 +36,11 @@ void tt_ps_leaves(struct tt_ps_client *c)
 		srv->end_at = srv->heard;
 }
 
+static bool is_missing(const struct tt_ps_client *c)
+{
+	return !c->gone && !c->leaves && !c->dead;
+}
+
 /* The missing workers, as ranks of the world, at most max; *n: how many there are. */
 static int list_missing(const struct tt_ps_server *srv, int *ranks, int max, int *n)
 {
@@ -43,13 +48,11 @@ static int list_missing(const struct tt_ps_server *srv, int *ranks, int max, int
 	int w, listed = 0;
 
 	for (w = *n = 0; w < ps->nworkers; w++) {
-		const struct tt_ps_client *c = &srv->client[w];
-
-		if (c->gone || c->leaves || c->dead)
+		if (!is_missing(&srv->client[w]))
 			continue;
 		++*n;
 		if (listed < max)
-			ranks[listed++] = ps->comm->world[c->rank];
+			ranks[listed++] = ps->comm->world[srv->client[w].rank];
 	}
 	return listed;
 }
@@ -58,6 +61,9 @@ int tt_ps_server_awaits(const struct tutti_ps *ps, int *ranks, int max)
 {
 	int c, n, listed = 0;
 
+	/* its own worker is missing, too: what that one does counts */
+	if (ps->srv[0] && ps->my_worker >= 0 && is_missing(&ps->srv[0]->client[ps->my_worker]))
+		return 0;
 	if (ps->srv[0] && atomic_load_explicit(&ps->srv[0]->handles, memory_order_relaxed))
 		return 0;
 	for (c = 0; c < ps->copies && ps->srv[c]; c++)

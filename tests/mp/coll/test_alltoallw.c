@@ -558,6 +558,8 @@ static int late(struct mp_job *job)
 		MP_ERR(tutti_alltoallw(v, one, at, NULL, w, one, at, layouts, comm), -EINVAL);
 		MP_ERR(tutti_allreduce(&x, &sum, 1, TUTTI_FLOAT64, op, sums), -EINVAL);
 		TT_EXPECT(mp_await(&job->shared->word[0], job->n - 1, 30000));
+		/* it may still be asked: no error is left for tutti_finalize */
+		TT_EXPECT(tutti_barrier(comm) && tutti_barrier(sums));
 	} else {
 		MP_OK(tutti_iallreduce(&x, &sum, 1, TUTTI_FLOAT64, TUTTI_SUM, sums, &req));
 		MP_ERR(tutti_alltoallw(v, one, at, layouts, w, one, at, layouts, comm), -ETIMEDOUT);
