@@ -448,12 +448,44 @@ static void circle(void)
 	TT_CHECK(!MP_RUN(.n = 4, .fn = circle_body, .arg = &c, .env = SHM));
 }
 
+/* Ranks have both roles. Rank 2, for which rank 1 waits, is in no call: it is named. */
+static int idle_body(struct mp_job *job)
+{
+	const struct cell *c = job->arg;
+	struct tutti_comm *others;
+	struct tutti_ps_table *t;
+	struct tutti_ps *ps;
+
+	MP_OK(tutti_comm_split(job->world, job->rank > 0, job->rank, &others));
+	MP_OK(tutti_comm_set_timeout(others, MP_HANG_MS));
+	TT_EXPECT(!open_ps(job, c, &ps, &t));
+	TT_EXPECT(!warm_up(job, c, ps, t));
+	if (job->rank == 0) {
+		TT_EXPECT(!close_for(job, ps, 2));
+		atomic_store(&job->shared->word[CLOSED], 1);
+	} else {
+		if (job->rank == 2)
+			TT_EXPECT(mp_await(&job->shared->word[CLOSED], 1, MP_HANG_MS));
+		MP_OK(tutti_barrier(others));
+		MP_ERR(tutti_ps_close(ps), -ETIMEDOUT);
+	}
+	MP_OK(tutti_comm_free(others));
+	return 0;
+}
+
+static void idle(void)
+{
+	struct cell c = {.n = 3, .servers = BOTH, .staleness = 1};
+
+	TT_CHECK(!MP_RUN(.n = 3, .fn = idle_body, .arg = &c, .env = SHM));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"stopped", stopped},	{"full", full},	    {"in_call", in_call},
-		{"in_close", in_close}, {"relay", relay},   {"late", late},
-		{"alone", alone},	{"circle", circle}, {NULL, NULL}};
+		{"stopped", stopped}, {"full", full}, {"in_call", in_call}, {"in_close", in_close},
+		{"relay", relay},     {"late", late}, {"alone", alone},	    {"idle", idle},
+		{"circle", circle},   {NULL, NULL}};
 
 	return tt_test_main("ps_close", tests, argc, argv);
 }
