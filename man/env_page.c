@@ -105,8 +105,8 @@ static const char head[] =
 	"A space or a sign + before them is refused.\n"
 	"Sizes are bytes; they may end in K, M or G for powers of 1024, then in\n"
 	"B, in upper or lower case.\n"
-	"Numbers that need not be whole may have a point and, unless they are\n"
-	"times, a decimal exponent.\n"
+	"Numbers that need not be whole may have a point and a decimal exponent.\n"
+	"Times are whole in variables; in options they may have a point.\n"
 	".SH ENVIRONMENT\n";
 
 int main(void)

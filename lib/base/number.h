@@ -59,7 +59,10 @@ static inline const char *tt_number_size(const char *s, uint64_t *value)
 	return s + (toupper((unsigned char)*s) == 'B');
 }
 
-/* A number of these characters only: strtod takes spaces, 0x10, inf and nan as well. */
+/*
+ * A number of these characters only: strtod takes spaces, 0x10, inf and nan as well, and a point
+ * where LC_NUMERIC has one.
+ */
 static inline const char *tt_number_of(const char *s, const char *chars, double *value)
 {
 	size_t len = strspn(s, chars);

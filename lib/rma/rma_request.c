@@ -377,6 +377,7 @@ int tt_win_iflush(struct tutti_win *win, int rank, const char *call, struct tutt
 			flush_over(&req->flush);
 		*request = &req->r;
 	}
+	tt_wire_leave(ctx->wire); /* it has polled */
 	leave_wire(ctx);
 	return err;
 }

@@ -303,10 +303,7 @@ void tt_acc_wait(struct tt_accs *accs)
 		tt_list_add(&accs->win->comm->ctx->stalled, &accs->stalled.link);
 }
 
-/*
- * Tries each once: one that still waits goes to the end. The entry stays among the stalled ones
- * meanwhile, so a retry in vain wakes no thread.
- */
+/* Tries each once: one that still waits goes to the end. */
 static void try_again(struct tt_stalled *stalled)
 {
 	struct tt_accs *accs = tt_container(stalled, struct tt_accs, stalled);

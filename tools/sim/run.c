@@ -108,8 +108,9 @@ int sim_args(const struct options *opt, const struct tt_alg *alg, int nranks, si
 		args->codec = &opt->codec;
 	if (args->codec && opt->density > 0)
 		args->list = list_bytes(opt, args->count);
-	if (sim_counts(opt, nranks, args->count, args))
-		return -1;
+	err = sim_counts(opt, nranks, args->count, args);
+	if (err)
+		return err;
 	snprintf(rule, sizeof(rule), "%s:%s", tt_coll_name(opt->coll), alg->name);
 	err = tt_chooser_new(rule, opt->chunk, opt->lanes, &opt->model, &chooser);
 	if (err) {

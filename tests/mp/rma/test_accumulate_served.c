@@ -18,7 +18,7 @@
 #define BEYOND (TT_ACC_SERVED + 40) /* requests of a rank that keeps to no bound */
 #define FIRST 1000		    /* their sequence numbers: the window's own are below */
 
-enum { HELD = 5, LISTENS, GO_ON, FREE };
+enum { HELD = 5, LISTENS, GO_ON, FREE, COUNTED };
 
 struct request {
 	struct tt_acc_head head;
@@ -241,6 +241,7 @@ static int keep_some(struct mp_job *job, struct tutti_win *win, const uint64_t *
 	mp_await(&job->shared->word[FREE], 1, MP_HANG_MS);
 	tt_acc_serve_locked(accs);
 	served = kept - length_of(&accs->locked);
+	atomic_store(&job->shared->word[COUNTED], 1);
 	while (accs->peer[2].served + accs->peer[3].served && mp_now() < end)
 		tt_engine_progress(job->ctx);
 	tt_wire_leave(wire);
@@ -272,6 +273,7 @@ static int kept_body(struct mp_job *job)
 		mp_await(&job->shared->word[GO_ON], 1, MP_HANG_MS);
 		tt_part_release(lock);
 		atomic_store(&job->shared->word[FREE], 1);
+		TT_EXPECT(mp_await(&job->shared->word[COUNTED], 1, MP_HANG_MS));
 	}
 	TT_EXPECT(mp_await(&job->shared->word[HELD], 1, MP_HANG_MS));
 	if (job->rank > 1)
