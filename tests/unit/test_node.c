@@ -511,7 +511,8 @@ static void again(void)
 /* The home is ahead: it gives new uids to kept areas, and frees them, before the other comes. */
 static int ahead_body(int me, int n, void *arg)
 {
-	struct tt_node_group *g, old;
+	struct tt_node_group *g, old = {.size = TWO};
+	struct node_peer *peer[TWO];
 	struct board *b = arg;
 	struct tt_node *node;
 	uint64_t uid;
@@ -524,6 +525,8 @@ static int ahead_body(int me, int n, void *arg)
 	for (uid = 2; !me && uid < 12; uid++) {
 		TT_EXPECT(!group(node, me, uid, WAIT_MS, &g));
 		old = *g;
+		memcpy(peer, g->peer, sizeof(peer));
+		old.peer = peer;
 		tt_node_group_leave(g);
 	}
 	if (!me) { /* as if the other had mapped and left it just now */

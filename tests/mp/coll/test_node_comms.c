@@ -212,22 +212,31 @@ static void gated(void)
 			 .env = "TUTTI_WAIT=sleep TUTTI_ALGO=bcast:node_pull;gather:node_pull"));
 }
 
-/* This rank's split and, if that worked, the first call on the new communicator. */
-static int split_and_use(struct mp_job *job, int color)
+/*
+ * This rank's split and, if that worked, the first call on the new communicator, which goes to
+ * *kept if that works, too: the memory of one that is freed would serve the next.
+ */
+static int split_and_use(struct mp_job *job, int color, struct tutti_comm **kept)
 {
 	struct tutti_comm *comm = (void *)job;
 	int64_t v = 1;
 	int err = tutti_comm_split(job->world, color, 0, &comm);
 
+	*kept = NULL;
 	if (err) {
 		TT_EXPECT(comm == (void *)job);
 		return err;
 	}
 	err = tutti_allreduce(TUTTI_IN_PLACE, &v, 1, TUTTI_INT64, TUTTI_SUM, comm);
 	TT_EXPECT(err || v == tutti_comm_size(comm));
-	MP_OK(tutti_comm_free(comm));
+	if (err)
+		MP_OK(tutti_comm_free(comm));
+	else
+		*kept = comm;
 	return err;
 }
+
+#define SPLITS 300
 
 /*
  * One rank has no descriptor for its part of a communicator, so no rank can use it. A communicator
@@ -237,18 +246,17 @@ static int short_of_files(struct mp_job *job)
 {
 	struct tutti_error_info info = {.size = sizeof(info)};
 	struct rlimit old, low;
-	struct tutti_comm *comm;
+	struct tutti_comm *comm, *kept[SPLITS];
 	int k, r, err;
 	int64_t v;
 
 	MP_OK(tutti_comm_dup(job->world, &comm)); /* the pool has its memory */
-	MP_OK(tutti_comm_free(comm));
 	TT_EXPECT(!getrlimit(RLIMIT_NOFILE, &old));
 	low = (struct rlimit){.rlim_cur = 3, .rlim_max = old.rlim_max};
-	for (k = 0; k < 300; k++) {
+	for (k = 0; k < SPLITS; k++) {
 		r = k % job->n;
 		TT_EXPECT(job->rank != r || !setrlimit(RLIMIT_NOFILE, &low));
-		err = split_and_use(job, k % 2 ? 0 : job->rank / 2);
+		err = split_and_use(job, k % 2 ? 0 : job->rank / 2, &kept[k]);
 		TT_EXPECT((err < 0) == (k % 2 || job->rank / 2 == r / 2));
 		MP_OK(err && job->rank != r && tutti_last_error(&info));
 		if (err && job->rank != r)
@@ -257,6 +265,9 @@ static int short_of_files(struct mp_job *job)
 		v = 1;
 		MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &v, 1, TUTTI_INT64, TUTTI_SUM, job->world));
 	}
+	MP_OK(tutti_comm_free(comm));
+	for (k = 0; k < SPLITS; k++)
+		MP_OK(kept[k] ? tutti_comm_free(kept[k]) : 0);
 	MP_OK(tutti_comm_dup(job->world, &comm));
 	MP_OK(tutti_allreduce(TUTTI_IN_PLACE, &v, 1, TUTTI_INT64, TUTTI_SUM, comm));
 	TT_EXPECT(v == job->n * job->n);

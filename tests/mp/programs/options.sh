@@ -192,7 +192,6 @@ test_statuses()
 		tutti_sim | 2 | bcast -n 4 -r 4
 		tutti_sim | 2 | -n 4 -a nothing
 		tutti_sim | 2 | -n 2 -b 8 allreduce more
-		tutti_sim | 2 | alltoallv -n 3000 -b 8
 		tutti_sim | 2 | pipeline --nothing
 		tutti_sim | 2 | pipeline -n 0
 		tutti_sim | 2 | pipeline -b 8 --straggler 4:1
