@@ -560,6 +560,50 @@ static void test_turns(void)
 	pair_free(&p);
 }
 
+/* The line that an entry of end `from` was written to, of n bytes, taken at once; -1: it was not.
+ */
+static int one_line(struct pair *p, int from, size_t n)
+{
+	static char text[TT_TP_BRIEF_MAX];
+	struct shm_ep *ep = (struct shm_ep *)p->end[from].ep;
+	int line = (int)ep->head.line;
+
+	if (ep->ep.ops->brief(&ep->ep, text, 4, text + 4, n - 4) != TT_FINISHED ||
+	    end_poll(p->tp[!from], &p->end[!from], 1) != 1)
+		return -1;
+	return line;
+}
+
+static int farthest_line(struct pair *p, int entries, bool answered, size_t n)
+{
+	int i, line, most = 0;
+
+	for (i = 0; i < entries; i++) {
+		line = one_line(p, 0, n);
+		TT_CHECK(line >= 0);
+		most = line > most ? line : most;
+		if (answered && i % 32)
+			TT_CHECK(one_line(p, 1, n) >= 0);
+	}
+	return most;
+}
+
+/* Entries that answer each other stay within a few lines, unless they are long. */
+static void test_answers(void)
+{
+	struct pair p;
+
+	TT_REQUIRE(pair_new(&p));
+	pump(&p);
+	farthest_line(&p, 100, true, 200);
+	TT_CHECK(farthest_line(&p, 500, true, 200) <= SHM_TURN_SOON + 4);
+	TT_CHECK(farthest_line(&p, 500, true, 4100) <= 2 * SHM_TURN_SOON + 4);
+	TT_CHECK(farthest_line(&p, 500, true, TT_TP_BRIEF_MAX) > SHM_TURN / 2);
+	TT_CHECK(farthest_line(&p, 3000, false, 200) > SHM_TURN / 2);
+	TT_CHECK(farthest_line(&p, 3000, false, 200) <= SHM_TURN + 4);
+	pair_free(&p);
+}
+
 /* A watched ring needs no bell: polls and sleeps look at its entries. */
 static void test_watch(void)
 {
@@ -722,6 +766,7 @@ static const struct tt_test tests[] = {
 	{"arm", test_arm},
 	{"old_lines", test_old_lines},
 	{"turns", test_turns},
+	{"answers", test_answers},
 	{"brief", test_brief},
 	{"watch", test_watch},
 	{"watch_many", test_watch_many},

@@ -55,6 +55,8 @@
 #define SHM_RINGS 4096	    /* endpoints of a process */
 #define SHM_LARGE 4	    /* large rings */
 #define SHM_TURN 1024	    /* lines after which a producer may turn back */
+#define SHM_TURN_SOON 64    /* the same while entries answer those of the peer */
+#define SHM_ANSWERS 16	    /* the latest that are remembered */
 #define SHM_REGS 32768	    /* registrations of a process */
 #define SHM_RING_SIZE 24576 /* whole pages, as: */
 #define SHM_LARGE_SIZE 270336
@@ -239,6 +241,7 @@ struct shm_ep {
 	/* outbound: the peer's segment */
 	uint32_t out_index, tail_seen;
 	struct shm_at head, next; /* the entry to write, and after it the one that follows */
+	uint32_t heard, answers;  /* tail.count at the last push; pushes with a new one lately */
 	uint64_t attached;	  /* what out->state is while we may push */
 	struct shm_ring *out;
 	struct shm_head *peer;

@@ -184,12 +184,29 @@ static inline void own_soon(const void *line)
 }
 
 /*
+ * Whether entries answer each other: most have followed one of the peer. A caller that sends many
+ * in a row would wait for lines that the peer has just read.
+ */
+static inline bool alternates(struct shm_ep *ep)
+{
+	bool answer = ep->tail.count != ep->heard;
+
+	ep->heard = ep->tail.count;
+	ep->answers = answer ? ep->answers + (ep->answers < SHM_ANSWERS) : ep->answers / 2;
+	return ep->answers >= SHM_ANSWERS / 4;
+}
+
+/*
  * Whether the entry after this one is to be at line 0: nothing waits in the ring, and lines were
- * written since it was last looked at.
+ * written since it was last looked at; fewer, for the sake of the first-level caches, while
+ * entries that are not long answer each other.
  */
 static inline bool turns(struct shm_ep *ep)
 {
-	if (ep->next.line / SHM_TURN <= ep->head.line / SHM_TURN)
+	bool soon = alternates(ep) && ep->next.line - ep->head.line <= 2 * SHM_TURN_SOON;
+
+	if (soon ? ep->next.line / SHM_TURN_SOON <= ep->head.line / SHM_TURN_SOON
+		 : ep->next.line / SHM_TURN <= ep->head.line / SHM_TURN)
 		return false;
 	ep->tail_seen = atomic_load_explicit(&ep->out->tail, memory_order_acquire);
 	return ep->head.count == ep->tail_seen;
