@@ -61,7 +61,8 @@ function title(w)
 		return "one host to another, libfabric's tcp"
 	return (substr(w, 5) + 0) " ranks on one host" \
 		(w ~ /novm/ ? ", process_vm_readv forbidden" : "") \
-		(w ~ /touch/ ? ", buffers written and read" : "")
+		(w ~ /touch/ ? ", buffers written and read" : "") \
+		(w ~ /shift/ ? ", results 8 bytes further on" : "")
 }
 
 # The class of an operation, and what its mean must reach.
