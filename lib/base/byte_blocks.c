@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lib/base/byte_blocks.h"
+#include "lib/base/copy.h"
 
 bool tt_byte_blocks_vector(struct tt_byte_blocks *b, size_t block, size_t count, ptrdiff_t stride)
 {
@@ -83,7 +84,7 @@ static inline void copy(const struct tt_byte_blocks *b, struct tt_place *place, 
 
 	while (len && (run = tt_byte_blocks_run(b, place, &at))) {
 		run = run < len ? run : len;
-		memcpy(gather ? p : base + at, gather ? base + at : p, run);
+		tt_copy_data(gather ? p : base + at, gather ? base + at : p, run);
 		p += run;
 		len -= run;
 		place->in += run;

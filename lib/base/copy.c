@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 #include <string.h>
+#include <unistd.h>
 #ifdef __SSE2__
 #include <immintrin.h>
 #endif
@@ -17,6 +18,7 @@
 
 #define LINE 64
 #define WORTH 8192		       /* bytes; fewer are read again soon after, from a cache */
+#define CACHE ((size_t)32 << 20)       /* if the system does not tell */
 #define NEAR_PIECE ((size_t)128 << 10) /* short enough for the C library to store it plainly */
 
 #ifdef __SSE2__
@@ -73,6 +75,42 @@ bool tt_hands_back(void)
 	return is == 2;
 }
 
+/* Four vectors at a time, as each load waits for the stores before it to addresses like its own. */
+__attribute__((target("avx2"))) static void copy_by_vector(char *to, const char *from, size_t len)
+{
+	size_t at = 32 - (uintptr_t)to % 32;
+
+	memcpy(to, from, 32);
+	for (; len - at >= 128; at += 128) {
+		const __m256i *in = (const __m256i *)(const void *)(from + at);
+		__m256i *out = (__m256i *)(void *)(to + at);
+		__m256i a = _mm256_loadu_si256(in), b = _mm256_loadu_si256(in + 1);
+		__m256i c = _mm256_loadu_si256(in + 2), d = _mm256_loadu_si256(in + 3);
+
+		_mm256_store_si256(out, a);
+		_mm256_store_si256(out + 1, b);
+		_mm256_store_si256(out + 2, c);
+		_mm256_store_si256(out + 3, d);
+	}
+	memcpy(to + at, from + at, len - at);
+}
+
+/* Processors without such vectors have no fast `rep movsb` either. */
+void tt_copy_by_vector(void *to, const void *from, size_t len)
+{
+	static atomic_int known; /* 0: not yet, 1: no, 2: yes */
+	int is = atomic_load_explicit(&known, memory_order_relaxed);
+
+	if (!is) {
+		is = 1 + !!__builtin_cpu_supports("avx2");
+		atomic_store_explicit(&known, is, memory_order_relaxed);
+	}
+	if (is == 2 && len >= 128)
+		copy_by_vector(to, from, len);
+	else
+		memcpy(to, from, len);
+}
+
 static inline void store_own(char *at)
 {
 	*(volatile char *)at = *(volatile char *)at;
@@ -118,6 +156,11 @@ void tt_copy_out(void *to, void *from, size_t len)
 		tt_copy_near(to, from, len);
 }
 #else
+void tt_copy_by_vector(void *to, const void *from, size_t len)
+{
+	memcpy(to, from, len);
+}
+
 bool tt_hands_back(void)
 {
 	return false;
@@ -173,18 +216,20 @@ static bool string_copy(void *to, const void *from, size_t len)
 }
 #endif
 
-static bool long_copy(void *to, const void *from, size_t len)
+static bool overlap(const char *a, const char *b, size_t len)
 {
-	const char *a = to, *b = from;
-
-	return len >= TT_COPY_LONG && (a >= b + len || b >= a + len) && string_copy(to, from, len);
+	return a < b + len && b < a + len;
 }
 
 void tt_copy_near(void *to, const void *from, size_t len)
 {
 	size_t at, n;
 
-	if (long_copy(to, from, len))
+	if (len > TT_COPY_SHORT && tt_copy_lags(to, from)) {
+		tt_copy_by_vector(to, from, len);
+		return;
+	}
+	if (len >= TT_COPY_LONG && !overlap(to, from, len) && string_copy(to, from, len))
 		return;
 	for (at = 0; at < len; at += n) {
 		n = len - at < NEAR_PIECE ? len - at : NEAR_PIECE;
@@ -192,8 +237,29 @@ void tt_copy_near(void *to, const void *from, size_t len)
 	}
 }
 
-void tt_copy_by_string(void *to, const void *from, size_t len)
+/* So many bytes leave nothing of what is copied in the last cache. */
+static bool fills_cache(size_t len)
 {
-	if (!long_copy(to, from, len))
+	static atomic_size_t known; /* half of it; 0: not yet */
+	size_t half = atomic_load_explicit(&known, memory_order_relaxed);
+	long size;
+
+	if (!half) {
+		size = sysconf(_SC_LEVEL3_CACHE_SIZE);
+		half = size > 0 ? (size_t)size / 2 : CACHE / 2;
+		atomic_store_explicit(&known, half, memory_order_relaxed);
+	}
+	return len >= half;
+}
+
+void tt_copy_by_length(void *to, const void *from, size_t len)
+{
+	if (overlap(to, from, len))
 		memmove(to, from, len);
+	else if (len >= TT_COPY_LONG && fills_cache(len))
+		tt_copy_away(to, from, len);
+	else if (tt_copy_lags(to, from))
+		tt_copy_by_vector(to, from, len);
+	else if (len < TT_COPY_LONG || !string_copy(to, from, len))
+		memcpy(to, from, len);
 }

@@ -2,6 +2,7 @@
 /* Reductions by a request's operator: a kernel of lib/reduce, or a user-defined function. */
 #include <string.h>
 
+#include "lib/base/copy.h"
 #include "lib/engine/engine.h"
 
 #define PIECE TT_REDUCE_ELEM_MAX /* bytes on the stack: an element at least */
@@ -20,7 +21,7 @@ static void apply(struct tt_plan_req *req, char *dst, const char *a, const char 
 
 	if (dst != a) {
 		if (dst != b) {
-			memcpy(dst, b, bytes);
+			tt_copy_data(dst, b, bytes);
 			count_copy(req, bytes);
 		}
 		user->fn(a, dst, count, req->datatype, user->arg);
@@ -32,9 +33,9 @@ static void apply(struct tt_plan_req *req, char *dst, const char *a, const char 
 	}
 	for (done = 0; done < bytes; done += len) {
 		len = bytes - done < most ? bytes - done : most;
-		memcpy(copy, b + done, len);
+		tt_copy_data(copy, b + done, len);
 		user->fn(a + done, copy, len / req->elem, req->datatype, user->arg);
-		memcpy(dst + done, copy, len);
+		tt_copy_data(dst + done, copy, len);
 		count_copy(req, 2 * len);
 	}
 }

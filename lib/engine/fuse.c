@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/copy.h"
 #include "lib/base/hash.h"
 #include "lib/engine/engine.h"
 
@@ -92,7 +93,7 @@ static void unpack(struct tutti_request *r)
 	for (req = plan_req(r)->fused; req; req = next) {
 		next = req->fused;
 		if (!r->status) {
-			memcpy(req->base[TT_BUF_RECV], from, bytes_of(req));
+			tt_copy_data(req->base[TT_BUF_RECV], from, bytes_of(req));
 			tt_wire_stats(wire)->copied_bytes += bytes_of(req);
 		}
 		from += bytes_of(req);
@@ -197,7 +198,7 @@ bool tt_fuse(struct tutti_request *first, struct tutti_request *rest)
 	all->ended = unpack;
 	take_options(plan_req(all));
 	for (to = data; req; req = req->fused) {
-		memcpy(to, req->base[TT_BUF_SEND], bytes_of(req));
+		tt_copy_data(to, req->base[TT_BUF_SEND], bytes_of(req));
 		to += bytes_of(req);
 		places = tt_hash_add(places, req->fields.in_place);
 		atomic_store(&req->r.state, TT_REQ_RUNNING);

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "lib/base/copy.h"
 #include "lib/engine/engine.h"
 
 static void without(struct tt_op_run *run)
@@ -14,8 +15,8 @@ static void without(struct tt_op_run *run)
 
 	run->live = false;
 	if (op->kind == TT_OP_RECV && op->a.buf) {
-		memcpy(req->base[op->dst.buf] + op->dst.off, req->base[op->a.buf] + op->a.off,
-		       op->len);
+		tt_copy_data(req->base[op->dst.buf] + op->dst.off, req->base[op->a.buf] + op->a.off,
+			     op->len);
 		tt_wire_stats(req->r.comm->ctx->wire)->copied_bytes += op->len;
 	} else if (op->kind == TT_OP_RECV) {
 		req->missed = true;

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/base/copy.h"
 #include "lib/engine/node/node_ops.h"
 
 #define ASK_MAX 8 /* peers asked at a time by a stuck request */
@@ -25,7 +26,7 @@ static void copy(struct tt_plan_req *req, void *dst, const void *src, size_t len
 {
 	if (dst == src)
 		return;
-	memcpy(dst, src, len);
+	tt_copy_data(dst, src, len);
 	tt_wire_stats(req->r.comm->ctx->wire)->copied_bytes += len;
 }
 

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "lib/base/copy.h"
 #include "lib/gossip/gossip.h"
 #include "lib/reduce/xxh.h"
 
@@ -46,7 +47,7 @@ static int stage(struct tutti_gossip *g, const void *x)
 		b++;
 	head = (struct tt_gossip_head *)(void *)(g->staging + (size_t)b * g->pitch);
 	head->version = ++g->version;
-	memcpy(head + 1, x, g->len);
+	tt_copy_data(head + 1, x, g->len);
 	head->sum = tt_reduce_xxh(head + 1, g->len, head->version);
 	tt_gossip_copied(&g->base, g->len);
 	return b;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/copy.h"
 #include "lib/engine/vote.h"
 #include "lib/gossip/gossip.h"
 #include "lib/reduce/mix.h"
@@ -118,14 +119,14 @@ static int exchange(struct tutti_pair *pair, int rank)
 		err = tutti_win_flush(base->win, rank);
 	if (err)
 		return err;
-	memcpy(ours, mine, pair->len);
+	tt_copy_data(ours, mine, pair->len);
 	tt_reduce_halve(lower ? ours : theirs, lower ? theirs : ours, pair->count, pair->datatype);
 	err = tutti_put(base->win, rank, theirs, pair->len, TT_GOSSIP_LINE);
 	if (!err)
 		err = tutti_win_flush(base->win, rank);
 	if (err)
 		return err;
-	memcpy(mine, ours, pair->len);
+	tt_copy_data(mine, ours, pair->len);
 	tt_gossip_copied(base, 2 * pair->len);
 	pair->averages++;
 	return 0;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/copy.h"
 #include "lib/base/proc.h"
 #include "lib/node/node_internal.h"
 
@@ -86,7 +87,7 @@ static struct node_buf copy_to_slot(struct tt_node_group *g, uint64_t turn, cons
 {
 	uint64_t from = measure ? tt_ticks() : 0;
 
-	memcpy(tt_node_slot(g, turn), addr, len);
+	tt_copy_data(tt_node_slot(g, turn), addr, len);
 	if (measure)
 		tt_node_copied_in(g, measure, len, from);
 	return (struct node_buf){.kind = NODE_SLOT, .slab = measure, .len = len};

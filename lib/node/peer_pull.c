@@ -128,7 +128,7 @@ static void combine_pairs(const struct tt_node_reduce *r, char *acc, const void 
 	int i;
 
 	if (n == 1)
-		memcpy(acc, src[0], count * r->elem);
+		tt_copy_data(acc, src[0], count * r->elem);
 	else
 		r->fn(r->arg, acc, src[0], src[1], count);
 	for (i = 2; i < n; i++)
@@ -186,7 +186,7 @@ static int reduce_piece(struct pull *p, size_t off, size_t len, char *tmp, size_
 			tt_hand_back(p->src[i].ptr + off, len);
 	for (i = 0; i < p->ndst; i++) {
 		if (p->dst[i].ptr && r->fn)
-			memcpy(p->dst[i].ptr + off, tmp, len);
+			tt_copy_data(p->dst[i].ptr + off, tmp, len);
 		if (p->dst[i].ptr)
 			continue;
 		err = plain_copy(&p->dst[i], off, dst[0], len, true);

@@ -11,6 +11,7 @@
  */
 #include <string.h>
 
+#include "lib/base/copy.h"
 #include "lib/p2p/p2p.h"
 
 #define LOOKS 512	/* for a message; a few microseconds */
@@ -123,7 +124,7 @@ static void receive(struct tt_p2p *p2p, struct tt_p2p_peer *peer, const struct t
 	struct tutti_comm *comm = p2p->comm;
 
 	if (peek->len)
-		memcpy(call->buf, peek->data, peek->len);
+		tt_copy_data(call->buf, peek->data, peek->len);
 	tt_p2p_tell(call->status, peer->rank, (int)peek->head->lane, peek->len, peek->head->port);
 	tt_wire_stats(comm->ctx->wire)->copied_bytes += peek->len;
 	tt_wire_brief_take(comm->ctx->wire, comm->world[peer->rank]);

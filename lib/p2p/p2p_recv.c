@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lib/base/copy.h"
 #include "lib/p2p/p2p.h"
 
 /* ---- credit ---- */
@@ -189,7 +190,7 @@ static void take(struct tt_p2p_req *req, const struct tutti_message *msg, const 
 		if (req->layout)
 			tt_p2p_unpack(req, (struct tt_place){0}, data, total);
 		else
-			memcpy(req->call.buf, data, total);
+			tt_copy_data(req->call.buf, data, total);
 		tt_wire_stats(comm->ctx->wire)->copied_bytes += total;
 		tt_request_end_at(&req->r, 0, tt_wire_ticks(comm->ctx->wire));
 	} else if (!total) {
@@ -212,7 +213,7 @@ static inline bool take_short(struct tt_p2p_req *req, struct tt_p2p_peer *peer,
 	tt_list_del(&req->link);
 	req->peer = peer->rank;
 	tt_p2p_tell(req->call.status, peer->rank, (int)key->lane, len, key->port);
-	memcpy(req->call.buf, data, len);
+	tt_copy_data(req->call.buf, data, len);
 	tt_wire_stats(wire)->copied_bytes += len;
 	tt_request_end_at(&req->r, 0, tt_wire_ticks(wire));
 	tt_p2p_grant(peer);
@@ -235,7 +236,7 @@ void tt_p2p_recv_arrived(const struct tt_p2p_call *call, struct tutti_message *m
 	struct tt_p2p_peer *peer = msg->peer;
 	struct tt_p2p *p2p = peer->p2p;
 
-	memcpy(call->buf, msg->data, msg->total);
+	tt_copy_data(call->buf, msg->data, msg->total);
 	tt_wire_stats(p2p->comm->ctx->wire)->copied_bytes += msg->total;
 	tt_p2p_tell(call->status, peer->rank, msg->tag, msg->total, msg->head);
 	p2p->narrived--;

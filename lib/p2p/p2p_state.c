@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/copy.h"
 #include "lib/p2p/p2p.h"
 
 int tt_p2p_get(struct tutti_comm *comm, struct tt_p2p **out)
@@ -106,7 +107,7 @@ struct tutti_message *tt_p2p_keep(struct tt_p2p *p2p, const void *data, uint32_t
 		tt_p2p_drop(p2p, msg);
 		return NULL;
 	}
-	memcpy(msg->data, data, len);
+	tt_copy_data(msg->data, data, len);
 	stats->copied_bytes += len;
 	stats->parked_messages++;
 	return msg;

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/copy.h"
 #include "lib/partial/partial.h"
 
 static int too_far_behind(const struct tutti_partial *p, const char *call)
@@ -150,7 +151,7 @@ static int contribute(struct tutti_partial *p, const void *send)
 		tt_partial_step(p); /* tells the other ranks */
 		return tt_partial_check(p);
 	}
-	memcpy(vec->data, send, p->bytes);
+	tt_copy_data(vec->data, send, p->bytes);
 	tt_wire_stats(p->comm->ctx->wire)->copied_bytes += p->bytes;
 	while (i < TT_PARTIAL_OFFERS && p->offer[i].vec && p->offer[i].number)
 		i++;
@@ -292,7 +293,7 @@ int tt_partial_get_result(struct tutti_partial *p, uint64_t round, void *recv,
 			round > p->round || !round ? "not decided" : "not kept any more",
 			(unsigned long long)p->round, TUTTI_PARTIAL_WINDOW);
 	} else {
-		memcpy(recv, slot->vec->data, p->bytes);
+		tt_copy_data(recv, slot->vec->data, p->bytes);
 		if (bitmap)
 			memcpy(bitmap, tt_partial_bitmap(p, slot->head), p->bitmap_len);
 	}

@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "lib/base/copy.h"
 #include "lib/partial/partial.h"
 
 /* ---- results ---- */
@@ -29,7 +30,7 @@ static bool deliver(struct tutti_partial *p)
 			return false;
 		src[1] = slot->vec->data;
 		if (!p->first)
-			memcpy(p->recv, slot->vec->data, p->bytes);
+			tt_copy_data(p->recv, slot->vec->data, p->bytes);
 		else
 			tt_reduce_multi(&p->recv, 1, src, 2, p->count, p->datatype, TUTTI_SUM, 0,
 					0);

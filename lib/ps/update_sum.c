@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/copy.h"
 #include "lib/ps/worker/accumulate.h"
 
 int tt_ps_sum_new(const struct tutti_ps_table *t, uint64_t units, struct tt_ps_sum *sum)
@@ -79,7 +80,7 @@ void tt_ps_sum_add(const struct tutti_ps_table *t, struct tt_ps_sum *sum, uint64
 			tt_reduce_multi(&to, 1, both, 2, (end - at) * t->width, t->datatype,
 					TUTTI_SUM, 0, 0);
 		else
-			memcpy(dst, update + (at - unit) * pitch, (end - at) * pitch);
+			tt_copy_data(dst, update + (at - unit) * pitch, (end - at) * pitch);
 	}
 	mark(sum->touched, unit, last, true);
 }

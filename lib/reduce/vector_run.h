@@ -3,6 +3,7 @@
 #ifndef TT_VECTOR_RUN_H
 #define TT_VECTOR_RUN_H
 
+#include "lib/base/copy.h"
 #include "lib/reduce/isa.h"
 #include "lib/reduce/kernels.h"
 
@@ -102,7 +103,7 @@ INLINE void run_word(const struct tt_reduce_job *job, op_fn *op, end_fn *end, si
 static NOINLINE void copy_rest(void *to, const void *from, size_t len)
 {
 	if (len < TT_VEC)
-		memcpy(to, from, len);
+		tt_copy_data(to, from, len);
 }
 
 /* The last bytes, less than a vector. */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lib/base/copy.h"
 #include "lib/reduce/reduce.h"
 #include "lib/rma/win_accumulate.h"
 
@@ -44,9 +45,9 @@ void tt_acc_apply(void *target, const void *data, void *old, size_t count,
 	if (!count)
 		return;
 	if (old)
-		memcpy(old, target, bytes);
+		tt_copy_data(old, target, bytes);
 	if (op == TUTTI_REPLACE)
-		memcpy(target, data, bytes);
+		tt_copy_data(target, data, bytes);
 	else if (op != TUTTI_NO_OP)
 		tt_reduce_multi(&target, 1, src, 2, count, datatype, op, 0, 0);
 }

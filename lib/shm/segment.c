@@ -10,6 +10,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "lib/base/copy.h"
 #include "lib/base/error.h"
 #include "lib/base/proc.h"
 
@@ -112,17 +113,65 @@ int tt_shm_refusal(pid_t pid, int err, const char *what)
 		       what, (int)pid, err == -EACCES ? "EACCES" : "EPERM", strerror(-err));
 }
 
-/* process_vm_* moves at most 2 GiB a call and stops at pages it cannot reach, which *at tells. */
-static int copy(pid_t pid, void *local, uint64_t remote, size_t len, bool write, size_t *at)
+/* At most 2 GiB; it stops at pages that it cannot reach. */
+static ssize_t move(pid_t pid, void *local, uint64_t remote, size_t len, bool write)
 {
-	struct iovec l, r;
+	struct iovec l = {local, len}, r = {(void *)(uintptr_t)remote, len};
+
+	return write ? process_vm_writev(pid, &l, 1, &r, 1, 0)
+		     : process_vm_readv(pid, &l, 1, &r, 1, 0);
+}
+
+#define PAGE 4096
+#define PIECE ((size_t)32 << 10)
+#define WORTH ((size_t)8 << 10) /* of two copies */
+
+static bool is_mapped(const char *at, size_t len)
+{
+	const char *from = at - (uintptr_t)at % PAGE, *end = at + len;
+	unsigned char pages[4096];
+	size_t n;
+
+	for (; from < end; from += n) {
+		n = sizeof(pages) * PAGE;
+		n = n < (size_t)(end - from) ? n : (size_t)(end - from);
+		if (mincore((void *)(uintptr_t)from, n, pages))
+			return false;
+	}
+	return true;
+}
+
+/*
+ * Where the kernel would copy slowly (tt_copy_lags): through memory half a page after the source.
+ * The caller's is known to be mapped.
+ */
+static ssize_t move_by(pid_t pid, char *local, uint64_t remote, size_t len, bool write)
+{
+	_Alignas(PAGE) char room[PIECE + PAGE];
+	uintptr_t from = write ? (uintptr_t)local : (uintptr_t)remote;
+	char *between = room + (from + PAGE / 2) % PAGE;
 	ssize_t n;
 
+	len = len < PIECE ? len : PIECE;
+	if (write)
+		tt_copy_data(between, local, len);
+	n = move(pid, between, remote, len, write);
+	if (!write && n > 0)
+		tt_copy_data(local, between, (size_t)n);
+	return n;
+}
+
+/* *at tells where it stops. */
+static int copy(pid_t pid, char *local, uint64_t remote, size_t len, bool write, size_t *at)
+{
+	const char *far = (const char *)(uintptr_t)remote;
+	bool lags = write ? tt_copy_lags(far, local) : tt_copy_lags(local, far);
+	ssize_t n;
+
+	lags = lags && len >= WORTH && is_mapped(local, len);
 	for (*at = 0; *at < len; *at += (size_t)n) {
-		l = (struct iovec){(char *)local + *at, len - *at};
-		r = (struct iovec){(void *)(uintptr_t)(remote + *at), len - *at};
-		n = write ? process_vm_writev(pid, &l, 1, &r, 1, 0)
-			  : process_vm_readv(pid, &l, 1, &r, 1, 0);
+		n = lags ? move_by(pid, local + *at, remote + *at, len - *at, write)
+			 : move(pid, local + *at, remote + *at, len - *at, write);
 		if (n <= 0)
 			return n ? -errno : -EFAULT;
 	}

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/copy.h"
 #include "lib/base/reserve.h"
 #include "lib/wire/wire_internal.h"
 
@@ -201,7 +202,7 @@ static void park(struct tt_chan *chan, int slot, const struct tt_eager_head *hea
 	if ((chan->held + 1) * 2 < chan->nslots) {
 		chan->held++;
 	} else {
-		memcpy(e->data, head + 1, head->len);
+		tt_copy_data(e->data, head + 1, head->len);
 		wire->stats.copied_bytes += head->len;
 		wire->stats.parked_messages++;
 		e->slot = -1;

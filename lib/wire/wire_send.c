@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/copy.h"
 #include "lib/base/reserve.h"
 #include "lib/wire/wire_internal.h"
 
@@ -141,7 +142,7 @@ int tt_send_source(struct tt_chan *chan, struct tt_xfer *x, void **src, struct t
 		if (x->fill)
 			((const struct tt_source *)x->buf)->fill(x->buf, x->bounce, x->len);
 		else
-			memcpy(x->bounce, x->buf, x->len);
+			tt_copy_data(x->bounce, x->buf, x->len);
 		wire->stats.copied_bytes += x->len;
 	}
 	*src = x->bounce;

@@ -2,6 +2,7 @@
 # One program and one .mk file a module.
 include tests/unit/env.mk
 include tests/unit/lock.mk
+include tests/unit/copy.mk
 include tests/unit/spawn.mk
 include tests/unit/no_memory.mk
 include tests/unit/mem.mk

@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "lib/base/error.h"
 #include "lib/shm/segment.h"
 #include "tests/test.h"
 
@@ -180,11 +181,50 @@ static void test_vm_copy(void)
 	munmap(hole, PAGE);
 }
 
+/* Where the destination lies shortly after the source, modulo a page, copies take another way. */
+static void test_vm_lags(void)
+{
+	static const size_t lens[] = {64, 8191, 8192, 100003};
+	size_t room = 32 * PAGE, i, lag, k;
+	char *from = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	char *to = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	int err = tt_shm_vm_copy(getpid(), to, (uintptr_t)from, 1, false);
+
+	if (err == -ENOSYS || err == -EPERM)
+		TT_SKIP("process_vm_readv: %s", strerror(-err));
+	for (i = 0; i < room; i++)
+		from[i] = (char)(i * 31 + i / 251);
+	for (k = 0; k < sizeof(lens) / sizeof(lens[0]); k++)
+		for (lag = 0; lag < 40; lag += lag < 18 ? 1 : 7) {
+			memset(to, 0, room);
+			TT_CHECK(!tt_shm_vm_copy(getpid(), to + lag, (uintptr_t)from, lens[k],
+						 false));
+			TT_CHECK(!memcmp(to + lag, from, lens[k]) && !to[lag + lens[k]]);
+			memset(to, 0, room);
+			TT_CHECK(!tt_shm_vm_copy(getpid(), from, (uintptr_t)to + lag, lens[k],
+						 true));
+			TT_CHECK(!memcmp(to + lag, from, lens[k]) && !to[lag + lens[k]]);
+		}
+	munmap(to + 16 * PAGE, PAGE);
+	TT_CHECK(tt_shm_vm_copy(getpid(), to + 8, (uintptr_t)from, 20 * PAGE, false) ==
+		 -TT_EFAULT_HERE);
+	TT_CHECK(tt_shm_vm_copy(getpid(), from, (uintptr_t)to + 8, 20 * PAGE, true) == -EFAULT);
+	TT_CHECK(tt_shm_vm_copy(getpid(), to, (uintptr_t)from + PAGE - 8, 20 * PAGE, true) ==
+		 -TT_EFAULT_HERE);
+	TT_CHECK(tt_shm_vm_copy(getpid(), from + 8, (uintptr_t)to, 20 * PAGE, false) == -EFAULT);
+	munmap(to, room);
+	munmap(from, room);
+}
+
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"segment", test_segment}, {"wake", test_wake},
-					       {"table", test_table},	  {"maps", test_maps},
-					       {"vm_copy", test_vm_copy}, {NULL, NULL}};
+	static const struct tt_test tests[] = {{"segment", test_segment},
+					       {"wake", test_wake},
+					       {"table", test_table},
+					       {"maps", test_maps},
+					       {"vm_copy", test_vm_copy},
+					       {"vm_lags", test_vm_lags},
+					       {NULL, NULL}};
 
 	return tt_test_main("segment", tests, argc, argv);
 }

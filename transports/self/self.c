@@ -17,6 +17,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include "lib/base/copy.h"
 #include "lib/base/list.h"
 
 #define SELF_MAGIC 0x31464c4553545454ull /* "TTTSELF1" */
@@ -203,7 +204,7 @@ static void push(struct self_ep *ep, enum tt_event_kind kind, uint32_t note, con
 	item->note = note;
 	item->len = (uint32_t)len;
 	if (len)
-		memcpy(item->data, data, len);
+		tt_copy_data(item->data, data, len);
 	wake(tp);
 }
 
@@ -220,7 +221,7 @@ static int self_put(struct tt_ep *base, const struct tt_rma *rma)
 	if (err)
 		return err;
 	if (rma->len)
-		memmove((void *)(uintptr_t)rma->remote, rma->local, rma->len);
+		tt_copy_long((void *)(uintptr_t)rma->remote, rma->local, rma->len);
 	if (note)
 		push(ep, TT_EV_NOTE, rma->note, NULL, 0);
 	return TT_FINISHED;

@@ -291,7 +291,8 @@ static void copy(struct shm_ep *ep, const struct shm_entry *e, size_t len, uint8
 	ev->kind = e->kind == SHM_MSG ? TT_EV_MSG : TT_EV_BRIEF;
 	ev->ep = &ep->ep;
 	ev->len = (uint32_t)len;
-	ev->data = memcpy(msg, e->data, len);
+	tt_copy_data(msg, e->data, len);
+	ev->data = msg;
 }
 
 #define SOON 8 /* lines */

@@ -266,7 +266,7 @@ static inline void push(struct shm_ep *ep, enum shm_kind kind, uint32_t note, co
 
 	e->note = note;
 	if (len)
-		memcpy(e->data, data, len);
+		tt_copy_data(e->data, data, len);
 	publish(ep, e, len);
 }
 
@@ -394,7 +394,7 @@ static int shm_brief(struct tt_ep *base, const void *head, size_t head_len, cons
 	e = open_entry(ep, SHM_BRIEF, head_len + len);
 	memcpy(e->data, head, head_len);
 	if (len)
-		memcpy(e->data + head_len, data, len);
+		tt_copy_data(e->data + head_len, data, len);
 	publish(ep, e, head_len + len);
 	return TT_FINISHED;
 }

@@ -297,7 +297,7 @@ size_t tt_ring_move(struct tt_node_group *g, const struct tt_plan_args *a,
 		at = piece_of(a, shape, j, k);
 		user = vector + at.off;
 		place = ring + tt_node_ring_place(g, shape, a->rank, j, k);
-		memcpy(in ? place : user, in ? user : place, at.len);
+		tt_copy_data(in ? place : user, in ? user : place, at.len);
 		copied += at.len;
 	}
 	return copied;

@@ -150,7 +150,7 @@ static inline __attribute__((always_inline)) bool run_op(struct short_call *c,
 	if (op->kind == TT_OP_SIGNAL) {
 		signal_step(c, op);
 	} else if (op->kind == TT_OP_COPY) {
-		memmove(ptr(c, op->dst), ptr(c, op->a), op->len);
+		tt_copy_long(ptr(c, op->dst), ptr(c, op->a), op->len);
 	} else if (op->a.buf != TT_BUF_SLOT) {
 		return op->kind == TT_OP_TELL_LENGTH ? tell_length(c, op) : pull_op(c, op);
 	} else if (op->kind == TT_OP_PULL_COPY) {
@@ -158,7 +158,7 @@ static inline __attribute__((always_inline)) bool run_op(struct short_call *c,
 		if (c->comm->size == 2 && op->len >= TT_NODE_BACK_LEAST)
 			tt_copy_out(ptr(c, op->dst), slot + op->a.off, op->len);
 		else
-			memcpy(ptr(c, op->dst), slot + op->a.off, op->len);
+			tt_copy_data(ptr(c, op->dst), slot + op->a.off, op->len);
 	} else if (op->kind == TT_OP_EXPECT_LENGTH) {
 		return tt_node_tells(c->group, c->turn, op->peer, op);
 	} else {

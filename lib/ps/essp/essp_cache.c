@@ -18,6 +18,7 @@
 #include <string.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/copy.h"
 #include "lib/ps/essp/essp.h"
 #include "lib/ps/worker/pull.h"
 
@@ -370,8 +371,8 @@ static void take(struct tt_ps_unit *u, const struct tt_ps_feed *f, uint64_t word
 	memcpy((void *)&u->landing->head, copy, sizeof(*copy));
 	u->coded = (const char *)(copy + 1);
 	for (i = 0; i < u->items && !t->coded; i++) {
-		memcpy(u->item[i].local, (const char *)(copy + 1) + u->item[i].offset,
-		       u->item[i].len);
+		tt_copy_data(u->item[i].local, (const char *)(copy + 1) + u->item[i].offset,
+			     u->item[i].len);
 		tt_wire_stats(t->ps->comm->ctx->wire)->copied_bytes += u->item[i].len;
 	}
 	u->word = word;

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/copy.h"
 #include "lib/ps/resize/resize.h"
 #include "lib/ps/server/server.h"
 
@@ -156,7 +157,7 @@ static char *out_of(const struct tt_ps_move *m, int server)
 
 static char *put(char *to, const void *from, size_t len)
 {
-	memcpy(to, from, len);
+	tt_copy_data(to, from, len);
 	memset(to + len, 0, pad(len) - len);
 	return to + pad(len);
 }

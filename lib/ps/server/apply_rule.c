@@ -6,6 +6,7 @@
  */
 #include <string.h>
 
+#include "lib/base/copy.h"
 #include "lib/ps/ps.h"
 #include "lib/rules/rule_numbers.h"
 
@@ -39,7 +40,7 @@ void tt_ps_apply(const struct tutti_ps_table *t, void *value, const void *update
 		tt_reduce_multi(&value, 1, both, 2, count, t->datatype, TUTTI_SUM, 0, 0);
 		break;
 	case TUTTI_PS_ASSIGN:
-		memcpy(value, update, count * t->elem);
+		tt_copy_data(value, update, count * t->elem);
 		break;
 	case TUTTI_PS_CALLBACK:
 		t->opt.update(value, update, count, t->datatype, t->opt.arg);

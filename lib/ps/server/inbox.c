@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/copy.h"
 #include "lib/ps/server/server.h"
 #include "lib/topo/topo.h"
 
@@ -85,7 +86,7 @@ static int hold(struct tt_ps_client *c, const struct tt_ps_msg *m, const char *p
 		return -ENOMEM;
 	h->msg = *m;
 	h->next = NULL;
-	memcpy(h->payload, payload, m->len);
+	tt_copy_data(h->payload, payload, m->len);
 	*c->held_end = h;
 	c->held_end = &h->next;
 	tt_ps_slow_soon(c->srv);

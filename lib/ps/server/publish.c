@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/copy.h"
 #include "lib/ps/server/table_store.h"
 #include "lib/reduce/xxh.h"
 
@@ -36,7 +37,7 @@ static void write_new(const struct tt_ps_store *s, uint64_t block, char *to, con
 	uint64_t first = block * t->block_elems / t->width;
 
 	if (old)
-		memcpy(to, old, s->shown[block] * pitch);
+		tt_copy_data(to, old, s->shown[block] * pitch);
 	for (i = old ? s->shown[block] : 0; i < rows; i++)
 		tt_ps_fill(t, to + i * pitch, s->key[first + i], t->width);
 }
@@ -51,7 +52,7 @@ static void write_rows(const struct tt_ps_store *s, uint64_t block, char *to)
 
 	for (; row < end; row++, to += t->pitch) {
 		version = s->steps[row];
-		memcpy(to, s->values + row * len, len);
+		tt_copy_data(to, s->values + row * len, len);
 		memcpy(to + t->pitch - sizeof(version), &version, sizeof(version));
 	}
 }
@@ -81,7 +82,7 @@ static void write_slot(struct tt_ps_store *s, uint64_t block, struct tt_ps_head 
 	else if (tt_ps_row_versions(t))
 		write_rows(s, block, data);
 	else
-		memcpy(data, s->values + block * t->block_elems * t->elem, len);
+		tt_copy_data(data, s->values + block * t->block_elems * t->elem, len);
 	if (t->rows && !only_new)
 		tt_ps_rows_begin(s, row, row + rows);
 	if (t->rows)

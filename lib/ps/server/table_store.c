@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "lib/base/copy.h"
 #include "lib/ps/worker/accumulate.h"
 #include "lib/topo/topo.h"
 
@@ -205,7 +206,7 @@ int tt_ps_store_set(struct tt_ps_store *s, const struct tt_ps_msg *m, const char
 
 	if (s->t->rows || !plain(s, m))
 		return -EPROTO;
-	memcpy(s->values + m->first * s->t->elem, payload, m->len);
+	tt_copy_data(s->values + m->first * s->t->elem, payload, m->len);
 	last = (m->first + m->count - 1) / s->t->block_elems;
 	for (b = m->first / s->t->block_elems; b <= last; b++)
 		tt_ps_mark(s, atomic_load(tt_ps_dir(s, b)) ? &s->dirty : &s->fresh, b);

@@ -23,6 +23,7 @@
 #include <string.h>
 
 #include "lib/base/clock.h"
+#include "lib/base/copy.h"
 #include "lib/ps/worker/pull.h"
 #include "lib/reduce/xxh.h"
 
@@ -222,7 +223,8 @@ static int decode(const struct tt_ps_unit *u)
 	if (!err)
 		err = tt_codec_decode(codec, u->coded, coded, 0, n, to);
 	for (i = 0; i < u->items && !err && !all; i++)
-		memcpy(u->item[i].local, (const char *)to + u->item[i].offset, u->item[i].len);
+		tt_copy_data(u->item[i].local, (const char *)to + u->item[i].offset,
+			     u->item[i].len);
 	return err;
 }
 
@@ -231,7 +233,8 @@ static void copy_out(const struct tt_ps_unit *u)
 	size_t i;
 
 	for (i = 0; i < u->items; i++) {
-		memcpy(u->item[i].local, u->landing->data + u->item[i].offset, u->item[i].len);
+		tt_copy_data(u->item[i].local, u->landing->data + u->item[i].offset,
+			     u->item[i].len);
 		tt_wire_stats(u->pull->task.ps->comm->ctx->wire)->copied_bytes += u->item[i].len;
 	}
 }
