@@ -124,16 +124,16 @@ void tt_cost_gather_node_slots(struct tt_cost *c, const struct tt_plan_args *a)
 	tt_cost_pull(c, (a->nranks + 1) * tt_cost_bytes(a) * IN_CACHE, 1);
 }
 
-/* The others wait for the root alone. */
+/* By the root, or by the others, which wait for it alone. */
 void tt_cost_gather_node_pull(struct tt_cost *c, const struct tt_plan_args *a)
 {
-	if (a->direct) {
-		tt_cost_signals(c, 1);
-		tt_cost_pull(c, (tt_cost_bytes(a) + KERNEL_CALL) * IN_CACHE, a->nranks);
+	if (tt_gather_by_root(a)) {
+		tt_cost_signals(c, 2);
+		tt_cost_pull(c, (a->nranks - 1) * tt_cost_bytes(a), 1);
 		return;
 	}
-	tt_cost_signals(c, 2);
-	tt_cost_pull(c, (a->nranks - 1) * tt_cost_bytes(a), 1);
+	tt_cost_signals(c, 1);
+	tt_cost_pull(c, (tt_cost_bytes(a) + KERNEL_CALL) * IN_CACHE, a->nranks);
 }
 
 /* As of a bcast. */

@@ -11,6 +11,8 @@ void tt_node_combine(struct tt_builder *b);
 void tt_node_lent(struct tt_builder *b);
 /* Whether the root of a bcast by node_pull stores a half of the vector. */
 bool tt_bcast_in_halves(const struct tt_plan_args *a);
+/* Whether the root of a gather copies the blocks, not the others. */
+bool tt_gather_by_root(const struct tt_plan_args *a);
 /* The root's vector to the recvbuf of all other ranks, as by a bcast. */
 void tt_node_bcast(struct tt_builder *b, int root, struct tt_ref vector);
 

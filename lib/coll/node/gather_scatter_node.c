@@ -7,7 +7,8 @@
  *	Cost: one signal; the root waits for all and reads n-1 blocks.
  *
  * Gather, node_pull: when the root has come, the others store their blocks in its recvbuf, all at
- * the same time. Where they cannot reach ordinary memory there, the root reads their blocks.
+ * the same time. Where they cannot reach ordinary memory there, the root reads their blocks; so it
+ * does with a block that fits a slot of one other rank, which then costs no call to the kernel.
  *
  *	Cost: two signals; each stores its block, and the root copies its own and waits for all.
  *
@@ -55,6 +56,11 @@ void tt_gather_node_slots(struct tt_builder *b)
 	pull_blocks(b, TT_SLOT(0));
 }
 
+bool tt_gather_by_root(const struct tt_plan_args *a)
+{
+	return !a->direct || (a->nranks == 2 && a->count * a->elem <= tt_slot_bytes(a));
+}
+
 static void gather_by_root(struct tt_builder *b)
 {
 	const struct tt_plan_args *a = tt_builder_args(b);
@@ -95,10 +101,10 @@ void tt_gather_node_pull(struct tt_builder *b)
 
 	if (!a->count)
 		return;
-	if (a->direct)
-		gather_by_all(b);
-	else
+	if (tt_gather_by_root(a))
 		gather_by_root(b);
+	else
+		gather_by_all(b);
 }
 
 bool tt_can_scatter_node_slots(const struct tt_plan_args *a)
