@@ -188,6 +188,15 @@ struct tt_ring_run {
 };
 
 /* stream_input.c: this rank's input, copied piece by piece to where peers read it. */
+/* Of a call whose input peers could read; of calls of the same way the times are compared. */
+struct tt_stream_choice {
+	uint64_t seq;	    /* of the call */
+	bool streams, asks; /* tt_node_streams */
+	unsigned way;	    /* tt_node_copy_way, 0: it is not measured */
+	uint64_t from;	    /* in tt_ticks() */
+	size_t len;
+};
+
 struct tt_stream_run {
 	char *mem; /* NULL: there is none */
 	char *input;
@@ -195,6 +204,7 @@ struct tt_stream_run {
 	size_t piece;	 /* the longest */
 	unsigned waited; /* steps without room */
 	bool full;	 /* all has been copied */
+	struct tt_stream_choice choice;
 };
 
 /* Residuals of encodings. Any thread; one call at a time reads and writes state. */

@@ -68,5 +68,5 @@ bool tt_node_is_read(struct tt_node_group *g, unsigned *measure)
 		decide(g, *measure);
 	if (!trial.measured)
 		*measure = 0;
-	return tt_node_by_kernel(g, &trial, c->reads);
+	return tt_node_by_kernel(&trial, c->reads, tt_node_is_reached(g));
 }

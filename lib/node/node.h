@@ -170,7 +170,7 @@ bool tt_node_counted(const struct tt_node_group *g, uint64_t turn, int rank,
 		     enum tt_node_counter which, uint32_t n);
 
 /*
- * reduce_ways.c. Of two ranks that may read and write each other's ordinary memory, a reduction
+ * call_ways.c. Of two ranks that may read and write each other's ordinary memory, a reduction
  * of which each combines a part goes through rings, or straight between their memory: as is faster.
  */
 #define TT_NODE_KINDS 4 /* of reductions: a number below this */
@@ -183,6 +183,18 @@ bool tt_node_goes_direct(struct tt_node_group *g, unsigned *way);
 enum tt_mapped { TT_MAPPED_LEFT, TT_MAPPED_BACK, TT_MAPPED_RINGS };
 unsigned tt_node_mapped_way(const struct tt_node_group *g, unsigned kind, size_t len);
 enum tt_mapped tt_node_mapped(struct tt_node_group *g, unsigned *way, size_t len);
+/* The same for an input of ordinary memory that peers copy: straight, or it is streamed. */
+enum tt_node_copy_kind {
+	TT_NODE_TO_ALL,
+	TT_NODE_SCATTERS,
+	TT_NODE_GATHERS,
+	TT_NODE_ALL_TO_ALL,
+	TT_NODE_EXCHANGES,
+	TT_NODE_COPY_KINDS
+};
+unsigned tt_node_copy_way(const struct tt_node_group *g, enum tt_node_copy_kind kind, size_t len);
+/* Whether the next one is streamed; *asks: as in tt_node_publish_stream. */
+bool tt_node_streams(struct tt_node_group *g, unsigned *way, bool *asks);
 /* Ticks that this rank has needed to fill its ring, which it began then. */
 uint64_t tt_node_filled(uint64_t began);
 /*
@@ -202,9 +214,13 @@ struct tt_node_lane {
 	int reader;	 /* TT_NODE_ALL: all other ranks */
 };
 size_t tt_node_stream_bytes(const struct tt_node_group *g, const struct tt_node_lane *lane, int n);
-/* As tt_node_publish, of the input, in memory that peers map. */
+/*
+ * As tt_node_publish, of the input, in memory that peers map. asks: its reader is to try whether
+ * it reaches this rank's memory.
+ */
 void tt_node_publish_stream(struct tt_node_group *g, uint64_t turn, void *mem, size_t bytes,
-			    const struct tt_region *region, const struct tt_node_lane *lane, int n);
+			    const struct tt_region *region, const struct tt_node_lane *lane, int n,
+			    bool asks);
 /* The bytes of a lane's piece that begins at `at`. */
 size_t tt_node_stream_next(size_t len, size_t at);
 /*

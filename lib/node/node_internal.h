@@ -51,7 +51,7 @@ struct node_buf {
 
 #define NODE_LENGTHS 3 /* of copy_or_read.c: powers of two */
 #define NODE_MEASURES (3 * NODE_LENGTHS)
-#define NODE_WAYS (TT_NODE_KINDS * (7 + 10)) /* of reduce_ways.c */
+#define NODE_WAYS (TT_NODE_KINDS * (7 + 10) + TT_NODE_COPY_KINDS * 10) /* of call_ways.c */
 
 /* A way for the inputs of a measure. */
 struct node_choice {
@@ -94,7 +94,7 @@ struct node_rank {
 	_Atomic uint32_t withdrawn;
 	_Atomic uint64_t ended; /* a number of its turns, plus 1, once it begins no further one */
 	struct node_slot slot[2];
-	/* reduce_ways.c: ticks for a KiB, of the two forms; 0: not
+	/* call_ways.c: ticks for a KiB, of the two forms; 0: not
 	 * known */
 	_Atomic uint32_t first[NODE_WAYS], second[NODE_WAYS];
 };
@@ -177,8 +177,9 @@ void tt_node_taken(struct tt_node_group *g, unsigned measure, bool read, size_t 
 void tt_node_show_word(struct tt_node_group *g);
 void tt_node_try_reach(struct tt_node_group *g);
 bool tt_node_is_reached(const struct tt_node_group *g);
+bool tt_node_reach_each_other(const struct tt_node_group *g);
 /* Whether a call of a trial takes the way that the kernel has to allow, which is in use or not. */
-bool tt_node_by_kernel(const struct tt_node_group *g, const struct tt_trial *trial, bool in_use);
+bool tt_node_by_kernel(const struct tt_trial *trial, bool in_use, bool reached);
 
 /* node_turns.c: the registration by which peers map a region; NULL: they cannot. */
 const struct tt_mr *tt_node_mr(const struct tt_node_group *g, const struct tt_region *region);

@@ -27,7 +27,13 @@ bool tt_node_is_reached(const struct tt_node_group *g)
 	return atomic_load_explicit(&g->area->rank[!g->rank].reaches, memory_order_acquire);
 }
 
-bool tt_node_by_kernel(const struct tt_node_group *g, const struct tt_trial *trial, bool in_use)
+bool tt_node_reach_each_other(const struct tt_node_group *g)
 {
-	return in_use != (trial->tried && (in_use || tt_node_is_reached(g)));
+	return tt_node_is_reached(g) &&
+	       atomic_load_explicit(&g->area->rank[g->rank].reaches, memory_order_relaxed);
+}
+
+bool tt_node_by_kernel(const struct tt_trial *trial, bool in_use, bool reached)
+{
+	return in_use != (trial->tried && (in_use || reached));
 }

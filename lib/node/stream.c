@@ -25,6 +25,7 @@ struct directory {
 struct lane_head {
 	_Alignas(LINE) struct tt_node_lane span;
 	uint32_t used, reused; /* places so far; pieces whose places have been used again */
+	bool asks;	       /* as in tt_node_publish_stream */
 	_Alignas(LINE) _Atomic uint32_t filled; /* pieces that have been put in */
 };
 
@@ -113,7 +114,8 @@ size_t tt_node_stream_bytes(const struct tt_node_group *g, const struct tt_node_
 }
 
 void tt_node_publish_stream(struct tt_node_group *g, uint64_t turn, void *mem, size_t bytes,
-			    const struct tt_region *region, const struct tt_node_lane *span, int n)
+			    const struct tt_region *region, const struct tt_node_lane *span, int n,
+			    bool asks)
 {
 	struct node_buf b = tt_node_pool_buf(tt_node_mr(g, region), mem, bytes);
 	struct directory *dir = mem;
@@ -125,6 +127,7 @@ void tt_node_publish_stream(struct tt_node_group *g, uint64_t turn, void *mem, s
 		dir->at[i] = at;
 		memset((char *)mem + at, 0, table_at(g, &span[i]));
 		((struct lane_head *)((char *)mem + at))->span = span[i];
+		((struct lane_head *)((char *)mem + at))->asks = asks;
 		at += lane_bytes(g, &span[i]);
 	}
 	b.ring = NODE_STREAM;
@@ -267,6 +270,8 @@ static int take(struct tt_node_group *g, const struct lane *lane, int from, char
 	else
 		tt_copy_near(dst + at, lane->places + place, n);
 	atomic_store_explicit(&lane->counter->taken, k + 1, memory_order_release);
+	if (at + n == len && lane->head->asks)
+		tt_node_try_reach(g);
 	return 0;
 }
 

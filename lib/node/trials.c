@@ -27,6 +27,7 @@ struct tt_trial tt_trial_of(uint64_t n)
 			   (n > AGAIN && n % AGAIN == TRIAL),
 		.measured = n + TRIAL >= trial && n != trial,
 		.tried = n >= trial,
+		.first = n + TRIAL == trial,
 	};
 }
 

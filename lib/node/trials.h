@@ -14,7 +14,8 @@
 struct tt_trial {
 	bool decides;  /* ... the first one after a trial: time to take the faster way, */
 	bool measured; /* ... one whose time counts, */
-	bool tried;    /* ... to go the way that is not in use. */
+	bool tried;    /* ... to go the way that is not in use; */
+	bool first;    /* ... the first one that is measured before a trial. */
 };
 struct tt_trial tt_trial_of(uint64_t n);
 

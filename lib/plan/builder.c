@@ -245,10 +245,20 @@ void tt_wait_release(struct tt_builder *b, int peer, unsigned step)
 				     .index = step});
 }
 
+void tt_pull_copy_if(struct tt_builder *b, unsigned flags, int peer, struct tt_ref dst,
+		     struct tt_ref a, size_t len)
+{
+	tt_add(b, &(struct tt_op){.kind = TT_OP_PULL_COPY,
+				  .flags = flags,
+				  .peer = peer,
+				  .dst = dst,
+				  .a = a,
+				  .len = len});
+}
+
 void tt_pull_copy(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len)
 {
-	tt_add(b, &(struct tt_op){
-			  .kind = TT_OP_PULL_COPY, .peer = peer, .dst = dst, .a = a, .len = len});
+	tt_pull_copy_if(b, 0, peer, dst, a, len);
 }
 
 void tt_pull_told(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref told, size_t len)
@@ -318,6 +328,16 @@ void tt_push(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a,
 {
 	tt_add(b,
 	       &(struct tt_op){.kind = TT_OP_PUSH, .peer = peer, .dst = dst, .a = a, .len = len});
+}
+
+void tt_push_else(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len)
+{
+	tt_add(b, &(struct tt_op){.kind = TT_OP_PUSH,
+				  .flags = TT_OPF_ELSE,
+				  .peer = peer,
+				  .dst = dst,
+				  .a = a,
+				  .len = len});
 }
 
 void tt_push_told(struct tt_builder *b, int peer, struct tt_ref told, struct tt_ref a, size_t len)

@@ -100,8 +100,11 @@ enum tt_op_flags {
 	TT_OPF_HOST = 16,    /* WEIGH: the ranks of a host, not the neighbours; PULL_REDUCE: divide
 				by the ranks of the host */
 	TT_OPF_RELEASE = 32, /* WAIT: only until peers have read what this rank has published */
-	TT_OPF_TOLD = 64     /* PULL_COPY: a.off more, PUSH: dst.off more, as peer tells at b, in
+	TT_OPF_TOLD = 64,    /* PULL_COPY: a.off more, PUSH: dst.off more, as peer tells at b, in
 				its slot */
+	/* If an input that peers could read is streamed (lib/node/node.h) all the same: */
+	TT_OPF_STREAMED = 128, /* PULL_COPY: only if that of the peer is */
+	TT_OPF_ELSE = 256      /* PULL_COPY, PUSH: only if that of the peer, of this rank, is not */
 };
 
 struct tt_op {
@@ -114,6 +117,11 @@ struct tt_op {
 	size_t len;   /* bytes */
 	size_t usual; /* of encodings that vary: bytes that cost time, about; 0: len */
 };
+
+static inline bool tt_op_applies(const struct tt_op *op, bool streamed)
+{
+	return !(op->flags & (streamed ? TT_OPF_ELSE : TT_OPF_STREAMED));
+}
 
 /* The collectives; v forms take counts per rank and are calls of their own, as in MPI. */
 enum tt_coll {
@@ -437,6 +445,9 @@ void tt_meet(struct tt_builder *b, unsigned step, struct tt_ref reads, struct tt
 /* TT_OPF_RELEASE. This rank publishes no result, and needs nothing of peers any more. */
 void tt_wait_release(struct tt_builder *b, int peer, unsigned step);
 void tt_pull_copy(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len);
+/* The same with TT_OPF_STREAMED or TT_OPF_ELSE. */
+void tt_pull_copy_if(struct tt_builder *b, unsigned flags, int peer, struct tt_ref dst,
+		     struct tt_ref a, size_t len);
 /* Out of the peer's input, from where it tells that the block begins. */
 void tt_pull_told(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref told,
 		  size_t len);
@@ -452,6 +463,8 @@ void tt_pull_reduce_first(struct tt_builder *b, int ranks, int peer, struct tt_r
 void tt_pull_combine(struct tt_builder *b, struct tt_ref dst, struct tt_ref a, struct tt_ref own,
 		     size_t len, unsigned flags);
 void tt_push(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len);
+/* The same with TT_OPF_ELSE. */
+void tt_push_else(struct tt_builder *b, int peer, struct tt_ref dst, struct tt_ref a, size_t len);
 /* Into the peer's result, where it tells that the block begins. */
 void tt_push_told(struct tt_builder *b, int peer, struct tt_ref told, struct tt_ref a, size_t len);
 /* Add an op made elsewhere; its index is set here. */

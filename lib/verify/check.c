@@ -82,10 +82,14 @@ static int flatten_lane(struct tt_checker *c, int rank, int lane, struct tt_op *
 				       "rank %d, lane %d, round %d has %d ops, promised were "
 				       "at most %d",
 				       rank, lane, r, n, p->max_ops);
-		for (i = 0; c->ops && i < n; i++)
-			c->ops[c->nops + (uint32_t)i] =
-				(struct ck_op){.op = ops[i], .lane = c->nlanes, .round = r};
-		c->nops += (uint32_t)n;
+		for (i = 0; i < n; i++) {
+			if (!tt_op_applies(&ops[i], c->opts.streamed))
+				continue;
+			if (c->ops)
+				c->ops[c->nops] =
+					(struct ck_op){.op = ops[i], .lane = c->nlanes, .round = r};
+			c->nops++;
+		}
 	}
 	if (c->begin)
 		c->begin[*nbegin] = c->nops;

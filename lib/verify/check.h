@@ -35,6 +35,7 @@ struct tt_check_opts {
 	 * they do not wait for those that read them.
 	 */
 	unsigned copies;
+	bool streamed; /* inputs that may be streamed are: ops of TT_OPF_STREAMED apply */
 	bool any_lane; /* tt_plan_check_orders: lanes go on in any order, too */
 	/* To plant faults: ranks start the calls of a communicator in any order; */
 	bool any_turn;

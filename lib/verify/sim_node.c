@@ -101,6 +101,8 @@ double tt_sim_node_work(const struct sim_steps *steps, const struct tt_model *mo
 	double beta = model->link[TT_LEVEL_HOST].beta, copy = model->copy;
 	bool all = op->peer == TT_ALL_RANKS;
 
+	if (!tt_op_applies(op, false))
+		return 0;
 	if (op->kind == TT_OP_PULL_REDUCE && op->index)
 		ranks = op->index;
 	if (op->kind == TT_OP_PULL_REDUCE)

@@ -33,7 +33,8 @@ static struct tt_check_opts any_channel(void)
 	return (struct tt_check_opts){.credits = limits[roll(3)],
 				      .offers = limits[roll(3)],
 				      .eager = eager[roll(3)],
-				      .seed = roll(1 << 20)};
+				      .seed = roll(1 << 20),
+				      .streamed = roll(2)};
 }
 
 /*

@@ -643,7 +643,8 @@ static int back_body(int me, int n, void *arg)
 		  !tt_node_mapped_way(g, TT_NODE_KINDS - 1, 8 << 20));
 	TT_EXPECT(tt_node_mapped_way(g, 0, 8192) == (tt_hands_back() ? WAYS + 1 : 0));
 	TT_EXPECT(tt_node_mapped_way(g, TT_NODE_KINDS - 1, (8 << 20) - 1) ==
-		  (tt_hands_back() ? NODE_WAYS : 0));
+		  (tt_hands_back() ? NODE_WAYS - TT_NODE_COPY_KINDS * 10 : 0));
+	TT_EXPECT(!tt_node_copy_way(g, TT_NODE_TO_ALL, 1 << 20)); /* not readable */
 	if (!me && tt_hands_back()) {
 		TT_EXPECT(went_back(g, 1000, 910, 0, 8) == 0);
 		TT_EXPECT(went_back(g, 1000, 910, 8, 16) == 8);
@@ -722,6 +723,66 @@ static void ways(void)
 	two(ways_body, 0);
 }
 
+/* How many of these copies the kernel makes, which is faster. */
+static int copied(struct tt_node_group *g, int from, int to, int *asked)
+{
+	bool asks;
+	int n = 0;
+
+	for (; from < to; from++) {
+		unsigned way = tt_node_copy_way(g, TT_NODE_SCATTERS, 64 << 10);
+
+		atomic_store(&g->area->rank[g->rank].first[way - 1], 1000);
+		atomic_store(&g->area->rank[g->rank].second[way - 1], 890);
+		n += !tt_node_streams(g, &way, &asks);
+		*asked += asks;
+	}
+	return n;
+}
+
+/* Copies are streamed until both ranks reach each other. */
+static int copies_body(int me, int n, void *arg)
+{
+	struct board *b = arg;
+	struct tt_node_group *g;
+	struct tt_node *node;
+	int asked = 0;
+
+	(void)n;
+	TT_EXPECT(!join(b, me, &node));
+	TT_EXPECT(!group(node, me, 1, WAIT_MS, &g));
+	g->plain = true;
+	TT_EXPECT(!tt_node_copy_way(g, TT_NODE_TO_ALL, TT_NODE_SLOT));
+	TT_EXPECT(!tt_node_copy_way(g, TT_NODE_TO_ALL, 32 << 20));
+	if (!me && tt_hands_back()) {
+		TT_EXPECT(tt_node_copy_way(g, TT_NODE_TO_ALL, TT_NODE_SLOT + 1) ==
+			  NODE_WAYS - TT_NODE_COPY_KINDS * 10 + 1);
+		TT_EXPECT(tt_node_copy_way(g, TT_NODE_EXCHANGES, (32 << 20) - 1) == NODE_WAYS);
+		TT_EXPECT(copied(g, 0, 256, &asked) == 0 && asked == 2);
+		atomic_store(&g->area->rank[0].reaches, false);
+		atomic_store(&g->area->rank[1].reaches, true);
+		TT_EXPECT(copied(g, 256, 264, &asked) == 0);
+		atomic_store(&g->area->rank[0].reaches, true);
+		TT_EXPECT(copied(g, 264, 1024, &asked) == 760);
+		TT_EXPECT(copied(g, 1024, 1032, &asked) == 0);
+		TT_EXPECT(copied(g, 1032, 2048, &asked) == 1016);
+		atomic_store(&g->area->rank[0].reaches, false);
+		TT_EXPECT(copied(g, 2048, 2056, &asked) == 0 && asked == 2);
+		TT_EXPECT(copied(g, 2056, 3072, &asked) == 0 && asked == 3);
+	}
+	TT_EXPECT(meet(b, me));
+	g->plain = false;
+	TT_EXPECT(!tt_node_copy_way(g, TT_NODE_TO_ALL, 64 << 10));
+	tt_node_group_free(g);
+	tt_node_close(node);
+	return 0;
+}
+
+static void copies(void)
+{
+	two(copies_body, 0);
+}
+
 static void choice(void)
 {
 	two(choice_body, 0);
@@ -730,10 +791,10 @@ static void choice(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"left", left},	  {"full", full}, {"fenced", fenced}, {"stopped", stopped},
-		{"reach", reach}, {"naps", naps}, {"choice", choice}, {"ways", ways},
-		{"again", again}, {"few", few},	  {"back", back},     {"ahead", ahead},
-		{NULL, NULL},
+		{"left", left},	    {"full", full},   {"fenced", fenced}, {"stopped", stopped},
+		{"reach", reach},   {"naps", naps},   {"choice", choice}, {"ways", ways},
+		{"copies", copies}, {"again", again}, {"few", few},	  {"back", back},
+		{"ahead", ahead},   {NULL, NULL},
 	};
 
 	return tt_test_main("node_memory", tests, argc, argv);

@@ -53,10 +53,13 @@ static void by_halves(struct tt_builder *b, int root, struct tt_ref vector)
 	bool sends = a->rank == root;
 
 	tt_meet(b, 1, sends ? vector : TT_NONE, sends ? TT_NONE : TT_RECVBUF(0));
-	if (sends)
-		tt_push(b, !root, TT_RECVBUF(second.off), rest, second.len);
-	else
-		tt_pull_copy(b, root, TT_RECVBUF(0), TT_SENDBUF(0), first.len);
+	if (sends) {
+		tt_push_else(b, !root, TT_RECVBUF(second.off), rest, second.len);
+	} else {
+		tt_pull_copy_if(b, TT_OPF_ELSE, root, TT_RECVBUF(0), TT_SENDBUF(0), first.len);
+		tt_pull_copy_if(b, TT_OPF_STREAMED, root, TT_RECVBUF(0), TT_SENDBUF(0),
+				a->count * a->elem);
+	}
 	tt_meet(b, 2, TT_NONE, TT_NONE);
 }
 

@@ -81,16 +81,29 @@ static void gather_by_all(struct tt_builder *b)
 	const struct tt_plan_args *a = tt_builder_args(b);
 	struct tt_ref place = TT_RECVBUF(tt_recv_block(a, a->rank).off);
 	size_t len = a->count * a->elem;
+	bool two = a->nranks == 2; /* the other one may stream its block */
 
 	if (a->rank != a->root) {
+		if (two)
+			tt_signal(b, 1, tt_input(a), TT_NONE);
 		tt_wait(b, a->root, 1);
-		tt_push(b, a->root, place, tt_input(a), len);
+		if (two)
+			tt_push_else(b, a->root, place, tt_input(a), len);
+		else
+			tt_push(b, a->root, place, tt_input(a), len);
 		tt_signal(b, 2, TT_NONE, TT_NONE);
+		if (two)
+			tt_wait_release(b, a->root, 2);
 		return;
 	}
 	tt_signal(b, 1, TT_NONE, TT_RECVBUF(0));
 	if (!a->in_place)
 		tt_copy(b, place, tt_input(a), len);
+	if (two) {
+		tt_wait(b, !a->root, 1);
+		tt_pull_copy_if(b, TT_OPF_STREAMED, !a->root,
+				TT_RECVBUF(tt_recv_block(a, !a->root).off), TT_SENDBUF(0), len);
+	}
 	tt_signal(b, 2, TT_NONE, TT_NONE);
 	tt_wait(b, TT_ALL_RANKS, 2);
 }

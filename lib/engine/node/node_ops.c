@@ -349,6 +349,10 @@ static int publish(struct tt_plan_req *req, enum tt_node_which which, struct tt_
 	if (ref.buf != TT_BUF_SCRATCH && prefers_pool(req, req->region[ref.buf], len) &&
 	    !copy_aside(req, which, ref, len))
 		return 0;
+	if (which == TT_NODE_INPUT && ref.buf != TT_BUF_SCRATCH &&
+	    !tt_node_maps(req->node->group, req->region[ref.buf]) &&
+	    tt_stream_instead(req, ref, len))
+		return 0;
 	rc = tt_node_publish(req->node->group, req->turn, which, addr, len, req->region[ref.buf],
 			     tt_node_how(req->fields.coll));
 	if (rc == -EOPNOTSUPP && ref.buf == TT_BUF_SCRATCH)
@@ -488,6 +492,10 @@ static int pull_op(struct tt_op_run *run, int *gone)
 	struct tt_node_reduce r;
 	size_t len;
 
+	if (op->flags & (TT_OPF_STREAMED | TT_OPF_ELSE) &&
+	    !tt_op_applies(op,
+			   op->kind == TT_OP_PUSH ? req->stream.mem != NULL : reads_stream(run)))
+		return 1;
 	if (reads_stream(run))
 		return tt_stream_pull(run, peer, src, req->base[op->dst.buf] + dst.off, gone);
 	if (op->kind == TT_OP_PUSH && op->flags & TT_OPF_TOLD)

@@ -34,6 +34,7 @@ struct tt_node_comm {
 	unsigned quick;	      /* short calls so far */
 	unsigned learned;     /* shapes that have replaced others */
 	struct tt_stores stores;
+	struct tt_stream_choice choice; /* made for a call that the short path has left */
 	struct tt_short_shape *shape[TT_SHORT_SETS]; /* sets of TT_SHORT_SET, by a hash */
 	/* persistent_area.c: */
 	struct tt_list batches;	   /* of the communicator: of struct node_batch */
@@ -252,9 +253,18 @@ bool tt_ring_drain(struct tt_op_run *run);
 void tt_ring_end(struct tt_plan_req *req);
 
 /*
- * stream_input.c: an input of ordinary memory that peers cannot read, in calls that copy. All for
- * the request's current turn.
+ * stream_input.c: an input of ordinary memory that peers cannot read, or which had better be
+ * streamed, in calls that copy. All for the request's current turn.
  */
+
+/* Whether a blocking call of two ranks, number seq, streams an input that the peer could read. */
+struct tt_stream_choice tt_stream_choose(struct tutti_comm *comm, enum tt_coll coll, size_t len,
+					 uint64_t seq);
+/*
+ * The same for the input of a request, unless the short path has chosen already. True: the stream
+ * is published.
+ */
+bool tt_stream_instead(struct tt_plan_req *req, struct tt_ref ref, size_t len);
 
 /* Publishes a stream of len bytes. 1: done, 0: not for this call, or a negative code. */
 int tt_stream_publish(struct tt_plan_req *req, struct tt_ref ref, size_t len);

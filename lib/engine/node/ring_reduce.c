@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
  * Reductions of which each rank combines a part (such as allreduce) in memory that peers cannot
- * map, or that had better not be read where it is (lib/node/reduce_ways.c).
+ * map, or that had better not be read where it is (lib/node/call_ways.c).
  *
  * A rank with such memory has a ring (lib/node/node.h) of shared memory, short enough to stay in
  * the cache. It fills the ring, piece by piece, with the input that the other ranks combine. They

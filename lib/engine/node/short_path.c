@@ -109,6 +109,10 @@ static bool pull_op(struct short_call *c, const struct tt_op *op)
 	struct tt_node_count count = {0};
 	int err, gone;
 
+	if (op->flags & (TT_OPF_STREAMED | TT_OPF_ELSE) &&
+	    !tt_op_applies(op, op->kind == TT_OP_PULL_COPY &&
+				       tt_node_has_stream(c->group, c->turn, op->peer)))
+		return true;
 	if (c->way && !c->from)
 		c->from = tt_ticks();
 	if (op->flags & TT_OPF_TOLD)
@@ -296,6 +300,25 @@ static bool take_ring(struct short_call *c, bool in, bool out)
 	return c->ring.mem;
 }
 
+/* Whether the peer had better read an input where it is; else a request streams it. */
+static bool stays(struct short_call *c, size_t len)
+{
+	struct tt_stream_choice *choice = &c->comm->node->choice;
+
+	if (len <= TT_NODE_SLOT)
+		return true;
+	*choice = tt_stream_choose(c->comm, (enum tt_coll)c->shape->fields.coll, len,
+				   c->comm->seq + 1);
+	if (choice->streams)
+		return false;
+	choice->seq = 0;
+	c->way = choice->way;
+	c->direct = true;
+	c->from = c->way ? choice->from : 0;
+	c->shape->way_len = len;
+	return true;
+}
+
 /* Whether peers can reach published vectors as they could those of a request; or has a ring. */
 static bool find_vectors(struct short_call *c)
 {
@@ -314,9 +337,10 @@ static bool find_vectors(struct short_call *c)
 			c->mapped = tt_node_mapped(c->group, &c->way, c->shape->way_len);
 		return c->mapped != TT_MAPPED_RINGS || take_ring(c, op->a.buf, op->dst.buf);
 	}
+	if (!c->shape->rings && tt_node_direct(c->group))
+		return !in || stays(c, len);
 	if (!c->shape->rings) /* a short input is published in the slot */
-		return tt_node_direct(c->group) ||
-		       (!out && len <= TT_NODE_SLOT && !c->shape->own_counts);
+		return !out && len <= TT_NODE_SLOT && !c->shape->own_counts;
 	c->way = c->shape->way;
 	c->direct = c->way && tt_node_goes_direct(c->group, &c->way);
 	return c->direct || take_ring(c, in, out);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Inputs of copies in memory that peers can neither map nor read.
+ * Inputs of copies in memory that peers can neither map nor read; and of two ranks, where the
+ * kernel would take longer to read them, as both measure (lib/node/call_ways.c).
  *
  * The owner publishes a stream (lib/node/node.h) and gives its signal at once. In every progress
  * step it puts pieces of its input into the stream, and each reader copies out what is there. So
@@ -73,6 +74,39 @@ static int find_lanes(const struct tt_plan *plan, size_t from, size_t len,
 	return a->nranks - 1;
 }
 
+/* -1: inputs of others are not streamed if peers can read them. */
+static int copy_kind(enum tt_coll coll)
+{
+	switch (coll) {
+	case TT_COLL_BCAST:
+	case TT_COLL_EXSCAN:
+		return TT_NODE_TO_ALL;
+	case TT_COLL_SCATTER:
+		return TT_NODE_SCATTERS;
+	case TT_COLL_GATHER:
+		return TT_NODE_GATHERS;
+	case TT_COLL_ALLGATHER:
+	case TT_COLL_ALLGATHERV:
+		return TT_NODE_ALL_TO_ALL;
+	case TT_COLL_ALLTOALL:
+		return TT_NODE_EXCHANGES;
+	default:
+		return -1;
+	}
+}
+
+struct tt_stream_choice tt_stream_choose(struct tutti_comm *comm, enum tt_coll coll, size_t len,
+					 uint64_t seq)
+{
+	struct tt_stream_choice c = {.seq = seq, .from = tt_ticks(), .len = len};
+	struct tt_node_group *g = comm->node->group;
+	int kind = comm->ctx->wait_mode == TT_WAIT_SPIN ? copy_kind(coll) : -1;
+
+	c.way = kind < 0 ? 0 : tt_node_copy_way(g, (enum tt_node_copy_kind)kind, len);
+	c.streams = c.way && tt_node_streams(g, &c.way, &c.asks);
+	return c;
+}
+
 int tt_stream_publish(struct tt_plan_req *req, struct tt_ref ref, size_t len)
 {
 	struct tt_memory *memory = tt_wire_memory(req->r.comm->ctx->wire);
@@ -84,7 +118,8 @@ int tt_stream_publish(struct tt_plan_req *req, struct tt_ref ref, size_t len)
 	void *mem;
 	int i, err;
 
-	if (!serves(&req->plan->args) || (req->r.comm->ctx->node_can & TT_NODE_READS))
+	if (!serves(&req->plan->args) ||
+	    (!s->choice.streams && (req->r.comm->ctx->node_can & TT_NODE_READS)))
 		return 0;
 	s->lanes = find_lanes(req->plan, ref.off, len, lane);
 	bytes = tt_node_stream_bytes(g, lane, s->lanes);
@@ -96,7 +131,7 @@ int tt_stream_publish(struct tt_plan_req *req, struct tt_ref ref, size_t len)
 		tt_stream_end(req);
 		return tt_fail(-ENOMEM, "peers can map no more pool memory of this process");
 	}
-	tt_node_publish_stream(g, req->turn, s->mem, bytes, region, lane, s->lanes);
+	tt_node_publish_stream(g, req->turn, s->mem, bytes, region, lane, s->lanes, s->choice.asks);
 	s->input = req->base[ref.buf] + ref.off;
 	s->piece = 0;
 	for (i = 0; i < s->lanes; i++)
@@ -107,8 +142,31 @@ int tt_stream_publish(struct tt_plan_req *req, struct tt_ref ref, size_t len)
 	return 1;
 }
 
+bool tt_stream_instead(struct tt_plan_req *req, struct tt_ref ref, size_t len)
+{
+	struct tutti_comm *comm = req->r.comm;
+	struct tt_stream_choice *c = &req->stream.choice;
+
+	if (!req->blocking || req->node != comm->node)
+		return false;
+	*c = comm->node->choice.seq == req->r.seq
+		     ? comm->node->choice
+		     : tt_stream_choose(comm, (enum tt_coll)req->fields.coll, len, req->r.seq);
+	if (!c->streams)
+		return false;
+	if (tt_stream_publish(req, ref, len) > 0)
+		return true;
+	*c = (struct tt_stream_choice){0}; /* no room in the pool: it stays where it is */
+	return false;
+}
+
 void tt_stream_end(struct tt_plan_req *req)
 {
+	struct tt_stream_choice *c = &req->stream.choice;
+
+	if (c->way && !req->r.status)
+		tt_node_went(req->node->group, c->way, !c->streams, c->len, tt_ticks() - c->from);
+	*c = (struct tt_stream_choice){0};
 	if (req->stream.mem)
 		tt_mem_free(tt_wire_memory(req->r.comm->ctx->wire), req->stream.mem);
 	req->stream.mem = NULL;
@@ -123,7 +181,8 @@ bool tt_stream_in_step(const struct tt_plan_req *req)
 {
 	const struct tutti_context *ctx = req->r.comm->ctx;
 
-	return req->blocking && ctx->wait_mode == TT_WAIT_SPIN && !(ctx->node_can & TT_NODE_READS);
+	return req->blocking && ctx->wait_mode == TT_WAIT_SPIN &&
+	       (req->stream.mem || !(ctx->node_can & TT_NODE_READS));
 }
 
 /* One piece into each lane that has room; returns the bytes. */

@@ -6,6 +6,7 @@
  */
 #include "config.h"
 
+#include "lib/base/copy.h"
 #include "lib/base/hash.h"
 #include "tests/mp/coll/colls.h"
 #include "tests/mp/coll/torn.h"
@@ -237,10 +238,92 @@ static void later(void)
 	TT_CHECK(!MP_RUN(.n = 2, .fn = later_body, .env = "TUTTI_NODE=on"));
 }
 
+/* ---- inputs that the peer could read ---- */
+
+/* Past the first trial, as of two ranks; then ranks differ in memory and kind of call. */
+static int chosen_body(struct mp_job *job)
+{
+	static const size_t counts[] = {9000, 70001};
+	uint64_t seed = 43;
+	int k;
+
+	for (k = 0; k < 2 * KINDS * 18; k++)
+		TT_EXPECT(!meet_once(job, (enum colls_kind)(C_REDUCING + k / 36),
+				     counts[k / 18 % 2], PLAIN));
+	for (k = 0; k < 2 * KINDS * 8; k++)
+		TT_EXPECT(!meet_once(job, (enum colls_kind)(C_REDUCING + k % KINDS),
+				     counts[k / KINDS % 2], (unsigned)(tt_random(&seed) >> 36)));
+	for (k = 0; k < 36; k++)
+		TT_EXPECT(!meet_once(job, C_EXSCAN, counts[k / 18], PLAIN));
+	return 0;
+}
+
+/* Rank 1 gets a stream in all calls before the first trial, and none in it. */
+static int used_body(struct mp_job *job)
+{
+	struct tutti_stats a = {.size = sizeof(a)}, b = a;
+	static char v[3 << 16], out[6 << 16];
+	int k, kind;
+
+	for (kind = 0; kind < 5; kind++)
+		for (k = 0; k < 16; k++) {
+			memset(v, job->rank + 1, sizeof(v));
+			MP_OK(tutti_barrier(job->world));
+			MP_OK(tutti_stats_get(job->ctx, &a));
+			if (!kind)
+				MP_OK(tutti_bcast(v, sizeof(v), TUTTI_INT8, 0, job->world));
+			else if (kind == 1)
+				MP_OK(tutti_scatter(v, out, sizeof(v) / 2, TUTTI_INT8, 0,
+						    job->world));
+			else if (kind == 2)
+				MP_OK(tutti_gather(v, out, sizeof(v), TUTTI_INT8, 1, job->world));
+			else if (kind == 3)
+				MP_OK(tutti_allgather(v, out, sizeof(v), TUTTI_INT8, job->world));
+			else
+				MP_OK(tutti_exscan(v, out, sizeof(v) / 2, TUTTI_INT8, TUTTI_SUM,
+						   job->world));
+			MP_OK(tutti_stats_get(job->ctx, &b));
+			if (job->rank) /* what the kernel copies is no pulled memory */
+				TT_EXPECT((b.pulled_bytes > a.pulled_bytes) ==
+					  (tt_hands_back() && k < 8));
+			TT_EXPECT(!kind && job->rank ? v[sizeof(v) - 1] == 1
+				  : kind == 1	     ? out[sizeof(v) / 2 - 1] == 1
+				  : kind == 2	     ? !job->rank || out[sizeof(v) - 1] == 1
+				  : kind == 3	     ? out[2 * sizeof(v) - 1] == 2
+				  : kind == 4	     ? !job->rank || out[sizeof(v) / 2 - 1] == 1
+						     : v[0] == 1);
+		}
+	return 0;
+}
+
+static int no_room_body(struct mp_job *job)
+{
+	static char v[4 << 20];
+	int k;
+
+	for (k = 0; k < 20; k++) {
+		memset(v, job->rank + k, sizeof(v));
+		MP_OK(tutti_bcast(v, sizeof(v), TUTTI_INT8, 0, job->world));
+		TT_EXPECT(v[0] == k && v[sizeof(v) - 1] == k);
+	}
+	return 0;
+}
+
+static void chosen(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = chosen_body, .env = "TUTTI_NODE=on TUTTI_WAIT=spin"));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = chosen_body,
+			 .env = "TUTTI_NODE=on TUTTI_WAIT=spin TUTTI_PROGRESS=thread"));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = used_body, .env = "TUTTI_NODE=on TUTTI_WAIT=spin"));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = no_room_body,
+			 .env = "TUTTI_NODE=on TUTTI_WAIT=spin TUTTI_POOL_MAX=2M"));
+}
+
 int main(int argc, char **argv)
 {
-	static const struct tt_test tests[] = {{"early", early}, {"meet", meet},   {"busy", busy},
-					       {"torn", torn},	 {"later", later}, {NULL, NULL}};
+	static const struct tt_test tests[] = {
+		{"early", early}, {"meet", meet},     {"busy", busy}, {"torn", torn},
+		{"later", later}, {"chosen", chosen}, {NULL, NULL}};
 
 	return tt_test_main("streams", tests, argc, argv);
 }

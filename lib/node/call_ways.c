@@ -1,16 +1,20 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * A reduction of which each of two ranks combines a part can go in two ways. Both ranks measure
- * whole reductions, by kind and length. Each decides for its own memory, by the times of both.
+ * Collectives of two ranks that can go in two ways. Both ranks measure whole calls, by kind and
+ * length. Each decides for its own memory, by the times of both.
  *
- * Ordinary memory. Through rings (staging_ring.c): the input is copied in and the result out, by
- * stores and loads. Or straight: the kernel reads a peer's input and writes a peer's result. A
- * straight one takes less time where buffers stay in the cache of the rank that reads or writes
- * them there, as no program touches them between calls; where programs do, rings do.
+ * Reductions of ordinary memory, of which each rank combines a part. Through rings
+ * (staging_ring.c): the input is copied in and the result out, by stores and loads. Or straight:
+ * the kernel reads a peer's input and writes a peer's result. A straight one takes less time where
+ * buffers stay in the cache of the rank that reads or writes them there, as no program touches them
+ * between calls; where programs do, rings do.
  *
- * Memory that peers map. Its owner leaves the result as the peer has stored it; or, as programs may
- * read it, hands its lines back to the peer (lib/base/copy.h). Lines of longer results leave the
- * cache before the peer stores again, so these go through rings, which stay there.
+ * The same of memory that peers map. Its owner leaves the result as the peer has stored it; or, as
+ * programs may read it, hands its lines back to the peer (lib/base/copy.h). Lines of longer results
+ * leave the cache before the peer stores again, so these go through rings, which stay there.
+ *
+ * Copies of ordinary memory that is longer than a slot. As a stream (stream.c), or by the kernel,
+ * which again pays where no program touches the buffers between calls and cores share no cache.
  */
 #include "lib/base/clock.h"
 #include "lib/base/copy.h"
@@ -23,7 +27,12 @@
 #define RINGS_LEAST ((size_t)1 << 20)
 #define MAPPED (TT_NODE_KINDS * LENGTHS) /* ways of that memory come after so many */
 
-_Static_assert(NODE_WAYS == MAPPED + TT_NODE_KINDS * MAPPED_LENGTHS, "node_internal.h");
+#define COPY_LEAST 15	/* log2 of a slot; */
+#define COPY_LENGTHS 10 /* below 32 MiB: a stream takes as much of the pool */
+#define COPIES (MAPPED + TT_NODE_KINDS * MAPPED_LENGTHS)
+
+_Static_assert(NODE_WAYS == COPIES + TT_NODE_COPY_KINDS * COPY_LENGTHS, "node_internal.h");
+_Static_assert(TT_NODE_SLOT == 1 << COPY_LEAST, "longer than a slot");
 
 /* Of n lengths; 0: none of them. */
 static unsigned length_of(size_t len, unsigned n)
@@ -45,6 +54,14 @@ unsigned tt_node_mapped_way(const struct tt_node_group *g, unsigned kind, size_t
 	unsigned length = g->size == 2 && tt_hands_back() ? length_of(len, MAPPED_LENGTHS) : 0;
 
 	return length ? MAPPED + kind * MAPPED_LENGTHS + length : 0;
+}
+
+unsigned tt_node_copy_way(const struct tt_node_group *g, enum tt_node_copy_kind kind, size_t len)
+{
+	if (!tt_node_direct(g) || !tt_hands_back() || len <= TT_NODE_SLOT ||
+	    len >> COPY_LEAST >> COPY_LENGTHS)
+		return 0;
+	return COPIES + kind * COPY_LENGTHS + 64 - COPY_LEAST - (unsigned)__builtin_clzll(len);
 }
 
 uint64_t tt_node_filled(uint64_t began)
@@ -101,11 +118,28 @@ static struct tt_trial trial_of(struct tt_node_group *g, unsigned *way)
 bool tt_node_goes_direct(struct tt_node_group *g, unsigned *way)
 {
 	struct node_way *w = &g->way[*way - 1];
+	bool reached = tt_node_is_reached(g);
 	struct tt_trial trial = trial_of(g, way);
 
 	if (trial.decides)
-		w->second &= tt_node_is_reached(g);
-	return tt_node_by_kernel(g, &trial, w->second);
+		w->second &= reached;
+	return tt_node_by_kernel(&trial, w->second, reached);
+}
+
+bool tt_node_streams(struct tt_node_group *g, unsigned *way, bool *asks)
+{
+	struct node_way *w = &g->way[*way - 1];
+	bool reached = tt_node_reach_each_other(g);
+	struct tt_trial trial = trial_of(g, way);
+
+	if (trial.decides)
+		w->second &= reached;
+	*asks = trial.first && !w->second;
+	if (!*asks)
+		return !tt_node_by_kernel(&trial, w->second, reached);
+	tt_node_try_reach(g);
+	*way = 0; /* both ranks take a while for that */
+	return true;
 }
 
 enum tt_mapped tt_node_mapped(struct tt_node_group *g, unsigned *way, size_t len)
