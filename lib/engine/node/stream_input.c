@@ -74,7 +74,7 @@ static int find_lanes(const struct tt_plan *plan, size_t from, size_t len,
 	return a->nranks - 1;
 }
 
-/* -1: inputs of others are not streamed if peers can read them. */
+/* -1: inputs of others, whose plans are not for that, are not streamed if peers can read them. */
 static int copy_kind(enum tt_coll coll)
 {
 	switch (coll) {
@@ -82,6 +82,7 @@ static int copy_kind(enum tt_coll coll)
 	case TT_COLL_EXSCAN:
 		return TT_NODE_TO_ALL;
 	case TT_COLL_SCATTER:
+	case TT_COLL_SCATTERV:
 		return TT_NODE_SCATTERS;
 	case TT_COLL_GATHER:
 		return TT_NODE_GATHERS;
@@ -89,6 +90,7 @@ static int copy_kind(enum tt_coll coll)
 	case TT_COLL_ALLGATHERV:
 		return TT_NODE_ALL_TO_ALL;
 	case TT_COLL_ALLTOALL:
+	case TT_COLL_ALLTOALLV:
 		return TT_NODE_EXCHANGES;
 	default:
 		return -1;
