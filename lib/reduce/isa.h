@@ -223,6 +223,48 @@ INLINE void leave_vectors(void)
 #endif
 }
 
+/* The first n bytes of a vector, a power of two from 4 to TT_VEC / 2; the others are 0. */
+INLINE vec load_part(const void *p, const int n)
+{
+	uint32_t four;
+	uint64_t word;
+
+#if TT_VEC == 64
+	if (n == 32)
+		return (vec)_mm512_zextsi256_si512(_mm256_loadu_si256(p));
+	if (n == 16)
+		return (vec)_mm512_zextsi128_si512(_mm_loadu_si128(p));
+#elif TT_VEC == 32
+	if (n == 16)
+		return (vec)_mm256_zextsi128_si256(_mm_loadu_si128(p));
+#endif
+	if (n == 4) {
+		memcpy(&four, p, sizeof(four));
+		return (vec)(vec_u32){four};
+	}
+	memcpy(&word, p, sizeof(word));
+	return (vec){word};
+}
+
+INLINE void store_part(void *p, vec x, const int n)
+{
+	uint32_t four = ((vec_u32)x)[0];
+	uint64_t word = x[0];
+
+#if TT_VEC == 64
+	if (n == 32)
+		_mm256_storeu_si256(p, _mm512_castsi512_si256((__m512i)x));
+	else if (n == 16)
+		_mm_storeu_si128(p, _mm512_castsi512_si128((__m512i)x));
+	else
+#elif TT_VEC == 32
+	if (n == 16)
+		_mm_storeu_si128(p, _mm256_castsi256_si128((__m256i)x));
+	else
+#endif
+		memcpy(p, n == 4 ? (const void *)&four : &word, (size_t)n);
+}
+
 INLINE half load_half(const void *p)
 {
 	half h;

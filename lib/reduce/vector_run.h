@@ -72,31 +72,21 @@ INLINE void run_block(const struct tt_reduce_job *job, const struct form *form, 
 	}
 }
 
-INLINE vec load_word(const void *p)
-{
-	uint64_t word;
-	vec x = {0};
-
-	memcpy(&word, p, sizeof(word));
-	x[0] = word;
-	return x;
-}
-
 /*
- * Vectors of eight bytes are common. They use registers only, because a vector load right after
- * narrower stores stalls.
+ * The n bytes at `at`, the end of vectors that have no whole one. They use registers only, because
+ * a vector load right after narrower stores stalls.
  */
-INLINE void run_word(const struct tt_reduce_job *job, op_fn *op, end_fn *end, size_t at)
+INLINE void run_part(const struct tt_reduce_job *job, op_fn *op, end_fn *end, size_t at,
+		     const int n)
 {
-	vec x = load_word((const char *)job->src[0] + at);
-	uint64_t word;
+	vec x = load_part((const char *)job->src[0] + at, n);
 	int k;
 
 	for (k = 1; k < job->nsrc; k++)
-		x = op(x, load_word((const char *)job->src[k] + at));
-	word = end(x, job->divide_by)[0];
+		x = op(x, load_part((const char *)job->src[k] + at, n));
+	x = end(x, job->divide_by);
 	for (k = 0; k < job->ndst; k++)
-		memcpy((char *)job->dst[k] + at, &word, sizeof(word));
+		store_part((char *)job->dst[k] + at, x, n);
 }
 
 /* Fewer bytes than a vector has. Not inlined, as the compiler makes long code of such a copy. */
@@ -135,6 +125,7 @@ INLINE void run(const struct tt_reduce_job *args, const struct form *form, op_fn
 {
 	const struct tt_reduce_job job = *args; /* which no store can change */
 	size_t at = job.from, block = (size_t)(BLOCK / form->parts) * form->size;
+	size_t part;
 
 	if (CAN_STREAM && job.stream) {
 		for (; job.to - at >= block; at += block)
@@ -145,9 +136,16 @@ INLINE void run(const struct tt_reduce_job *args, const struct form *form, op_fn
 		run_block(&job, form, form->store, op, end, at, BLOCK, 0);
 	for (; job.to - at >= form->size; at += form->size)
 		run_block(&job, form, form->store, op, end, at, form->parts, 0);
-	if (form->size == TT_VEC && form->parts == 1 && job.to - at == sizeof(uint64_t))
-		run_word(&job, op, end, at);
-	else if (at < job.to)
+	/* no element lies in two parts: it has 1, 2, 4, 8 or 16 bytes */
+	if (form->size == TT_VEC && form->parts == 1) {
+#pragma GCC unroll 4
+		for (part = TT_VEC / 2; part >= 4; part /= 2)
+			if ((job.to - at) & part) {
+				run_part(&job, op, end, at, (int)part);
+				at += part;
+			}
+	}
+	if (at < job.to)
 		run_rest(&job, form, op, end, at);
 }
 
