@@ -524,8 +524,13 @@ bool tt_engine_due(struct tutti_context *ctx, uint64_t deadline);
  */
 int tt_engine_wait(struct tutti_context *ctx, bool (*done)(void *), void *arg, uint64_t deadline);
 /*
- * The same for threads of the library, beside those of the program: where one of these computes on
- * the same core, they sleep when they find nothing to do.
+ * The same, but only until then where the process was stopped: the caller has another deadline, and
+ * waits in other contexts in between.
+ */
+int tt_engine_wait_turn(struct tutti_context *ctx, bool (*done)(void *), void *arg, uint64_t until);
+/*
+ * The same as tt_engine_wait for threads of the library, beside those of the program: where one of
+ * these computes on the same core, they sleep when they find nothing to do.
  */
 int tt_engine_wait_beside(struct tutti_context *ctx, bool (*done)(void *), void *arg,
 			  uint64_t deadline);

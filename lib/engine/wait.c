@@ -392,11 +392,22 @@ struct waiter {
 	bool relieved; /* they have, since its last nap */
 	bool crowded; /* one of these computes on its core: it sleeps when it finds nothing to do */
 	bool stirred; /* it ended as a transport has work, perhaps for a peer, without any event */
+	bool turn;    /* it ends at its deadline, also where the process was stopped */
 	bool entered;
 	int events;	   /* in the last look */
 	uint64_t uses;	   /* of the wire, after it */
 	uint64_t refusals; /* of the context, before the last look */
 };
+
+static uint64_t end_of(const struct waiter *w, uint64_t deadline)
+{
+	return w->turn ? deadline : with_grace(w->ctx, deadline);
+}
+
+static bool is_over(const struct waiter *w, uint64_t now, uint64_t deadline)
+{
+	return w->turn ? now >= deadline : is_due(w->ctx, now, deadline);
+}
 
 static bool has_stalled(const struct tutti_context *ctx)
 {
@@ -613,7 +624,7 @@ static int wait_for(struct waiter w, uint64_t deadline, uint64_t timeout)
 			now = tt_now_ns();
 			if (!deadline)
 				deadline = now + timeout;
-			if (is_due(ctx, now, deadline))
+			if (is_over(&w, now, deadline))
 				return too_late(&w);
 		}
 		if (n) {
@@ -631,11 +642,11 @@ static int wait_for(struct waiter w, uint64_t deadline, uint64_t timeout)
 				idle_since = now;
 			if (!deadline)
 				deadline = now + timeout;
-			if (is_due(ctx, now, deadline))
+			if (is_over(&w, now, deadline))
 				return too_late(&w);
 		}
 		offered = pause_step(&w, idle_since ? now - idle_since : 0, quiet,
-				     deadline ? with_grace(ctx, deadline) : TT_NEVER);
+				     deadline ? end_of(&w, deadline) : TT_NEVER);
 		if (w.slept || (idle_since && now - idle_since > SPIN_NS))
 			step |= TIMER_STEPS - 2; /* slept between steps: run timers every time */
 	}
@@ -652,6 +663,12 @@ int tt_engine_wait_beside(struct tutti_context *ctx, bool (*done)(void *), void 
 {
 	return wait_for((struct waiter){.ctx = ctx, .done = done, .arg = arg, .beside = true},
 			deadline ? deadline : 1, 0);
+}
+
+int tt_engine_wait_turn(struct tutti_context *ctx, bool (*done)(void *), void *arg, uint64_t until)
+{
+	return wait_for((struct waiter){.ctx = ctx, .done = done, .arg = arg, .turn = true}, until,
+			0);
 }
 
 void tt_engine_relieve(struct tutti_context *ctx, bool (*done)(void *), void *arg)

@@ -116,21 +116,35 @@ static uint64_t next_event(struct set *s, struct tutti_request **who)
 	return first;
 }
 
+/* In all contexts of what is left: each notices by itself that the process was stopped. */
+static bool is_due(const struct set *s, uint64_t deadline)
+{
+	int i;
+
+	for (i = s->settled; i < s->n; i++)
+		if (!settled(s->req[i]) && !tt_engine_due(s->req[i]->comm->ctx, deadline))
+			return false;
+	return true;
+}
+
 /* Advances the contexts of a set in turn until it is done or the deadline. */
 static void wait_in_turn(struct set *s, uint64_t deadline)
 {
-	uint64_t round = ROUND_NS, until;
+	uint64_t round = ROUND_NS, now, until;
 	struct tutti_context *ctx, *last;
 	int i;
 
-	while (!set_done(s) && !tt_passed(deadline)) {
+	while (!set_done(s) && !(tt_passed(deadline) && is_due(s, deadline))) {
 		last = NULL;
 		for (i = s->settled; i < s->n; i++) {
 			if (settled(s->req[i]) || s->req[i]->comm->ctx == last)
 				continue;
 			ctx = last = s->req[i]->comm->ctx;
-			until = tt_now_ns() + round;
-			if (!tt_engine_wait(ctx, set_done, s, until < deadline ? until : deadline))
+			now = tt_now_ns();
+			until = now + round;
+			if (until > deadline && now < deadline)
+				until = deadline;
+			if (!tt_engine_wait_turn(ctx, set_done, s, until))
 				return;
 		}
 		round = round < ROUND_MAX_NS ? 2 * round : round;

@@ -137,7 +137,8 @@ int tt_pair_take(struct tutti_pair *pair, int rank, const char *call)
 		if (t.got)
 			break;
 		atomic_fetch_add(&pair->waits, !tries);
-		if (tt_passed(due) && holder_of(t.word)) /* else it has just become free */
+		/* without a holder it has just become free */
+		if (holder_of(t.word) && tt_engine_due(pair->base.comm->ctx, due))
 			return too_late(&t, call);
 		if (tries < SPINS)
 			sched_yield();

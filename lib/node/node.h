@@ -71,8 +71,10 @@ struct tt_node_params {
 	bool now;	  /* do not wait for the lowest rank, or its room for areas: -EAGAIN */
 	bool plain;	  /* all ranks can read and write each other's ordinary memory */
 	uint64_t deadline;
-	bool (*failed)(void *arg);	    /* true: give up waiting for the other ranks */
-	bool (*gone)(void *arg, int world); /* whether this rank counts as dead */
+	bool (*due)(void *arg, uint64_t deadline); /* whether it has passed; not if only this
+						      process was stopped until then */
+	bool (*failed)(void *arg);		   /* true: give up waiting for the other ranks */
+	bool (*gone)(void *arg, int world);	   /* whether this rank counts as dead */
 	void *arg;
 };
 

@@ -232,7 +232,7 @@ static int wait_for_area(struct tt_node_group *g, const struct tt_node_params *p
 			return err;
 		if (p->failed(p->arg) || (turn % 64 == 63 && tt_proc_gone(g->peer[0]->pid)))
 			return tt_fail(-TUTTI_EPEER, "rank %d is gone", p->world[0]);
-		if (tt_passed(p->deadline))
+		if (p->due(p->arg, p->deadline))
 			return tt_fail(-ETIMEDOUT,
 				       "rank %d made no area for the communicator in time",
 				       p->world[0]);

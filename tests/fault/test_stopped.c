@@ -737,6 +737,87 @@ static void between(void)
 				 .env = "TUTTI_TRANSPORT=ofi TUTTI_TIMEOUT=3s"));
 }
 
+/*
+ * Stopped while it waits, for longer than its timeout: it looks again for a moment after it goes
+ * on, until what it waits for comes.
+ */
+
+/* Stops rank 1 once it waits, and lets it go on. */
+static int stop_for_long(struct mp_job *job)
+{
+	TT_EXPECT(mp_await(&job->shared->word[0], 1, MP_HANG_MS));
+	mp_sleep_ms(100);
+	TT_EXPECT(!mp_stop(atomic_load(&job->shared->pid[1])));
+	mp_sleep_ms(2500);
+	kill(atomic_load(&job->shared->pid[1]), SIGCONT);
+	mp_sleep_ms(200);
+	return 0;
+}
+
+static int lock_body(struct mp_job *job)
+{
+	struct tutti_pair *pair;
+	int64_t *x;
+
+	MP_OK(tutti_pair_create(job->world, 1, TUTTI_INT64, (void **)&x, &pair));
+	atomic_store(&job->shared->pid[job->rank], (int)getpid());
+	if (!job->rank)
+		MP_OK(tutti_pair_lock(pair, 1));
+	mp_meet(job);
+	if (job->rank)
+		atomic_store(&job->shared->word[0], 1);
+	else
+		TT_EXPECT(!stop_for_long(job));
+	if (job->rank)
+		MP_OK(tutti_pair_average(pair, 0, NULL));
+	else
+		MP_OK(tutti_pair_unlock(pair));
+	MP_OK(tutti_pair_free(pair));
+	return 0;
+}
+
+/* Receives of two contexts. */
+static int turns_body(struct mp_job *job)
+{
+	struct tutti_config config = {.size = sizeof(config), .nranks = job->n, .rank = job->rank};
+	struct tutti_request *req[2];
+	struct tutti_context *ctx;
+	struct tutti_comm *world[2] = {job->world};
+	struct tutti_unique_id id;
+	int i, x[2];
+
+	if (!job->rank)
+		MP_OK(tutti_unique_id_get(&id));
+	MP_OK(tutti_bcast(&id, sizeof(id), TUTTI_UINT8, 0, job->world));
+	config.id = &id;
+	MP_OK(tutti_init(&config, &ctx));
+	world[1] = tutti_world(ctx);
+	atomic_store(&job->shared->pid[job->rank], (int)getpid());
+	mp_meet(job);
+	if (job->rank)
+		atomic_store(&job->shared->word[0], 1);
+	else
+		TT_EXPECT(!stop_for_long(job));
+	for (i = 1; i >= 0; i--)
+		if (job->rank)
+			MP_OK(tutti_irecv(&x[i], 1, TUTTI_INT32, 0, 4, world[i], NULL, &req[i]));
+		else
+			MP_OK(tutti_send(&i, 1, TUTTI_INT32, 1, 4, world[i]));
+	if (job->rank)
+		MP_OK(tutti_waitall(2, req));
+	TT_EXPECT(!job->rank || (!x[0] && x[1] == 1));
+	MP_OK(tutti_finalize(ctx));
+	return 0;
+}
+
+static void waiting(void)
+{
+	TT_CHECK(!MP_RUN(.n = 2, .fn = lock_body,
+			 .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=1500ms"));
+	TT_CHECK(!MP_RUN(.n = 2, .fn = turns_body,
+			 .env = "TUTTI_TRANSPORT=shm TUTTI_TIMEOUT=1500ms"));
+}
+
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
@@ -752,6 +833,7 @@ int main(int argc, char **argv)
 		{"computing", computing},
 		{"own", own},
 		{"between", between},
+		{"waiting", waiting},
 		{NULL, NULL},
 	};
 

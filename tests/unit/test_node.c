@@ -84,6 +84,12 @@ static bool lives(void *arg, int world)
 	return false;
 }
 
+static bool is_due(void *arg, uint64_t deadline)
+{
+	(void)arg;
+	return tt_passed(deadline);
+}
+
 static int group(struct tt_node *node, int me, uint64_t uid, int ms, struct tt_node_group **g)
 {
 	static const int world[] = {0, 1};
@@ -92,10 +98,45 @@ static int group(struct tt_node *node, int me, uint64_t uid, int ms, struct tt_n
 				   .size = TWO,
 				   .world = world,
 				   .deadline = tt_deadline_ms(ms),
+				   .due = is_due,
 				   .failed = never,
 				   .gone = lives};
 
 	return tt_node_group_new(node, &p, g);
+}
+
+/* The deadline has passed, and does not count; only then the home makes the area. */
+static bool is_excused(void *arg, uint64_t deadline)
+{
+	struct board *b = arg;
+
+	atomic_store(&b->word, tt_passed(deadline));
+	return false;
+}
+
+static int excused_body(int me, int n, void *arg)
+{
+	static const int world[] = {0, 1};
+	struct board *b = arg;
+	struct tt_node_params p = {.uid = 7,
+				   .rank = me,
+				   .size = n,
+				   .world = world,
+				   .deadline = 1,
+				   .due = is_excused,
+				   .failed = never,
+				   .gone = lives,
+				   .arg = b};
+	struct tt_node_group *g;
+	struct tt_node *node;
+
+	TT_EXPECT(!join(b, me, &node));
+	TT_EXPECT(me || await(&b->word, 1));
+	TT_EXPECT(!tt_node_group_new(node, &p, &g));
+	TT_EXPECT(meet(b, me));
+	tt_node_group_free(g);
+	tt_node_close(node);
+	return 0;
 }
 
 static void two(tt_rank_fn *fn, unsigned killed)
@@ -783,6 +824,11 @@ static void copies(void)
 	two(copies_body, 0);
 }
 
+static void excused(void)
+{
+	two(excused_body, 0);
+}
+
 static void choice(void)
 {
 	two(choice_body, 0);
@@ -791,10 +837,10 @@ static void choice(void)
 int main(int argc, char **argv)
 {
 	static const struct tt_test tests[] = {
-		{"left", left},	    {"full", full},   {"fenced", fenced}, {"stopped", stopped},
-		{"reach", reach},   {"naps", naps},   {"choice", choice}, {"ways", ways},
-		{"copies", copies}, {"again", again}, {"few", few},	  {"back", back},
-		{"ahead", ahead},   {NULL, NULL},
+		{"left", left},	    {"full", full},	  {"fenced", fenced}, {"stopped", stopped},
+		{"reach", reach},   {"naps", naps},	  {"choice", choice}, {"ways", ways},
+		{"copies", copies}, {"again", again},	  {"few", few},	      {"back", back},
+		{"ahead", ahead},   {"excused", excused}, {NULL, NULL},
 	};
 
 	return tt_test_main("node_memory", tests, argc, argv);

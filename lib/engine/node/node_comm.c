@@ -42,6 +42,13 @@ static bool is_gone(void *arg, int world)
 	return tt_boot_gone(comm->ctx->boot, world, NULL, 0);
 }
 
+static bool is_due(void *arg, uint64_t deadline)
+{
+	const struct tutti_comm *comm = arg;
+
+	return tt_engine_due(comm->ctx, deadline);
+}
+
 struct tt_node_params tt_node_params_of(struct tutti_comm *comm, const struct tt_node_comm *nc,
 					const int *world, const int *numa)
 {
@@ -55,6 +62,7 @@ struct tt_node_params tt_node_params_of(struct tutti_comm *comm, const struct tt
 				       .plain = comm->ctx->node_can & TT_NODE_READS,
 				       .deadline = timeout == TT_NEVER ? TT_NEVER
 								       : tt_now_ns() + timeout,
+				       .due = is_due,
 				       .failed = has_failed,
 				       .gone = is_gone,
 				       .arg = comm};

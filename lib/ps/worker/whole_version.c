@@ -288,18 +288,20 @@ static void count_retry(struct tutti_ps_table *t)
 
 static int pull_version(struct tutti_ps_table *t, void *values, uint64_t *version)
 {
-	int64_t limit = t->ps->comm->ctx->env.timeout.number;
+	struct tutti_context *ctx = t->ps->comm->ctx;
+	int64_t limit = ctx->env.timeout.number;
 	uint64_t due = tt_deadline_ms(limit);
 	int err = tt_ps_check_calls(t->ps);
 
 	while (!err && (err = read_newest(t, values, version)) == -EAGAIN) {
 		count_retry(t);
-		err = tt_passed(due) ? tt_fail(-ETIMEDOUT,
-					       "each version was overwritten while it was read, "
-					       "for %lld ms (TUTTI_TIMEOUT); raise "
-					       "options.versions, %d",
-					       (long long)limit, t->opt.versions)
-				     : 0;
+		err = tt_engine_due(ctx, due)
+			      ? tt_fail(-ETIMEDOUT,
+					"each version was overwritten while it was read, "
+					"for %lld ms (TUTTI_TIMEOUT); raise "
+					"options.versions, %d",
+					(long long)limit, t->opt.versions)
+			      : 0;
 	}
 	return err;
 }
