@@ -57,6 +57,9 @@ void tt_expect_failed(const char *cond, const char *file, int line);
  */
 typedef int tt_rank_fn(int rank, int nranks, void *arg);
 int tt_run_ranks(int n, tt_rank_fn *fn, void *arg, int timeout_ms, unsigned expect_killed);
+/* The same; the ranks in may_end may also be ended by SIGKILL, and then need not return 0. */
+int tt_run_ranks_that(int n, tt_rank_fn *fn, void *arg, int timeout_ms, unsigned expect_killed,
+		      unsigned may_end);
 
 /*
  * A loopback port that was free a moment ago, none of those that the system gives to sockets which

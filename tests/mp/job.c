@@ -502,8 +502,9 @@ int mp_run(const struct mp_run *run)
 	strcpy(start.shared->dir, "/tmp/tutti-test-XXXXXX");
 	if (!mkdtemp(start.shared->dir))
 		return run->n;
-	failed = tt_run_ranks(run->n, body, &start, run->timeout_ms ? run->timeout_ms : MP_BOUND_MS,
-			      run->killed);
+	failed = tt_run_ranks_that(run->n, body, &start,
+				   run->timeout_ms ? run->timeout_ms : MP_BOUND_MS, run->killed,
+				   run->may_end);
 	mp_remove_dir(start.shared->dir);
 	munmap(start.shared, sizeof(*start.shared));
 	return failed;

@@ -56,6 +56,8 @@ struct mp_run {
 	enum mp_way way; /* MP_ENV: env says how */
 	bool no_init;	 /* fn joins itself */
 	unsigned killed; /* ranks that must die by a signal */
+	unsigned
+		may_end; /* ranks that others may end by SIGKILL, as they were stopped in a write */
 	int timeout_ms;	 /* 0: MP_BOUND_MS */
 };
 
