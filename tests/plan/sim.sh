@@ -309,12 +309,20 @@ test_numbers()
 	END
 }
 
+# An algorithm that cannot do the call is left out.
+test_nothing_left()
+{
+	status=0
+	./tutti_sim allgather -n 3 -a hier_ring >"$tmp/out" 2>"$tmp/err" || status=$?
+	[ $status = 1 ] && grep -q "nothing was left" "$tmp/err" || die "$status: $(cat "$tmp/err")"
+}
+
 run numbers test_numbers
 run unknown_option says "did you mean --table?" ./tutti_sim --tabel
 run unknown_collective says "did you mean allreduce?" ./tutti_sim alreduce
 run unknown_algorithm says "did you mean ring?" ./tutti_sim -a rng
 run skew_of_none says "allgather has no counts per rank" ./tutti_sim allgather --skew 2
-run pairs says "at most 2048 ranks" ./tutti_sim alltoallv -n 4096
+run pairs wrong "at most 2048 ranks, not 4096" ./tutti_sim alltoallv -n 4:4096
 run bad_ranks says "-n: a number from 1" ./tutti_sim -n 0
 run bad_fraction says "whole numbers of ranks, not 4.7" ./tutti_sim -n 4.7
 run bad_straggler says "a rank is a whole number, not 1.5" ./tutti_sim --straggler 1.5:3
@@ -324,6 +332,7 @@ run bad_coding says "--coding" ./tutti_sim --coding 0
 run bad_range says "8 is more than 4" ./tutti_sim -n 8:4
 run bad_root says "not a rank of 4 (0 to 3)" ./tutti_sim bcast -n 4 -r 4
 run bad_servers says "whole numbers, not 1.5" ./tutti_sim --table --servers 1.5
-run bad_plot says ".png, .svg or .pdf" ./tutti_sim --plot figure.gif
+run bad_plot wrong ".png, .svg or .pdf" ./tutti_sim --plot figure.gif
+run nothing_left test_nothing_left
 run bad_file says "cannot write /nowhere/x.csv" ./tutti_sim --csv /nowhere/x.csv
 finish

@@ -5,8 +5,6 @@
 #include "tools/sim/sim.h"
 #include "tools/values.h"
 
-#define ALLTOALLV_MAX 2048 /* ranks: there are counts for each pair of them */
-
 /* off[0 .. n]: where the blocks of a vector begin, and its end. */
 static void cut(size_t *off, int n, size_t elems, double skew)
 {
@@ -42,8 +40,6 @@ int sim_counts(const struct options *opt, int nranks, size_t elems, struct tt_pl
 
 	if (!tt_coll_counts(opt->coll))
 		return 0;
-	if (pairs && nranks > ALLTOALLV_MAX)
-		return cli_wrong("alltoallv: at most %d ranks, not %d", ALLTOALLV_MAX, nranks);
 	counts = malloc(2 * rows * n * sizeof(*counts));
 	off = malloc((n + 1) * sizeof(*off));
 	if (!counts || !off) {

@@ -8,6 +8,7 @@
 #include "lib/base/error.h"
 #include "lib/codec/codec.h"
 #include "tools/cli.h"
+#include "tools/plot.h"
 #include "tools/sim/model_options.h"
 #include "tools/sim/sim.h"
 #include "tools/values.h"
@@ -271,6 +272,13 @@ static int check_whole(struct options *opt, int argc, char **argv)
 		return cli_fail("--steps: only for allreduce, and without --table");
 	if (opt->table && opt->coll != TT_COLL_ALLREDUCE)
 		return cli_fail("--table: only for allreduce");
+	if (opt->coll == TT_COLL_ALLTOALLV && opt->max_ranks > ALLTOALLV_MAX)
+		return cli_fail("alltoallv: at most %d ranks, not %d", ALLTOALLV_MAX,
+				opt->max_ranks);
+	if (opt->plot && !plot_can(opt->plot))
+		return cli_fail("--plot: the name ends in " PLOT_FORMATS ", not '%s'", opt->plot);
+	if (opt->plot && strchr(opt->plot, '\n'))
+		return cli_fail("--plot: the file name must be one line");
 	opt->chunk -= opt->chunk % ELEM;
 	return 0;
 }

@@ -90,10 +90,6 @@ int sim_plot(const struct options *opt, const struct points *points)
 	int i, n;
 	FILE *g;
 
-	if (!plot_can(opt->plot))
-		return cli_wrong("--plot: the name ends in " PLOT_FORMATS ", not '%s'", opt->plot);
-	if (strchr(opt->plot, '\n'))
-		return cli_wrong("--plot: the file name must be one line");
 	if (!points->n)
 		return cli_fail("--plot: there is nothing to draw");
 	n = choose_panels(opt, points, panels, titles);

@@ -23,6 +23,8 @@ struct steps {
 	int less;	 /* ranks that a quorum does without */
 };
 
+#define ALLTOALLV_MAX 2048 /* ranks: there are counts for each pair of them */
+
 struct options {
 	enum tt_coll coll;
 	const char *algorithms; /* NULL: all */
