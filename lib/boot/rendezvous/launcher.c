@@ -148,9 +148,11 @@ int tt_launcher_check_alone(void)
 
 static bool is_number(const char *name, int number)
 {
-	const char *s = tt_launcher_text(name);
+	const char *s = tt_launcher_text(name), *end;
+	int64_t value = 0;
 
-	return s && strtol(s, NULL, 10) == number;
+	end = s ? tt_number_whole(s, &value) : NULL;
+	return end && !*end && value == number;
 }
 
 /*
