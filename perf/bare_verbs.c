@@ -20,6 +20,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "perf/whole_number.h"
+
 #define WARMUP 100
 #define LIMIT 60.0 /* seconds, for everything */
 #define DEPTH 64   /* receives posted */
@@ -263,25 +265,30 @@ static int there_and_back(struct bare *b, long n)
 int main(int argc, char **argv)
 {
 	struct bare b = {0};
-	int i;
+	long long bytes = -1;
+	int i, port = -1;
 
-	if (argc < 7) {
+	if (argc == 7 || argc == 8) {
+		bytes = whole_up_to(argv[2], UINT32_MAX);
+		b.gid = whole_number(argv[5]);
+		port = (int)whole_up_to(argv[6], UINT16_MAX);
+	}
+	if (bytes < 0 || b.gid < 0 || port < 1 || whole_number(argv[3]) < 1) {
 		fprintf(stderr, "usage: bare_verbs send|imm BYTES ITERATIONS DEVICE GID PORT "
 				"[ADDRESS]\n");
 		return 2;
 	}
 	b.imm = !strcmp(argv[1], "imm");
 	b.server = argc == 7;
-	b.bytes = (uint32_t)atol(argv[2]);
-	b.gid = atoi(argv[5]);
+	b.bytes = (uint32_t)bytes;
 	if (open_device(&b, argv[4]))
 		return 1;
-	if (meet(&b, atoi(argv[6]), argv[7]) || ready_to_receive(&b) || ready_to_send(&b))
+	if (meet(&b, port, argv[7]) || ready_to_receive(&b) || ready_to_send(&b))
 		return 1;
 	for (i = 0; i < DEPTH / 2; i++)
 		if (post_receive(&b))
 			return 1;
 	if (!b.server)
 		usleep(300000); /* the server may still be connecting */
-	return there_and_back(&b, atol(argv[3])) != 0;
+	return there_and_back(&b, whole_number(argv[3])) != 0;
 }

@@ -8,6 +8,8 @@
 #include <time.h>
 #include <tutti/tutti.h>
 
+#include "perf/whole_number.h"
+
 static double now(void)
 {
 	struct timespec ts;
@@ -42,11 +44,12 @@ static int one_start(double start)
 
 int main(int argc, char **argv)
 {
-	int i, times = argc > 2 ? atoi(argv[2]) : 1, err = 0;
+	int i, times = argc > 2 ? whole_number(argv[2]) : 1, err = 0;
+	double start = argc > 1 ? seconds_of(argv[1]) : -1;
 
-	if (argc < 2)
+	if (argc > 3 || start < 0 || times < 1)
 		return fprintf(stderr, "usage: first_call START [TIMES]\n"), 2;
 	for (i = 0; i < times && !err; i++)
-		err = one_start(atof(argv[1]));
+		err = one_start(start);
 	return err;
 }

@@ -68,8 +68,8 @@ endif
 
 EXTRA_DIST += perf/staleness perf/staleness.gp perf/relay perf/compare_verbs perf/scale \
 	perf/servers perf/predict perf/tune perf/hier perf/advice perf/codecs perf/factors \
-	perf/hosts.inc perf/program.h perf/training perf/training.gp perf/shares perf/shares.gp \
-	perf/tokens perf/kit \
+	perf/hosts.inc perf/program.h perf/whole_number.h perf/training perf/training.gp \
+	perf/shares perf/shares.gp perf/tokens perf/kit \
 	perf/instructions perf/waiting perf/launchers \
 	perf/compare/compare perf/compare/report.awk perf/compare/curves.awk \
 	perf/compare/curves.gp perf/compare/heat.awk perf/compare/heat.gp perf/compare/drive.h \

@@ -4,12 +4,11 @@
 #define PERF_PROGRAM_H
 
 #include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <time.h>
 #include <tutti/tutti.h>
 
-#include "lib/base/number.h"
+#include "perf/whole_number.h"
 
 static inline double now(void) /* seconds */
 {
@@ -17,15 +16,6 @@ static inline double now(void) /* seconds */
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
-
-/* The whole number that an argument is; -1: it is none, or negative, or does not fit. */
-static inline int whole_number(const char *text)
-{
-	uint64_t value = 0;
-	const char *end = tt_number_digits(text, &value);
-
-	return end && !*end && value <= INT_MAX ? (int)value : -1;
 }
 
 /* Says why a call has failed; returns err. */

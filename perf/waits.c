@@ -12,6 +12,8 @@
 #include <time.h>
 #include <tutti/tutti.h>
 
+#include "perf/whole_number.h"
+
 #define WARM 3
 #define BIG ((size_t)16 << 20)
 #define ROWS 160000
@@ -235,14 +237,16 @@ static int measure(struct side *s, const struct cell *cell, int times)
 int main(int argc, char **argv)
 {
 	const char *name = argc > 1 ? argv[1] : "";
-	int times = argc > 2 ? atoi(argv[2]) : 0, err;
+	int times = argc == 3 ? whole_number(argv[2]) : 0, err;
 	const struct cell *cell = cells, *end = cells + sizeof(cells) / sizeof(cells[0]);
 	struct side s = {0};
 
 	while (cell < end && strcmp(cell->name, name))
 		cell++;
 	if (cell == end || times < 1)
-		return fprintf(stderr, "waits: give an operation and how often\n"), 2;
+		return fprintf(stderr,
+			       "waits: give an operation and how often, a whole number from 1\n"),
+		       2;
 	err = tutti_init(NULL, &s.ctx);
 	if (err)
 		return fprintf(stderr, "waits: %s\n", tutti_strerror(err)), 1;

@@ -18,6 +18,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "perf/whole_number.h"
+
 #define PORT "18390"
 #define LIMIT 60.0 /* seconds, for everything */
 #define WARMUP 50
@@ -235,20 +237,26 @@ int main(int argc, char **argv)
 	const char *own = getenv("TUTTI_RANK");
 	static struct window peer;
 	struct bare b = {.peer = &peer};
-	int rank = own ? atoi(own) : -1;
+	int rank = whole_number(own), iterations = -1, depth = -1;
+	long long bytes = -1;
 
-	if (argc != 5 || rank < 0 || rank > 1)
+	if (argc == 5) {
+		bytes = whole_up_to(argv[1], LONG_MAX);
+		iterations = whole_number(argv[2]);
+		depth = whole_number(argv[3]);
+	}
+	if (bytes < 1 || iterations < 1 || depth < 1 || rank < 0 || rank > 1)
 		return fprintf(stderr,
 			       "usage: TUTTI_RANK=0|1 bare_ofi BYTES ITERATIONS DEPTH ADDRESS\n"),
 		       2;
-	b.bytes = strtoul(argv[1], NULL, 10);
+	b.bytes = (size_t)bytes;
 	b.mem = calloc(1, b.bytes);
 	deadline = now() + LIMIT;
 	if (rank) /* rank 0 needs a moment to listen */
 		nanosleep(&(struct timespec){.tv_nsec = 300000000}, NULL);
 	if (!b.mem || open_all(&b, argv[4], rank) || connect_both(&b, rank))
 		return 1;
-	if (run(&b, rank, atol(argv[2]), atol(argv[3])))
+	if (run(&b, rank, iterations, depth))
 		return 1;
 	nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL); /* the last message leaves */
 	fi_shutdown(b.ep, 0);

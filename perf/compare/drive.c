@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "perf/whole_number.h"
+
 #define MOST 2000 /* iterations with a barrier */
 #define LEAST 5
 #define BATCHES 5
@@ -203,20 +205,22 @@ static int one_cell(struct drive_run *run, int rates)
 static int parse(struct drive_run *run, const char *cell)
 {
 	const char *colon = strchr(cell, ':');
+	long long bytes;
 
 	if (!colon)
 		return -1;
 	run->op = drive_op(cell, (size_t)(colon - cell));
-	run->bytes = strtoul(colon + 1, NULL, 10);
-	return run->op ? 0 : -1;
+	bytes = whole_up_to(colon + 1, LONG_MAX);
+	run->bytes = (size_t)bytes;
+	return run->op && bytes >= 0 ? 0 : -1;
 }
 
 /* COMPARE_SHIFT: results begin so many bytes after a multiple of 16, as parts of arrays do. */
 static size_t shift(void)
 {
-	const char *bytes = getenv("COMPARE_SHIFT");
+	long long bytes = whole_number(getenv("COMPARE_SHIFT"));
 
-	return bytes ? strtoul(bytes, NULL, 10) / sizeof(float) * sizeof(float) : 0;
+	return bytes > 0 ? (size_t)bytes / sizeof(float) * sizeof(float) : 0;
 }
 
 /* The buffers that the largest cell needs. */
@@ -227,7 +231,7 @@ static int allocate(struct drive_run *run, int n, char **cells)
 
 	for (k = 0; k < n; k++) {
 		if (parse(run, cells[k]))
-			return fprintf(stderr, "compare: no operation: %s\n", cells[k]), 2;
+			return fprintf(stderr, "compare: no OPERATION:BYTES: %s\n", cells[k]), 2;
 		in = drive_in(run) > in ? drive_in(run) : in;
 		out = drive_out(run) > out ? drive_out(run) : out;
 	}
@@ -249,10 +253,9 @@ int drive(const struct peer *peer, int argc, char **argv)
 	int k, err = 0;
 
 	if (argc < 4 || (strcmp(argv[1], "each") && strcmp(argv[1], "rate")) ||
-	    peer->ranks > DRIVE_RANKS)
+	    peer->ranks > DRIVE_RANKS || (run.seconds = seconds_of(argv[2])) <= 0)
 		return fprintf(stderr, "usage: %s each|rate SECONDS OPERATION:BYTES...\n", argv[0]),
 		       2;
-	run.seconds = atof(argv[2]);
 	run.touch = getenv("COMPARE_TOUCH") != NULL;
 	err = allocate(&run, argc - 3, argv + 3);
 	if (err)

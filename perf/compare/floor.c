@@ -20,6 +20,8 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "perf/whole_number.h"
 #ifdef __x86_64__
 #include <immintrin.h>
 #endif
@@ -187,13 +189,16 @@ static void bind_rank(void)
 
 int main(int argc, char **argv)
 {
-	int pairs = argc > 2 ? atoi(argv[2]) : 0, i, p;
+	int pairs = argc > 2 ? whole_number(argv[2]) : 0, i, p;
 	bool stream = argc > 3 && !strcmp(argv[3], "stream");
 	size_t room = 0, j;
 
-	ranks = argc > 1 ? atoi(argv[1]) : 0;
+	ranks = argc > 1 ? whole_number(argv[1]) : 0;
 	for (i = 4; i < argc; i++)
-		room = strtoul(argv[i], NULL, 10) > room ? strtoul(argv[i], NULL, 10) : room;
+		if (whole_number(argv[i]) < 0)
+			ranks = 0;
+		else if ((size_t)whole_number(argv[i]) > room)
+			room = (size_t)whole_number(argv[i]);
 	if (ranks < 1 || ranks > MOST || pairs < 1 || room < LANE * sizeof(float) * MOST)
 		return fprintf(stderr, "floor: RANKS PAIRS plain|stream BYTES...\n"), 2;
 	room = (room + 4095) & ~(size_t)4095;
@@ -211,7 +216,7 @@ int main(int argc, char **argv)
 		out[rank][j] = 0;
 	}
 	for (i = 4; i < argc; i++)
-		measure(strtoul(argv[i], NULL, 10), room, pairs, stream);
+		measure((size_t)whole_number(argv[i]), room, pairs, stream);
 	if (!rank)
 		while (wait(NULL) > 0)
 			;

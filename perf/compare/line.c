@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "perf/whole_number.h"
+
 #define PORT 18400
 #define PIECE (256 << 10)
 #define SETTLE 0.5
@@ -102,11 +104,11 @@ int main(int argc, char **argv)
 	double seconds, start, bytes;
 	char byte = 0;
 
-	rank = own ? atoi(own) : -1;
+	rank = whole_number(own);
 	ranks = argc - 2;
-	if (ranks < 2 || rank < 0 || rank >= ranks)
+	seconds = ranks < 2 ? -1 : seconds_of(argv[1]);
+	if (seconds <= 0 || rank < 0 || rank >= ranks)
 		return fprintf(stderr, "usage: TUTTI_RANK=RANK line SECONDS ADDRESS...\n"), 2;
-	seconds = atof(argv[1]);
 	listener = listen_at(argv[2 + rank], rank);
 	out = listener < 0 ? -1 : connect_to(argv[2 + (rank + 1) % ranks], (rank + 1) % ranks);
 	in = out < 0 ? -1 : accept(listener, NULL, NULL);

@@ -281,7 +281,12 @@ test_statuses_of_examples()
 		perf/urgent_ps | 2 | -Z
 		perf/essp | 2 |
 		perf/waits | 2 |
+		perf/waits | 2 | get 3x
 		perf/first_call | 2 |
+		perf/first_call | 2 | 1x
+		perf/first_call | 2 | 0 2x
+		perf/bare_verbs | 2 | send 8x 10 none 0 5000
+		perf/bare_verbs | 2 | send 8 10 none 0x1 5000
 	END
 }
 
