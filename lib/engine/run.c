@@ -311,7 +311,7 @@ static uint64_t round_bytes(struct tt_plan_req *req, int lane, int round)
 	for (i = 0; i < n; i++)
 		if ((is_receive(&ops[i]) || ops[i].kind == TT_OP_PULL_REDUCE ||
 		     ops[i].kind == TT_OP_PULL_COPY || ops[i].kind == TT_OP_PUSH) &&
-		    tt_op_applies(&ops[i], false))
+		    tt_node_op_applies(req, &ops[i]))
 			bytes += ops[i].len;
 	return bytes;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-3-Clause */
 /*
- * Streams, which replace inputs that peers can neither map nor read; node.h.
+ * Streams, which replace inputs that peers cannot map, nor read as fast; node.h.
  * lib/engine/node/stream_input.c runs them.
  *
  * A stream is memory that peers map: a directory, then for each lane its head, its readers'

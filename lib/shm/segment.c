@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -124,41 +125,21 @@ static ssize_t move(pid_t pid, void *local, uint64_t remote, size_t len, bool wr
 
 #define PAGE 4096
 #define PIECE ((size_t)32 << 10)
-#define WORTH ((size_t)8 << 10) /* of two copies */
-
-static bool is_mapped(const char *at, size_t len)
-{
-	const char *from = at - (uintptr_t)at % PAGE, *end = at + len;
-	unsigned char pages[4096];
-	size_t n;
-
-	for (; from < end; from += n) {
-		n = sizeof(pages) * PAGE;
-		n = n < (size_t)(end - from) ? n : (size_t)(end - from);
-		if (mincore((void *)(uintptr_t)from, n, pages))
-			return false;
-	}
-	return true;
-}
+#define WORTH ((size_t)16 << 10) /* of two copies */
 
 /*
- * Where the kernel would copy slowly (tt_copy_lags): through memory half a page after the source.
- * The caller's is known to be mapped.
+ * Where the kernel would copy slowly (tt_copy_lags): through room, of PIECE + PAGE bytes, half a
+ * page after the source. The kernel copies both times, as the caller's memory may not allow it.
  */
-static ssize_t move_by(pid_t pid, char *local, uint64_t remote, size_t len, bool write)
+static ssize_t move_by(char *room, pid_t pid, char *local, uint64_t remote, size_t len, bool write)
 {
-	_Alignas(PAGE) char room[PIECE + PAGE];
-	uintptr_t from = write ? (uintptr_t)local : (uintptr_t)remote;
+	uint64_t from = write ? (uintptr_t)local : remote;
 	char *between = room + (from + PAGE / 2) % PAGE;
-	ssize_t n;
+	ssize_t n = move(write ? getpid() : pid, between, from, len < PIECE ? len : PIECE, false);
 
-	len = len < PIECE ? len : PIECE;
-	if (write)
-		tt_copy_data(between, local, len);
-	n = move(pid, between, remote, len, write);
-	if (!write && n > 0)
-		tt_copy_data(local, between, (size_t)n);
-	return n;
+	return n <= 0  ? n
+	       : write ? move(pid, between, remote, (size_t)n, true)
+		       : move(getpid(), local, (uintptr_t)between, (size_t)n, false);
 }
 
 /* *at tells where it stops. */
@@ -166,16 +147,16 @@ static int copy(pid_t pid, char *local, uint64_t remote, size_t len, bool write,
 {
 	const char *far = (const char *)(uintptr_t)remote;
 	bool lags = write ? tt_copy_lags(far, local) : tt_copy_lags(local, far);
-	ssize_t n;
+	char *room = lags && len >= WORTH ? aligned_alloc(PAGE, PIECE + PAGE) : NULL;
+	ssize_t n = 1;
+	int err;
 
-	lags = lags && len >= WORTH && is_mapped(local, len);
-	for (*at = 0; *at < len; *at += (size_t)n) {
-		n = lags ? move_by(pid, local + *at, remote + *at, len - *at, write)
+	for (*at = 0; *at < len && n > 0; *at += n > 0 ? (size_t)n : 0)
+		n = room ? move_by(room, pid, local + *at, remote + *at, len - *at, write)
 			 : move(pid, local + *at, remote + *at, len - *at, write);
-		if (n <= 0)
-			return n ? -errno : -EFAULT;
-	}
-	return 0;
+	err = n > 0 ? 0 : n ? -errno : -EFAULT;
+	free(room);
+	return err;
 }
 
 /* Whether the call is allowed at all: in some containers reading is, and writing is not. */

@@ -184,7 +184,7 @@ static void test_vm_copy(void)
 /* Where the destination lies shortly after the source, modulo a page, copies take another way. */
 static void test_vm_lags(void)
 {
-	static const size_t lens[] = {64, 8191, 8192, 100003};
+	static const size_t lens[] = {64, 16383, 16384, 100003};
 	size_t room = 32 * PAGE, i, lag, k;
 	char *from = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	char *to = mmap(NULL, room, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -212,6 +212,10 @@ static void test_vm_lags(void)
 	TT_CHECK(tt_shm_vm_copy(getpid(), to, (uintptr_t)from + PAGE - 8, 20 * PAGE, true) ==
 		 -TT_EFAULT_HERE);
 	TT_CHECK(tt_shm_vm_copy(getpid(), from + 8, (uintptr_t)to, 20 * PAGE, false) == -EFAULT);
+	mprotect(from, room, PROT_READ); /* mapped, and not to be written */
+	TT_CHECK(tt_shm_vm_copy(getpid(), from + 8, (uintptr_t)to, 10 * PAGE, false) ==
+		 -TT_EFAULT_HERE);
+	TT_CHECK(!tt_shm_vm_copy(getpid(), from, (uintptr_t)to + 8, 10 * PAGE, true));
 	munmap(to, room);
 	munmap(from, room);
 }

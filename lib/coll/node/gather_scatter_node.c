@@ -10,6 +10,8 @@
  * the same time. Where they cannot reach ordinary memory there, the root reads their blocks; so it
  * does with a block that fits a slot of one other rank, which then costs no call to the kernel.
  *
+ * The other one of two ranks may instead stream its block to the root, as the root of a bcast does.
+ *
  *	Cost: two signals; each stores its block, and the root copies its own and waits for all.
  *
  * Scatter, node_slots: the root copies the others' blocks into its slot; they read them there.

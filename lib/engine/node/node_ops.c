@@ -469,6 +469,16 @@ static bool reads_stream(const struct tt_op_run *run)
 	       tt_node_has_stream(req->node->group, req->turn, place_of(req, run->op->peer));
 }
 
+bool tt_node_op_applies(const struct tt_plan_req *req, const struct tt_op *op)
+{
+	if (!(op->flags & (TT_OPF_STREAMED | TT_OPF_ELSE)))
+		return true;
+	return tt_op_applies(op, op->kind == TT_OP_PUSH
+					 ? req->stream.mem != NULL
+					 : tt_node_has_stream(req->node->group, req->turn,
+							      place_of(req, op->peer)));
+}
+
 /* Where a pull begins; and in a push, this rank's memory. */
 static struct tt_node_ref source_of(const struct tt_op_run *run)
 {
@@ -492,9 +502,7 @@ static int pull_op(struct tt_op_run *run, int *gone)
 	struct tt_node_reduce r;
 	size_t len;
 
-	if (op->flags & (TT_OPF_STREAMED | TT_OPF_ELSE) &&
-	    !tt_op_applies(op,
-			   op->kind == TT_OP_PUSH ? req->stream.mem != NULL : reads_stream(run)))
+	if (!tt_node_op_applies(req, op))
 		return 1;
 	if (reads_stream(run))
 		return tt_stream_pull(run, peer, src, req->base[op->dst.buf] + dst.off, gone);

@@ -147,6 +147,8 @@ bool tt_node_unbounce(struct tt_lane_run *lane);
 #define TT_NODE_POOL_MOST ((size_t)1 << 20)
 /* How such a call publishes inputs that peers cannot map. */
 enum tt_node_how tt_node_how(enum tt_coll coll);
+/* Of ops with TT_OPF_STREAMED or TT_OPF_ELSE, once the peer has given its signal. */
+bool tt_node_op_applies(const struct tt_plan_req *req, const struct tt_op *op);
 /* Whether n bytes may be moved now; if so, they must be. */
 bool tt_node_may_move(struct tutti_context *ctx, size_t n);
 /* The reduction of an op that combines. */

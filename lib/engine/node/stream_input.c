@@ -130,6 +130,7 @@ int tt_stream_publish(struct tt_plan_req *req, struct tt_ref ref, size_t len)
 		return err;
 	s->mem = mem;
 	if (!tt_node_maps(g, region)) {
+		s->choice = (struct tt_stream_choice){0};
 		tt_stream_end(req);
 		return tt_fail(-ENOMEM, "peers can map no more pool memory of this process");
 	}
@@ -151,9 +152,10 @@ bool tt_stream_instead(struct tt_plan_req *req, struct tt_ref ref, size_t len)
 
 	if (!req->blocking || req->node != comm->node)
 		return false;
-	*c = comm->node->choice.seq == req->r.seq
-		     ? comm->node->choice
-		     : tt_stream_choose(comm, (enum tt_coll)req->fields.coll, len, req->r.seq);
+	*c = comm->node->choice;
+	comm->node->choice.seq = 0;
+	if (c->seq != req->r.seq || c->len != len)
+		*c = tt_stream_choose(comm, (enum tt_coll)req->fields.coll, len, req->r.seq);
 	if (!c->streams)
 		return false;
 	if (tt_stream_publish(req, ref, len) > 0)
