@@ -274,6 +274,38 @@ static size_t num_operands(const struct tt_plan_args *a)
 	return (size_t)(ranks > most ? ranks : most);
 }
 
+/* Frees the least recently used plan with scratch that is not in use, but this one. */
+static bool shed(struct tt_plan_cache *cache, const struct tt_plan_entry *but)
+{
+	struct tt_list *l, *tmp;
+
+	tt_list_each(l, tmp, &cache->lru)
+	{
+		struct tt_plan_entry *entry = tt_container(l, struct tt_plan_entry, lru);
+
+		if (entry == but || entry->users || !entry->plan->scratch)
+			continue;
+		free_entry(cache, entry);
+		return true;
+	}
+	return false;
+}
+
+/* Out of the pool; if that is used up, idle plans give theirs. */
+static int new_scratch(struct tutti_comm *comm, struct tt_plan_req *req)
+{
+	size_t bytes = req->plan->scratch;
+	int err;
+
+	do
+		err = tt_mem_alloc(tt_wire_memory(comm->ctx->wire), bytes, &req->scratch,
+				   &req->region[TT_BUF_SCRATCH]);
+	while (err == -ENOMEM && shed(comm->plans, req->entry));
+	if (!err)
+		memset(req->scratch, 0, bytes); /* a barrier sends uninitialised bytes */
+	return err;
+}
+
 /* A request for a plan, with a block that holds its lanes and the ops of a round of each. */
 static int new_request(struct tutti_comm *comm, struct tt_plan_entry *entry,
 		       struct tt_plan_req **out)
@@ -317,14 +349,10 @@ static int new_request(struct tutti_comm *comm, struct tt_plan_entry *entry,
 		tt_list_init(&req->lanes[i].ready);
 		req->rounds += (uint32_t)req->lanes[i].rounds;
 	}
-	if (plan->scratch) {
-		err = tt_mem_alloc(tt_wire_memory(comm->ctx->wire), plan->scratch, &req->scratch,
-				   &req->region[TT_BUF_SCRATCH]);
-		if (err) {
-			free_request(req);
-			return err;
-		}
-		memset(req->scratch, 0, plan->scratch); /* a barrier sends uninitialised bytes */
+	err = plan->scratch ? new_scratch(comm, req) : 0;
+	if (err) {
+		free_request(req);
+		return err;
 	}
 	tt_wire_stats(comm->ctx->wire)->allocations++;
 	*out = req;

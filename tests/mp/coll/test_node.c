@@ -289,8 +289,29 @@ static int churn(struct mp_job *job)
 	return 0;
 }
 
+/* Plans of more lengths than the pool has scratch for: idle ones give theirs. */
+static int lengths(struct mp_job *job)
+{
+	size_t count, i;
+	int32_t *v = malloc(2 * 40000 * sizeof(*v));
+	int k;
+
+	for (k = 0; k < 150; k++) {
+		count = 20000 + (size_t)k * 101;
+		for (i = 0; i < 2 * count; i++)
+			v[i] = (int32_t)i + job->rank;
+		MP_OK(tutti_alltoall(TUTTI_IN_PLACE, v, count, TUTTI_INT32, job->world));
+		for (i = 0; i < 2 * count; i++)
+			TT_EXPECT(v[i] == (int32_t)(i % count + (size_t)job->rank * count) +
+						  (int32_t)(i / count));
+	}
+	free(v);
+	return 0;
+}
+
 static void remapped(void)
 {
+	TT_CHECK(!MP_RUN(.n = 2, .fn = lengths, .env = "TUTTI_POOL_LIMIT=8M"));
 	TT_CHECK(!MP_RUN(.n = 3, .fn = churn, .env = "TUTTI_POOL_LIMIT=64M"));
 }
 
