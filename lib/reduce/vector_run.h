@@ -3,7 +3,6 @@
 #ifndef TT_VECTOR_RUN_H
 #define TT_VECTOR_RUN_H
 
-#include "lib/base/copy.h"
 #include "lib/reduce/isa.h"
 #include "lib/reduce/kernels.h"
 
@@ -93,7 +92,7 @@ INLINE void run_part(const struct tt_reduce_job *job, op_fn *op, end_fn *end, si
 static NOINLINE void copy_rest(void *to, const void *from, size_t len)
 {
 	if (len < TT_VEC)
-		tt_copy_data(to, from, len);
+		memcpy(to, from, len);
 }
 
 /* The last bytes, less than a vector. */
